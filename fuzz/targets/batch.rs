@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::Corpus;
 use plane::classify::TableLimits;
-use plane::event::Silent;
+use packet::event::Silent;
 use plane::rig::{Rig, edits};
 use plane::snapshot::Layout;
 use std::cell::RefCell;

@@ -4,7 +4,7 @@
 #![no_main]
 
 use plan::{MediumPlan, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
-use plane::medium::{Medium, Trace};
+use link::medium::{Medium, Trace};
 use std::sync::Arc;
 use units::{Instant, Nanos};
 

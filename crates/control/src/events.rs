@@ -6,9 +6,9 @@
 use crate::api::{self, Who};
 use crate::names::Names;
 use crate::remarks;
+use packet::LinkCounters;
+use packet::event::{Event, NeighbourState, Way};
 use parking_lot::{Condvar, Mutex};
-use plane::LinkCounters;
-use plane::event::{Event, NeighbourState, Way};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -102,7 +102,7 @@ pub(crate) enum What {
     Remarked {
         port: Option<PortId>,
         path: Option<PathId>,
-        remark: plane::scheduler::task::Remark,
+        remark: packet::Remark,
     },
     FunctionFailed {
         path: PathId,

@@ -1,8 +1,7 @@
 //! What the plane has to say of its tasks and links, in words, and what to do about it.
 
-use plane::LinkCounters;
-use plane::event::{Misdeed, Way};
-use plane::scheduler::task::Remark;
+use packet::event::{Misdeed, Way};
+use packet::{LinkCounters, Remark};
 use units::{Nanos, WorkerId};
 
 /// No less than this, in whole units: fit for a configuration.

@@ -3,10 +3,10 @@
 use crate::api::{ApiError, ENDPOINTS, ErrorKind, Needs};
 use crate::daemon::Back;
 use crate::explain::{Asked, Probe};
+use fib::Origin;
 use io::login::Login;
 use packet::pool::SUPER_FRAME;
 use plan::{Match, Prefix};
-use plane::classify::Origin;
 use units::Nanos;
 
 /// Routes answered where no limit is given, and at most.

@@ -5,7 +5,7 @@ use crate::api::{ApiError, openapi};
 use crate::daemon::{ApplyFailure, Daemon, Order};
 use crate::metrics::{self, Format};
 use crate::request::Request;
-use plane::classify::RouteQuery;
+use fib::RouteQuery;
 use serde::Serialize;
 
 /// An answer that is known whole.

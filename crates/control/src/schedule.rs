@@ -4,9 +4,9 @@
 use crate::api::{ApiError, ErrorKind, Needs};
 use crate::daemon::Daemon;
 use crate::names::Names;
+use cpu::trace::Trace;
+use cpu::trace::export::{Core, Router, write};
 use io::clock;
-use plane::scheduler::trace::Trace;
-use plane::scheduler::trace::export::{Core, Router, write};
 use plane::{Command, TaskReport, Watched};
 use std::io::{Result, Write};
 use std::sync::Arc;

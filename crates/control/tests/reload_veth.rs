@@ -17,14 +17,13 @@ use io::devices::Devices;
 use io::netns::{Host, Lab, Plug};
 use io::packet_ring::{PacketOptions, PacketPort};
 use io::wait::{Sleeper, Waker};
+use packet::port::Port;
 use packet::wire::{Ipv4Spec, ethernet, ethertype, protocol};
 use packet::{Batch, Packet, Pool, Region};
-use plane::port::Port;
-use std::fs;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::{fs, thread};
 use units::{Instant, Mac, Nanos};
 
 const APPLIES: usize = 100;

@@ -6,7 +6,7 @@ use crate::site::{Carrier, Fate, Location, Rules, Site};
 use crate::store::Key;
 use crate::wire::{Locations, peek};
 use packet::Packet;
-use plane::Histogram;
+use packet::latency::Histogram;
 use std::fmt;
 use std::sync::Arc;
 use units::Nanos;
@@ -103,7 +103,7 @@ impl Seen {
     }
 
     /// What instructions took at a location, by their names.
-    pub fn spent_at(&self, location: Location) -> impl Iterator<Item = (&'static str, plane::Spread)> + '_ {
+    pub fn spent_at(&self, location: Location) -> impl Iterator<Item = (&'static str, packet::latency::Spread)> + '_ {
         let there = self.spent.iter().filter(move |(at, ..)| *at == location);
         there.map(|(_, name, histogram)| (*name, histogram.told()))
     }

@@ -6,7 +6,7 @@
 use esp::Executor;
 use esp::isa::{Instruction, Operator};
 use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap};
-use plane::event::Silent;
+use packet::event::Silent;
 use plane::rig::{Rig, Team, Udp};
 use plane::snapshot::Layout;
 use plane::station::StationReport;

@@ -4,8 +4,8 @@ use crate::declared::{is_name, kept};
 use crate::instruction::{Instruction, InstructionText};
 use crate::program::{LARGEST, LoadError, Program};
 use crate::runtime::Runtime;
+use link::{Lines, Maker};
 use plan::{Code, Guests, InstructionDeclaration};
-use plane::{Lines, Maker};
 use schemes::Scheme;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -126,7 +126,7 @@ impl Guests for Directory {
         let program = self.load(name).map_err(|LoadError { reason, hint }| (reason, hint))?;
         let declaration = program.declared().declaration(&format!("guest:{name}"));
         let digest = program.digest();
-        Ok((declaration, plane::code(digest, Arc::new(program))))
+        Ok((declaration, link::code(digest, Arc::new(program))))
     }
 
     fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, Code), (String, String)> {

@@ -1,8 +1,8 @@
 //! A guest that does not return is its own worker's business: what goes through the other workers takes as long as before.
 
 use extension::{Directory, Runtime};
+use packet::event::{Event, Observer};
 use plan::Catalogue;
-use plane::event::{Event, Observer};
 use plane::rig::{LAN_AND_WAN, Team, Udp};
 use plane::snapshot::Layout;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Another guest while packets flow: nothing is lost for it, nothing is overtaken, and the link is not idle for longer than a packet.
 
 use extension::{Guest, Program, Runtime};
+use link::Queueing;
+use packet::port::{Memory, Port, Wire};
 use packet::{Batch, Pool, Queue, Region};
 use plan::SchemeChange;
-use plane::Queueing;
-use plane::port::{Memory, Port, Wire};
 use plane::rig::{OneLink, Udp};
 use std::ops::Range;
 use units::{Instant, Nanos};

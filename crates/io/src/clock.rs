@@ -2,7 +2,7 @@
 //!
 //! Everything else in the product is given its time as an argument.
 
-use plane::meter::{Meter, Work};
+use cpu::meter::{Meter, Work};
 use quanta::Clock as Counter;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::io;

@@ -11,8 +11,8 @@ use crate::revive::{Device, Opened, Reviver};
 use crate::tap::{Pulse, TapOptions, Taps};
 use crate::xdp::{self, XdpOptions};
 use packet::Region;
+use packet::port::Port;
 use plan::PortPlan;
-use plane::port::Port;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The kinds of port that are interfaces of the kernel.

@@ -6,7 +6,7 @@
 use crate::pcap::{Application, Direction, Interface, LinkType, Record, WriteError, Writer};
 use crate::remarks::{OpenError, Remarks};
 use crate::wait::{Sleeper, Waker};
-use plane::port::{self, FrameSink};
+use packet::port::{self, FrameSink};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::fs::File;
 use std::path::Path;

@@ -2,19 +2,18 @@
 
 #![allow(clippy::print_stdout)]
 
-use io::clock;
 use io::devices::Devices;
 use io::netlink::Netlink;
 use io::netns::Lab;
 use io::offload::{Ethtool, Offload};
 use io::pcap::{Direction, Reader};
-use io::recorder;
 use io::remarks::Remarks;
 use io::traffic::Passage;
+use io::{clock, recorder};
+use packet::port::{Port, Waiter};
 use packet::{Batch, DropReason, Pool, Region};
 use plan::{Plan, PortPlan};
 use plane::Opener;
-use plane::port::{Port, Waiter};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;

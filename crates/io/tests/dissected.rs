@@ -6,9 +6,9 @@
 use io::pcap::{Application, Direction, Interface, LinkType, Record, Writer};
 use packet::Offload;
 use packet::pool::{PartialChecksum, Segmentation};
-use packet::wire::{Ethernet, Segmenter, checksum::Sum, ethernet, ethertype, offload, protocol};
-use packet::wire::{Ipv4Spec, set_congestion_experienced};
-use plane::port::Offloads;
+use packet::port::Offloads;
+use packet::wire::checksum::Sum;
+use packet::wire::{Ethernet, Ipv4Spec, Segmenter, ethernet, ethertype, offload, protocol, set_congestion_experienced};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use std::collections::BTreeMap;

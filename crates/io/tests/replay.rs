@@ -2,9 +2,9 @@
 
 use io::pcap::{Application, Interface, LinkType, PcapOptions, PcapPort, Reader, Record, Writer};
 use io::remarks::Remarks;
+use packet::port::{Port, Waiter, discard_refused};
 use packet::{Batch, DropReason, Pool, Region};
 use plan::Pace;
-use plane::port::{Port, Waiter, discard_refused};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

@@ -8,9 +8,9 @@ use io::netlink::Netlink;
 use io::netns::{Host, Lab};
 use io::packet_ring::{PacketOptions, PacketPort};
 use io::traffic::{Counted, Journey, LENGTH, Passage, Sink, Source};
+use packet::port::Port;
 use packet::wire::{Ipv4, transport};
 use packet::{Batch, Pool, Region};
-use plane::port::Port;
 use units::Mac;
 
 fn index(host: &Host, link: &str) -> u32 {

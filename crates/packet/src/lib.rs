@@ -3,11 +3,23 @@
 
 #![deny(unsafe_code)]
 
+pub mod accounting;
+mod counters;
+pub mod event;
+mod exception;
+pub mod frames;
+pub mod latency;
 mod ledger;
 pub mod pool;
+pub mod port;
 mod reason;
+mod remark;
+pub mod segment;
 pub mod wire;
 
+pub use counters::LinkCounters;
+pub use exception::Exception;
 pub use ledger::{Ledger, Unbalanced};
 pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, Shared};
 pub use reason::DropReason;
+pub use remark::Remark;

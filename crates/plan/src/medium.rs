@@ -1,7 +1,7 @@
 //! What a link is like, one way: how fast it takes packets, how long they are under way, what becomes of them there.
 //!
 //! Links of simulated worlds and the `link` of a real port say it by the same keys, which [`MediumPlan::read`] reads;
-//! `plane::medium` does what they say. The semantics of traces are those of the published tools (spec N-31).
+//! `link::medium` does what they say. The semantics of traces are those of the published tools (spec N-31).
 
 use crate::{Call, Report, TextError, did_you_mean, quote};
 use serde::{Serialize, Serializer};

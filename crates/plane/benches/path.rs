@@ -1,12 +1,12 @@
 //! What the parts of the path cost, in time: `cargo bench -p plane`. Budgets are ratios, and measured by
 //! `switchpath bench`.
 
+use cpu::{CpuScheduler, RoundRobin};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fib::{Origin, Outcome, RouteChange, Tables};
+use packet::port::{Port, Wire};
 use packet::{Batch, Pool, Queue, Region, wire};
-use plane::classify::{Origin, Outcome, RouteChange, Tables};
-use plane::port::{Port, Wire};
 use plane::rig::OneLink;
-use plane::scheduler::{CpuScheduler, RoundRobin};
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use units::{Instant, Nanos, Share, TaskId};

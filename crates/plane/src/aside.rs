@@ -2,12 +2,12 @@
 //! somebody else who works on them while the worker lends its core, a slice at a time.
 //!
 //! The plane owns no thread: the daemon passes in who makes one ([`Asides`]). In virtual time the functions run at once and
-//! what they cost is spent in slices, as a [`crate::meter::Meter`] foretells it.
+//! what they cost is spent in slices, as a [`cpu::meter::Meter`] foretells it.
 
-use crate::classify::Tables;
 use crate::function::{Context, Counter, Function};
-use crate::link::words;
 use crate::snapshot::Snapshot;
+use fib::Tables;
+use link::words;
 use packet::{Batch, Meta, Packet};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -72,7 +72,7 @@ impl Errand {
             now: self.now,
             snapshot: &self.snapshot,
             tables: &self.tables,
-            nat: self.tables.nat(),
+            nat: &self.snapshot.translations,
             // Somebody else keeps it, for those that do not keep it themselves.
             limit: None,
             asked: &asked,

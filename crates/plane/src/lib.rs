@@ -8,44 +8,23 @@
 
 pub mod aside;
 mod bell;
-mod chance;
 pub mod classify;
-pub mod event;
 pub mod explain;
-mod fates;
 pub mod function;
-pub mod host;
-pub mod interface;
-mod latency;
-mod limits;
-mod link;
-pub mod medium;
-pub mod meter;
 pub mod multicast;
-pub mod nat;
-pub mod objective;
-mod offload;
 mod path;
 pub mod policy;
 pub mod port;
-mod queueing;
 pub mod registered;
+mod relay;
 pub mod rig;
 mod router;
-pub mod scheduler;
-mod shelf;
 pub mod snapshot;
 pub mod station;
 mod sync;
 mod worker;
 
-pub use chance::Chance;
-pub use latency::{Histogram, Latency, Spread};
-pub use link::{
-    Emulated, GroupReport, Lines, LinkCounters, LinkReport, LinkWitness, NewLink, QueueLength, Sample, StateSeries,
-};
 pub use path::PathCounters;
-pub use queueing::{Maker, Queueing, code};
 pub use router::{
     ApplyError, Build, Choice, EditError, EditSummary, Edits, KnownCosts, Nudge, Opener, PolicyReport, Prepared,
     Published, Router,
@@ -59,10 +38,8 @@ pub use worker::{
 /// What a configuration may name: the schemes, the functions and the kinds of port of this build.
 pub fn catalogue() -> plan::Catalogue {
     plan::Catalogue {
-        schemes: schemes::DECLARATIONS.to_vec(),
-        orders: schemes::ORDERS.to_vec(),
         functions: function::DECLARATIONS.to_vec(),
         devices: port::DECLARATIONS.to_vec(),
-        guests: None,
+        ..link::catalogue()
     }
 }

@@ -6,10 +6,10 @@
 
 use crate::aside::Side;
 use crate::function::Function;
-use crate::latency::Since;
-use crate::link::Outgoing;
-use crate::offload::Half;
+use link::Outgoing;
 use packet::Queue;
+use packet::latency::Since;
+use packet::segment::Half;
 use units::{Bytes, Instant, Meter, Nanos, PacketRate, PathId, PortId, Rate, TaskId};
 
 /// What an instance has counted, in packets since it was made.

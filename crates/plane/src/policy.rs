@@ -4,7 +4,7 @@
 //! stays while no other has as much, and after each change all stays as it is for a while. So a port changes at most once in
 //! [`Rules::dwell`], whatever arrives.
 
-use crate::objective::Demand;
+use link::Demand;
 use plan::{Objective, PolicyPlan};
 use units::{Instant, Nanos, Parts};
 

@@ -1,13 +1,12 @@
 //! One generation of the configuration, as workers read it: immutable, shared, swapped whole.
 
 use crate::function::Ip;
-use crate::interface::Interface;
-use crate::limits::HostLimits;
 use crate::multicast::MulticastRoutes;
-use crate::nat;
 use crate::station::{Marks, Stations};
+use nat::Nat;
 pub use plan::Layout;
 use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, Objective, PathCpu, PortCpu};
+use stack::{HostLimits, Interface};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
@@ -63,7 +62,7 @@ pub struct Egress {
     /// Its 802.1Q tag.
     pub vlan: Option<u16>,
     /// The longest IP packet of its configuration, in bytes; zero where the interface is gone. Its medium may carry less:
-    /// [`Tables::mtu`](crate::classify::Tables::mtu).
+    /// [`Tables::mtu`](fib::Tables::mtu).
     pub mtu: u16,
     /// Length of the link header, in bytes.
     pub header_length: u16,
@@ -125,7 +124,7 @@ pub struct Rule {
 }
 
 /// One generation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Its number.
     pub generation: Generation,
@@ -145,6 +144,8 @@ pub struct Snapshot {
     pub limits: HostLimits,
     /// How addresses are translated; none where none are.
     pub nat: Option<nat::Rules>,
+    /// Translated connections, which outlive generations.
+    pub translations: Arc<Nat>,
     /// Where packets to multicast groups go.
     pub multicast: MulticastRoutes,
     /// Where instructions are executed; none where they are not.
@@ -199,6 +200,7 @@ impl Snapshot {
             rules,
             limits,
             nat: None,
+            translations: Arc::default(),
             multicast: MulticastRoutes::default(),
             stations: None,
             marks: Marks::NONE,

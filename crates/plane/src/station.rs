@@ -5,8 +5,8 @@
 //! price of a comparison, brings those of one computation to one worker, and counts what ends.
 //! [adr/0040](../../../adr/0040-ephemeral-state-has-one-owner-a-shard.md) says why there.
 
-use crate::latency::Spread;
 use crate::registered::InstructionTrouble;
+use packet::latency::Spread;
 use packet::wire::{ethertype, protocol};
 use packet::{BATCH, Packet};
 use plan::StatePlan;

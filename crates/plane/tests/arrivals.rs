@@ -1,8 +1,8 @@
 //! What comes in is taken for what it is: neither the frame's last life nor another interface has a say in it.
 
+use packet::port::Port;
 use packet::wire::{Ipv4Spec, checksum::checksum, ethernet, ethertype};
 use packet::{Batch, DropReason};
-use plane::port::Port;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,11 +1,12 @@
 //! Packets that cannot leave at once leave as soon as they can: when their scheme's time has come, when the wire has
 //! room again, or never, where their port is gone for too long.
 
+use link::Queueing;
 use packet::DropReason;
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
-use plane::{Change, Command, Queueing};
+use plane::{Change, Command};
 use schemes::{Next, Progress, Scheme, Wires};
 use std::net::Ipv4Addr;
 use std::sync::mpsc::channel;
@@ -157,7 +158,7 @@ fn what_a_removed_port_has_not_received_is_counted_and_its_frames_come_back() {
         let mut batch = packet::Batch::new();
         batch.push(frame);
         let Rig { wires, pool, now, .. } = &mut rig;
-        plane::port::Port::transmit(wires.far.get_mut("wan").unwrap(), *now, &mut batch, pool);
+        packet::port::Port::transmit(wires.far.get_mut("wan").unwrap(), *now, &mut batch, pool);
     }
     rig.apply(LAN).unwrap();
     rig.settle();

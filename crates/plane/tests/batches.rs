@@ -1,10 +1,10 @@
 //! Batches of changes that nobody would write, put to a router that runs: an error is told at its line and changes
 //! nothing, and what is made is what the lines say. The corpus of the fuzz target `batch` replays here.
 
+use fib::{Origin, Outcome, RouteQuery, TableLimits};
+use packet::event::Silent;
 use plan::batch::batch;
 use plane::EditError;
-use plane::classify::{Origin, Outcome, RouteQuery, TableLimits};
-use plane::event::Silent;
 use plane::rig::Rig;
 use plane::rig::edits::{Verdict, exercise};
 use plane::snapshot::Layout;

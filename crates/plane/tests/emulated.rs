@@ -167,7 +167,7 @@ fn a_port_that_goes_takes_what_is_under_way_with_it() {
 fn a_trace_has_its_opportunities() {
     let mut rig =
         rig("link = { trace = \"lte(mean=5mbit,length=10s,seed=2)\", mode = \"packet\" }", "fifo(limit=4000)");
-    let trace = plane::medium::lte(units::Rate::mbit(5), Nanos::secs(10), 2);
+    let trace = link::medium::lte(units::Rate::mbit(5), Nanos::secs(10), 2);
     let mut sum = 0;
     for _ in 0..20 {
         send(&mut rig, 0..60);
@@ -184,7 +184,7 @@ fn a_trace_has_its_opportunities() {
 #[test]
 fn a_packet_waits_for_its_opportunity_in_the_queue() {
     let mut rig = rig("link = { trace = \"lte(mean=1mbit,length=10s,seed=2)\", mode = \"bytes(1504)\" }", "fifo");
-    let trace = plane::medium::lte(units::Rate::mbit(1), Nanos::secs(10), 2);
+    let trace = link::medium::lte(units::Rate::mbit(1), Nanos::secs(10), 2);
     let millis = |rig: &Rig| rig.now.since(Instant::START).get() / 1_000_000;
     let mut waited = 0;
     for number in 0..40 {

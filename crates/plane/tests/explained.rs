@@ -3,8 +3,8 @@
 mod home;
 mod random;
 
+use packet::event::{Event, Fate, Observer, Wants};
 use packet::{DropReason, Meta};
-use plane::event::{Event, Fate, Observer, Wants};
 use plane::explain::{Expected, Explanation, Question, Step, explain};
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;

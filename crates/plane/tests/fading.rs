@@ -1,12 +1,12 @@
 //! A port that takes less than it did: one that comes in the place of another, or the same whose interface came back with
 //! less. What waited as it was is made to fit where it waits; nothing is lost, nothing is overtaken.
 
+use cpu::meter::Flat;
+use packet::event::Silent;
 use packet::pool::Segmentation;
+use packet::port::{Memory, Offloads, Port, PortStatistics, Waiter};
 use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
 use packet::{Batch, Offload, Pool};
-use plane::event::Silent;
-use plane::meter::Flat;
-use plane::port::{Memory, Offloads, Port, PortStatistics, Waiter};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;

@@ -1,11 +1,11 @@
 //! Floods of what concerns the router itself disturb nobody else: a neighbour in use stays one, a new one is found, and the router
 //! answers those who ask for it.
 
+use packet::event::NeighbourState;
 use packet::wire::icmp4::{self, Echo};
 use packet::wire::{
     Arp, ArpOperation, Ethernet, Ipv4, Ipv4Spec, Ipv6, Ipv6Spec, Ndp, ethernet, ethertype, icmp6, ipv6, ndp, protocol,
 };
-use plane::event::NeighbourState;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,8 +1,8 @@
 //! Which paths without a reservation share a task (spec ).
 
+use cpu::meter::Flat;
 use plan::admission::{Costs, admit};
 use plane::TaskReport;
-use plane::meter::Flat;
 use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
 use std::collections::BTreeMap;

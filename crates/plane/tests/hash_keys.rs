@@ -1,9 +1,9 @@
 //! Queues, members of groups and workers are chosen by hashes with a key that nobody outside knows: flows that collide under one key
 //! do not under another.
 
+use packet::port::{Memory, Port, Wire};
 use packet::wire::{Ipv4Spec, ethernet, ethertype, flow_hash};
 use packet::{Batch, Pool, Queue, Region};
-use plane::port::{Memory, Port, Wire};
 use plane::rig::{OneLink, flow_key};
 use std::net::Ipv4Addr;
 use units::{Instant, Mac, Nanos};
@@ -58,7 +58,7 @@ fn colliding(key: u64) -> Vec<u16> {
 fn sent(scheme: &str, secret: u64, flows: &[u16]) -> (Vec<u16>, u64) {
     let region = Region::new(4096);
     let (near, mut far): (_, Memory) = Wire::pair(8);
-    let mut link = OneLink::new(Box::new(near), scheme, Pool::new(region.clone())).with_secret(secret);
+    let mut link = OneLink::new(Box::new(near), scheme, Pool::new(region.clone())).keyed(plane::rig::flow_key(secret));
     link.ask_always();
     let (mut pool, mut queue, mut now) = (Pool::new(region), Queue::new(4096), Instant::new(1));
     for flow in [1, 1, 1].iter().chain(flows) {

@@ -1,7 +1,7 @@
 //! Minimal forwarding in the input task (spec Q-07): the same packets, the same counters, fewer changes of task.
 
+use cpu::meter::Flat;
 use plane::PathCounters;
-use plane::meter::Flat;
 use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! Links against departures reckoned by hand, against the loops of the published tools, and against laws.
 
+use link::medium::{Crossing, Medium, Opportunities, Trace, lte};
 use plan::{BrownianPlan, Loss, MediumPlan, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
-use plane::medium::{Crossing, Medium, Opportunities, Trace, lte};
 use proptest::prelude::*;
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, Pace, PacketRate, Parts, Rate};

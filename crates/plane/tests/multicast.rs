@@ -2,12 +2,12 @@
 //! their payload, and that no frame is lost whichever worker ends which copy.
 
 use packet::pool::{HEAD, PartialChecksum, Segmentation};
+use packet::port::{Offloads, Port};
 use packet::wire::transport::verify_checksum;
 use packet::wire::{Ethernet, Ipv4, Ipv4Spec, Ipv6, Ipv6Spec, ethernet, ethertype, protocol};
 use packet::{Batch, DropReason, Ledger, Offload};
 use plane::WorkerReport;
 use plane::explain::{Expected, Question, Step, explain};
-use plane::port::{Offloads, Port};
 use plane::rig::{Rig, Team};
 use plane::snapshot::Layout;
 use proptest::prelude::*;
@@ -348,7 +348,7 @@ fn groups_come_and_go_while_packets_flow_and_none_is_lost() {
             for _ in 0..10 {
                 rig.send("lan", &Datagram::to("239.1.2.3", 900).frame());
                 sent += 1;
-                rig.step(&mut plane::meter::Flat(units::Nanos::new(10)));
+                rig.step(&mut cpu::meter::Flat(units::Nanos::new(10)));
             }
             rig.apply(&config(if round % 2 == 0 { &other } else { GROUPS })).unwrap();
             rig.settle();

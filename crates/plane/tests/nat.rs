@@ -1,11 +1,11 @@
 //! Address and port translation in a whole router.
 
+use nat::Kind;
 use packet::DropReason;
 use packet::pool::{Offload, PartialChecksum};
+use packet::port::Offloads;
 use packet::wire::checksum::Sum;
 use packet::wire::{Icmp4, Ipv4, icmp4, transport};
-use plane::nat::Kind;
-use plane::port::Offloads;
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
@@ -335,8 +335,8 @@ fn tcp_connections_go_through_their_states() {
     let ends = ((INSIDE, 4000), (PEER, 80));
     let back = ((PEER, 80), (OURS, 4000));
     let state = |rig: &Rig| {
-        let tables = rig.router.tables();
-        tables.nat().with(|state| state.table.iter().next().map(|c| (c.kind, c.replied))).unwrap()
+        let translations = &rig.router.snapshot().translations;
+        translations.with(|state| state.table.iter().next().map(|c| (c.kind, c.replied))).unwrap()
     };
     const SYN: u8 = 2;
     const ACK: u8 = 16;

@@ -248,12 +248,8 @@ fn no_error_is_sent_about_a_packet_whose_connection_is_forgotten() {
     let (mut rig, wire, sent) = case(Direction::In, Error::NoAnswer, ICMP).unwrap();
     rig.send(wire, &sent.frame());
     rig.settle();
-    rig.router.tables().nat().with(|state| {
-        let slot = state.table.from_inside(
-            ICMP,
-            plane::nat::End::new(SILENT.into(), 4000),
-            plane::nat::End::new(PEER.into(), 0),
-        );
+    rig.router.snapshot().translations.with(|state| {
+        let slot = state.table.from_inside(ICMP, nat::End::new(SILENT.into(), 4000), nat::End::new(PEER.into(), 0));
         state.table.forget(slot.unwrap());
     });
     rig.pass(Nanos::secs(4));

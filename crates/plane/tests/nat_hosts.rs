@@ -165,7 +165,7 @@ fn a_table_full_of_unanswered_connections_admits_new_ones_and_keeps_established_
         let answer = Sent { byte: ACK, ..Sent::new(WAN, TCP, (peer(n as u16), 443), *ours) };
         assert!(back(&mut rig, &answer), "the {n}th established connection");
     }
-    let evicted = rig.router.tables().nat().with(|state| state.table.evicted);
+    let evicted = rig.router.snapshot().translations.with(|state| state.table.evicted);
     assert!(evicted > Some(500), "{evicted:?}");
     assert_eq!(rig.report().ledger.dropped_for(DropReason::NatTable), 0);
     assert_eq!(kept[0].1.0, OURS);

@@ -1,8 +1,8 @@
 //! The fast path allocates nothing: neither in the stages nor in what they call.
 
+use cpu::meter::Flat;
+use packet::port::{Offloads, Port, Wire};
 use packet::{Packet, Pool, Queue, Region};
-use plane::meter::Flat;
-use plane::port::{Offloads, Port, Wire};
 use plane::rig::{LAN_AND_WAN, OneLink, Rig, Team, Udp};
 use plane::snapshot::Layout;
 use std::alloc::{GlobalAlloc, Layout as Memory, System};

@@ -4,9 +4,9 @@ mod random;
 
 use packet::Offload;
 use packet::pool::Segmentation;
+use packet::port::Offloads;
 use packet::wire::{Fields, Ipv4};
 use plane::explain::{Expected, Question, explain};
-use plane::port::Offloads;
 use plane::rig::{LAN_AND_WAN, Rig, Team, Udp};
 use plane::snapshot::Layout;
 use random::{Chance, frame, seeds};

@@ -1,14 +1,15 @@
 //! What packets want brings the scheme that serves it, while they flow: none is lost, none overtakes another.
 
+use cpu::meter::Flat;
+use link::{Demand, Lines, Maker};
 use packet::wire::{Ipv6Spec, ethernet, ethertype, protocol};
-use plan::{Catalogue, Code, Guests, Objective};
-use plane::meter::Flat;
-use plane::objective::Demand;
+use plan::{Catalogue, Code, CodePoints, Guests, Objective};
 use plane::rig::{Rig, Team, Udp};
 use plane::snapshot::Layout;
-use plane::{Choice, Lines, Maker, WorkerReport};
+use plane::{Choice, WorkerReport};
 use proptest::prelude::*;
 use schemes::{Layer, Scheme};
+use stack::{Because, Wants};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -266,7 +267,7 @@ impl Guests for Flaky {
     fn find(&self, _: &str) -> Result<(Declaration, Code), (String, String)> {
         let cost = DeclaredCost::None;
         let declaration = Declaration { name: "guest:flaky", summary: "", cost, source: "", options: &[] };
-        Ok((declaration, plane::code(1, Arc::new(self.clone()))))
+        Ok((declaration, link::code(1, Arc::new(self.clone()))))
     }
 }
 
@@ -375,4 +376,27 @@ proptest! {
         }
         prop_assert_eq!(traffic.finish(), vec![]);
     }
+}
+
+fn code_points() -> CodePoints {
+    let text = "version = 1\n[objectives]\ndelay = ['ef', '0']\n[port.a]\ndevice = 'memory:a'\ntrust = true\n";
+    plan::check(text, "t", &plane::catalogue()).unwrap().objectives
+}
+
+#[test]
+fn code_points_count_where_they_are_trusted() {
+    let trusted = Wants::of(true, Objective::Fct, &code_points());
+    assert_eq!(trusted.why(46), (Objective::Delay, Because::CodePoint));
+    assert_eq!(trusted.why(0), (Objective::Delay, Because::CodePoint));
+    assert_eq!(trusted.why(8), (Objective::Fct, Because::Silent));
+    let not = Wants::of(false, Objective::Fct, &code_points());
+    for dscp in 0..64 {
+        assert_eq!(not.why(dscp), (Objective::Fct, Because::Distrusted));
+        for ecn in 0..4 {
+            assert_eq!(usize::from(not.get(dscp << 2 | ecn)), Objective::Fct.index());
+            assert_eq!(usize::from(trusted.get(dscp << 2 | ecn)), trusted.why(dscp).0.index());
+        }
+    }
+    assert!(not.speaks() && Wants::of(false, Objective::None, &code_points()).speaks());
+    assert_eq!(Wants::of(false, Objective::None, &CodePoints::default()), Wants::NOTHING);
 }

@@ -1,9 +1,9 @@
 //! Media that carry less than the configuration says, and say so: a port counts as sent exactly the packets that have left.
 
+use packet::event::{Event, Observer};
+use packet::port::{Memory, Port, Unsent, Waiter, refuse};
 use packet::{Batch, DropReason, Packet, Pool};
 use plane::PortReport;
-use plane::event::{Event, Observer};
-use plane::port::{Memory, Port, Unsent, Waiter, refuse};
 use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};

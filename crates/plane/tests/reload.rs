@@ -1,14 +1,14 @@
 //! Configurations change while packets flow: none is lost, none overtakes another.
 
+use cpu::meter::Flat;
+use packet::event::{Event, Observer, Silent};
+use packet::port::Port;
 use packet::{DropReason, Region};
 use plan::{PortPlan, Receive};
-use plane::event::{Event, Observer, Silent};
-use plane::host::HostLimits;
-use plane::meter::Flat;
-use plane::port::Port;
 use plane::rig::{Rig, Udp, Wires};
 use plane::snapshot::Layout;
 use plane::{ApplyError, Build, Decorate, Opener, Router};
+use stack::HostLimits;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use units::{Instant, Mac, Nanos, PathId};

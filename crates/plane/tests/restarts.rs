@@ -2,11 +2,11 @@
 //! back, and the other workers go on. Panics come from the observer, which is told of packets at every stage and so is
 //! called from wherever a worker has one in its hands. Seeded: what fails once fails again.
 
+use packet::event::{Event, Observer, Wants};
+use packet::port::Port;
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use packet::{DropReason, Ledger, Packet};
 use plane::WorkerReport;
-use plane::event::{Event, Observer, Wants};
-use plane::port::Port;
 use plane::rig::Team;
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;

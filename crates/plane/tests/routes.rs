@@ -1,8 +1,8 @@
 //! Routes of every kind through a router in memory: several next hops, VRFs, and changes while it runs.
 
+use fib::{Origin, Outcome};
 use packet::DropReason;
 use plan::batch::batch;
-use plane::classify::{Origin, Outcome};
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
 use plane::{EditError, EditSummary};

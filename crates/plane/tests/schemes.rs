@@ -1,14 +1,14 @@
 //! Every queueing scheme on a link with real packets: none is lost or sent twice, none overtakes another of its flow, and
 //! whatever is dropped or marked is counted.
 
+use link::{Lines, Queueing};
+use packet::event::Way;
+use packet::port::{Memory, Port, Wire};
 use packet::wire::{Ipv4, Ipv4Spec, ethernet, ethertype};
 use packet::{DropReason, Packet, Pool, Queue, Region};
 use plan::{Call, SchemeChange};
-use plane::event::Way;
-use plane::port::{Memory, Port, Wire};
 use plane::rig::{LAN_AND_WAN, OneLink, Team, Udp};
 use plane::snapshot::Layout;
-use plane::{Lines, Queueing};
 use proptest::prelude::*;
 use schemes::{Next, Progress, Record, Scheme, Wires};
 use std::collections::BTreeMap;

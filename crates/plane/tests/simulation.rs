@@ -5,13 +5,13 @@
 //! has nothing to do, and in the end nothing is left anywhere. Seeded: what fails once fails again.
 //! `SWITCHPATH_SEEDS` says how many days there are; 60 by default.
 
+use cpu::meter::{Meter, Work};
+use packet::event::Silent;
 use packet::pool::{PartialChecksum, Segmentation};
+use packet::port::{FaultRates, Faulty, Memory, Offloads, Port, Wire};
 use packet::wire::{Ipv4Spec, Segmenter, ethernet, ethertype};
 use packet::{Batch, DropReason, Offload, Packet, Region};
 use plan::PortPlan;
-use plane::event::Silent;
-use plane::meter::{Meter, Work};
-use plane::port::{FaultRates, Faulty, Memory, Offloads, Port, Wire};
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use plane::{ApplyError, Decorate, Opener, Published, Step};

@@ -1,13 +1,14 @@
 //! What a link tells of itself is what happened on it: how long packets waited, group by group, against the times of each single
 //! packet; why others were dropped; and how it was at each look.
 
+use link::LinkReport;
+use packet::latency::Spread;
+use packet::port::{Memory, Port, Wire};
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use packet::{Pool, Queue, Region};
 use plan::SchemeChange;
-use plane::port::{Memory, Port, Wire};
 use plane::rig::{LAN_AND_WAN, OneLink, Rig, Udp};
 use plane::snapshot::Layout;
-use plane::{LinkReport, Spread};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use units::{Instant, Mac, Nanos, PortId};

@@ -3,8 +3,8 @@
 
 use packet::Offload;
 use packet::pool::{PartialChecksum, Segmentation};
+use packet::port::Offloads;
 use packet::wire::{Ethernet, Ipv4Spec, checksum::Sum};
-use plane::port::Offloads;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;

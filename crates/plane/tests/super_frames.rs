@@ -2,11 +2,11 @@
 //! next link, what schemes count, and what becomes of it all where a port takes less or a pool has no frame.
 
 use packet::pool::{PartialChecksum, Segmentation};
+use packet::port::Offloads;
 use packet::wire::transport::verify_checksum;
 use packet::wire::{Ethernet, Icmp4, Icmp6, Ipv4, Ipv6, checksum::Sum};
 use packet::{DropReason, Offload};
 use plane::WorkerReport;
-use plane::port::Offloads;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use proptest::prelude::*;
@@ -210,7 +210,7 @@ proptest! {
             flow.send(&mut rig, sequence.wrapping_add(sent as u32), &stream(sent, length));
             sent += length;
             for _ in 0..steps {
-                rig.step(&mut plane::meter::Flat(units::Nanos::new(10)));
+                rig.step(&mut cpu::meter::Flat(units::Nanos::new(10)));
             }
             rig.worker.audit();
             arrived.extend(rig.received("wan"));

@@ -1,9 +1,9 @@
 //! Another scheme while packets flow: no packet is lost for it, none overtakes another of its flow, and the link is never idle for
 //! longer than it takes for a packet (spec N-22).
 
+use packet::port::{Memory, Port, Wire};
 use packet::{Batch, DropReason, Pool, Queue, Region};
 use plan::SchemeChange;
-use plane::port::{Memory, Port, Wire};
 use plane::rig::{OneLink, Udp};
 use std::collections::BTreeMap;
 use units::{Instant, Nanos};

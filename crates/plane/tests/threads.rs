@@ -1,11 +1,11 @@
 //! Workers in threads of their own, as in the daemon: no flow is reordered and every packet accounted for, with a queue for
 //! each worker, with one queue for all, and with something of both, also while next hops are lost and found under way.
 
+use cpu::meter::Flat;
+use fib::Tables;
+use packet::port::Port;
 use packet::wire::{Ipv4Spec, ethernet, ethertype};
 use packet::{Batch, Ledger};
-use plane::classify::Tables;
-use plane::meter::Flat;
-use plane::port::Port;
 use plane::rig::Team;
 use plane::snapshot::Layout;
 use plane::{Step, Worker};

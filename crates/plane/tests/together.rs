@@ -1,9 +1,9 @@
 //! To call on a port costs the same for one packet as for many: what may leave together does, however small the vectors are
 //! in which an output task works, and however many paths lead to the port.
 
+use packet::event::Silent;
+use packet::port::{Memory, Port, Waiter};
 use packet::{Batch, Pool};
-use plane::event::Silent;
-use plane::port::{Memory, Port, Waiter};
 use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
 use std::sync::Arc;

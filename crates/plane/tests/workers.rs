@@ -5,8 +5,8 @@
 //! leaves by one queue, and below capacity nothing is lost. Seeded: what fails once fails again.
 
 use packet::DropReason;
+use packet::port::Port;
 use packet::wire::{Ipv4Spec, arp, ethernet, ethertype};
-use plane::port::Port;
 use plane::rig::Team;
 use plane::snapshot::Layout;
 use plane::{Published, Step};

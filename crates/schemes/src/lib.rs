@@ -38,4 +38,5 @@ pub use options::{BuildError, Options};
 pub use orders::ORDERS;
 pub use seen::{Group, Tell};
 pub use sharing::Sharing;
-pub use wires::{Ahead, Next, Progress, Record, SEGMENTS, Scheme, Size, Trouble, Wires};
+pub use units::{SEGMENTS, Size};
+pub use wires::{Ahead, Next, Progress, Record, Scheme, Trouble, Wires};

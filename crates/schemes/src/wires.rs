@@ -5,6 +5,7 @@
 //! be sent, so a scheme can neither copy, forge nor forget one.
 
 use crate::seen::{Group, Tell};
+use crate::{SEGMENTS, Size};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -36,8 +37,6 @@ pub struct Record {
     pub more: u32,
 }
 
-/// A super-frame counts as so many packets at most.
-pub const SEGMENTS: u32 = 256;
 /// Bytes of the longest super-frame on its link, with the headers of its segments.
 const SUPER_FRAME: Bytes = Bytes::new(1 << 17);
 /// Links and shapers below this rate need more than a millisecond for a super-frame of 64 KB.
@@ -71,15 +70,6 @@ impl Record {
     pub fn size(&self) -> Size {
         Size { packets: self.packets(), bytes: Bytes::new(self.length.into()) }
     }
-}
-
-/// What waits in a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Size {
-    /// Packets, without the one arriving and the one taken out. A super-frame counts as its segments.
-    pub packets: u32,
-    /// Their bytes.
-    pub bytes: Bytes,
 }
 
 /// The primitives. Time stands still during one call of the scheme.

@@ -1,3 +1,3 @@
 //! Seeded randomness: that of links is that of everything else in a world.
 
-pub(crate) use plane::Chance;
+pub(crate) use link::Chance;

@@ -2,7 +2,7 @@
 
 use crate::chance::Chance;
 use crate::real::Pacer;
-use plane::meter::{Meter, Stage, Work};
+use cpu::meter::{Meter, Stage, Work};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! One direction of a link with the transmit ring before it. It needs no events: when a frame has left follows from when the
 //! one before it had.
 
+use link::medium::{Crossing, Medium, Trace};
 use plan::{MediumPlan, Service};
-use plane::medium::{Crossing, Medium, Trace};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use units::{Instant, Rate};

@@ -2,10 +2,10 @@
 
 use crate::frame::Tag;
 use crate::net::Outside;
+use packet::event::{Event, Fate, Observer, Wants};
+use packet::port::{Port, PortStatistics, Waiter};
 use packet::{Batch, Pool, Region};
 use plan::PortPlan;
-use plane::event::{Event, Fate, Observer, Wants};
-use plane::port::{Port, PortStatistics, Waiter};
 use plane::{ApplyError, Decorate, Opener};
 use std::sync::Arc;
 use units::{Instant, Mac, Rate};

@@ -1,4 +1,5 @@
-//! Which crate may use which: `units <- {packet, plan} <- schemes <- plane <- {io, esp, ...} <- sim <- control <- cli <- lab`.
+//! Which crate may use which: `units <- {packet, plan} <- {schemes, cpu, nat, fib} <- link <- stack <- plane <- {io, esp, ...} <- sim <- control <- cli
+//! <- lab`.
 //!
 //! An arrow that points back makes two crates one that only looks like two. Tests are held to the same: a test that needs
 //! a higher crate is that crate's test.
@@ -9,7 +10,9 @@ use crate::read::Crate;
 const LAYERS: &[&[&str]] = &[
     &["units"],
     &["packet", "plan"],
-    &["schemes"],
+    &["schemes", "cpu", "nat", "fib"],
+    &["link"],
+    &["stack"],
     &["plane"],
     &["io", "esp", "extension", "slice", "cluster"],
     &["sim", "esp-c"],

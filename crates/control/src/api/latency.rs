@@ -34,7 +34,7 @@ pub struct LatencyBucket {
 
 impl Latency {
     /// As the plane has it; none where there were no packets.
-    pub(crate) fn of(spread: &plane::Spread) -> Option<Latency> {
+    pub(crate) fn of(spread: &packet::latency::Spread) -> Option<Latency> {
         let at = |thousandths| spread.quantile(thousandths).map(units::Nanos::get);
         Some(Latency {
             packets: spread.count(),

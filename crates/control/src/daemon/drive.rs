@@ -2,11 +2,11 @@
 //! the time wakes it. Where the worker panics it begins anew in the same thread, a few times.
 
 use super::pulse::{Doing, Pulse};
+use cpu::meter::{Meter, Stage, Work};
 use io::aside::Threads;
 use io::clock::{self, CycleCounter};
 use io::wait::{self, Sleeper, Waker, Woken};
-use plane::meter::{Meter, Stage, Work};
-use plane::port::Waiter;
+use packet::port::Waiter;
 use plane::{Step, Worker, WorkerReport};
 use std::any::Any;
 use std::collections::VecDeque;

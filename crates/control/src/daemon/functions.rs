@@ -4,8 +4,8 @@ use super::Daemon;
 use super::report::Answer;
 use crate::api;
 use io::clock;
+use nat::{Connection, End, Rules};
 use plan::protocol_name;
-use plane::nat::{Connection, End, Rules};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use units::Instant;
 
@@ -43,7 +43,6 @@ impl Daemon {
 
     /// What is translated, with at most `limit` connections.
     pub fn nat(&self, limit: usize) -> Answer<api::Nat> {
-        let tables = self.control.lock().router.tables().clone();
         let snapshot = self.snapshot();
         let now = clock::now();
         let nothing = api::Nat {
@@ -65,7 +64,7 @@ impl Daemon {
         };
         let Some(rules) = &snapshot.nat else { return Ok(nothing) };
         // Copied under the lock, told of outside of it: workers wait for it.
-        let seen = tables.nat().with(|state| {
+        let seen = snapshot.translations.with(|state| {
             let known: Vec<Connection> = state.table.iter().take(limit).copied().collect();
             let table = &state.table;
             let counted = (table.capacity(), table.count(), table.made, table.evicted);

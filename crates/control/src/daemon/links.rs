@@ -4,8 +4,9 @@ use super::report::{Answer, Unanswered};
 use super::{Daemon, REPORT};
 use crate::api;
 use io::clock;
+use link::{Emulated, GroupReport, LinkReport, StateSeries};
 use packet::DropReason;
-use plane::{Command, Emulated, GroupReport, LinkReport, LinksReport, StateSeries};
+use plane::{Command, LinksReport};
 use std::sync::mpsc::channel;
 use units::{Bytes, Nanos};
 
@@ -121,7 +122,7 @@ fn group(group: &GroupReport) -> api::QueueGroup {
     }
 }
 
-fn longest(queue: &plane::QueueLength, groups: &[GroupReport]) -> api::LongQueue {
+fn longest(queue: &link::QueueLength, groups: &[GroupReport]) -> api::LongQueue {
     // While another scheme drains the queues are still its own, and its groups come first.
     let of = groups.iter().find(|group| (queue.queue.0.wrapping_sub(group.queues.0.0)) < group.queues.1);
     api::LongQueue {
@@ -134,7 +135,7 @@ fn longest(queue: &plane::QueueLength, groups: &[GroupReport]) -> api::LongQueue
 
 fn series(report: &LinkReport, most: usize, epoch: Nanos) -> api::LinkSeries {
     let samples = latest(&report.samples, most);
-    let of = |value: fn(&plane::Sample) -> u64| samples.iter().map(value).collect();
+    let of = |value: fn(&link::Sample) -> u64| samples.iter().map(value).collect();
     let state = |state: &StateSeries| api::StateSeries {
         group: state.group.clone(),
         name: state.name.into(),

@@ -32,20 +32,21 @@ use crate::trace::Traces;
 use crate::watch::{MOST_TAPS, Taps, Watcher};
 use arc_swap::ArcSwap;
 use confirm::Unconfirmed;
+use cpu::calibrate;
+use fib::Tables;
 use io::clock::{self, CycleCounter, CycleMeter};
 use io::devices::Devices;
 use io::login::Login;
 use io::privilege::{Confined, Fence};
 use io::remarks::Remarks;
 use io::wait::Waker;
+use link::LinkWitness;
 use packet::Region;
+use packet::port::Port;
 use parking_lot::Mutex;
 use plan::{Catalogue, Plan, PortPlan};
-use plane::classify::Tables;
-use plane::host::HostLimits;
-use plane::port::Port;
-use plane::scheduler::calibrate;
-use plane::{ApplyError, Build, Decorate, LinkWitness, Opener, Published, Router, Worker};
+use plane::{ApplyError, Build, Decorate, Opener, Published, Router, Worker};
+use stack::HostLimits;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -286,7 +287,7 @@ impl Daemon {
             switch_cost: calibrate(&plan.cpu, &mut CycleMeter::new(CycleCounter::calibrated())),
             limits,
         };
-        let observer = |_: WorkerId| -> Box<dyn plane::event::Observer> {
+        let observer = |_: WorkerId| -> Box<dyn packet::event::Observer> {
             let (log, taps, traces, arrivals) = (log.clone(), taps.clone(), traces.clone(), arrivals.clone());
             Box::new(Watcher { log, taps, traces, arrivals })
         };

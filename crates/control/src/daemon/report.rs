@@ -5,12 +5,12 @@ use crate::api::{self, ApiError, ErrorKind};
 use crate::explain::{self, Asked};
 use crate::trace::{RATE, Teller, Trace, Tracing};
 use crate::watch::Wanted;
+use cpu::Verdict;
+use cpu::task::Account;
+use fib::{Outcome, RouteQuery};
 use io::clock;
 use packet::{DropReason, Ledger};
-use plane::classify::{Outcome, RouteQuery};
 use plane::explain::Question;
-use plane::scheduler::Verdict;
-use plane::scheduler::task::Account;
 use plane::snapshot::Snapshot;
 use plane::{Command, PortReport, WorkerReport};
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ impl Daemon {
             let spec = &snapshot.paths[position];
             let rule = snapshot.rules.iter().find(|rule| rule.path == position);
             let mut counters = plane::PathCounters::default();
-            let (mut queued, mut latency) = (0, plane::Latency::default());
+            let (mut queued, mut latency) = (0, packet::latency::Latency::default());
             for report in reports.iter().flat_map(|report| &report.paths).filter(|report| report.path == spec.id) {
                 counters += report.counters;
                 queued += report.queued as u64;
@@ -268,15 +268,15 @@ impl Daemon {
         let mut reports = tables.routes(&wanted, limit.saturating_add(1));
         let truncated = reports.len() > limit;
         reports.truncate(limit);
-        let gateway = |member: &plane::classify::GroupMember| api::Gateway {
+        let gateway = |member: &fib::GroupMember| api::Gateway {
             address: member.hop.address.to_string(),
             interface: names.interface(member.hop.interface),
             weight: member.hop.weight,
             usable: member.usable,
-            share: member.buckets as f64 / plane::classify::GroupMember::BUCKETS as f64,
+            share: member.buckets as f64 / fib::GroupMember::BUCKETS as f64,
         };
         let vrfs = self.control.lock().router.vrf_names();
-        let route = |report: &plane::classify::RouteReport| api::Route {
+        let route = |report: &fib::RouteReport| api::Route {
             vrf: vrfs.get(&report.vrf).map(ToString::to_string),
             gateways: report.members.iter().map(gateway).collect(),
             prefix: report.prefix.to_string(),
@@ -300,7 +300,7 @@ impl Daemon {
             wanted.into_iter().for_each(|neighbour| neighbour.pending += packets);
         }
         known.sort_by_key(|neighbour| (neighbour.interface, neighbour.address));
-        let neighbour = |n: &plane::host::NeighbourReport| api::Neighbour {
+        let neighbour = |n: &stack::NeighbourReport| api::Neighbour {
             interface: names.interface(n.interface),
             address: n.address.to_string(),
             mac: n.mac.map(|mac| mac.to_string()),

@@ -8,9 +8,9 @@ pub(crate) use told::reason_of;
 pub use probe::Probe;
 
 use crate::api::{self, ApiError, ErrorKind};
+use packet::event::Silent;
 use plan::Plan;
 use plane::Command;
-use plane::event::Silent;
 use plane::explain::{Question, explain};
 use plane::rig::{Rig, Wires};
 use plane::snapshot::Layout;

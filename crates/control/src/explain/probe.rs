@@ -10,8 +10,8 @@
 
 use packet::wire::{Ipv4Spec, Ipv6Spec, complete_checksum, ethernet, ethertype, icmp4, icmp6, protocol, transport};
 use plan::{TextError, did_you_mean, dscp_number, protocol_number, quote};
-use plane::interface::Interface;
 use plane::snapshot::Snapshot;
+use stack::Interface;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Mac, PortId};
 
@@ -336,7 +336,7 @@ mod tests {
                 "[0-9]{1,6}", "[0-9a-f:.]{1,20}", Just("lan".to_owned()), Just("2001:db8::9".to_owned()), any::<String>(),
             ], 0..12,
         )) {
-            let rig = Rig::new(64, Layout::Three, Box::new(plane::event::Silent));
+            let rig = Rig::new(64, Layout::Three, Box::new(packet::event::Silent));
             if let Ok(probe) = Probe::parse(&words.join(" ")) {
                 let _ = probe.frame(rig.router.snapshot());
             }

@@ -1,12 +1,13 @@
 //! An explanation in words: names for ids, sentences for findings.
 
 use crate::api::{ExplainedStep, Explanation, FieldChange, StepOutcome};
-use packet::DropReason;
+use fib::{Outcome, RouteReport};
 use packet::wire::{differences, summary};
-use plane::classify::{Exception, Finding, Outcome, RouteReport};
+use packet::{DropReason, Exception};
+use plane::classify::Finding;
 use plane::explain::{Expected, Instructed, Question, Step};
-use plane::objective::Because;
 use plane::snapshot::Snapshot;
+use stack::Because;
 use units::{InterfaceId, PortId, VrfId};
 
 use StepOutcome::{Fail, Note, Pass};

@@ -1,8 +1,8 @@
 //! What was seen of one packet on its way.
 
 use packet::Meta;
+use packet::event::{Fate, Stage};
 use packet::wire::{Difference, differences};
-use plane::event::{Fate, Stage};
 use units::{Instant, InterfaceId, Nanos, PathId, PortId};
 
 /// Stages kept of one packet: more than any way has that is no loop.

@@ -13,9 +13,9 @@ pub(crate) use told::Teller;
 
 use crate::roster::{Armed, Roster, Subscription, Watch};
 use crate::watch::{Tap, Wanted};
+use packet::event::{Fate, Stage};
 use packet::{Meta, Packet};
 use parking_lot::Mutex;
-use plane::event::{Fate, Stage};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,8 +3,8 @@
 use crate::rig::{Rig, config, until};
 use control::Options;
 use control::api::{Applied, EventKind, Events, Links};
+use link::{Lines, Maker};
 use plan::{Code, Guests};
-use plane::{Lines, Maker};
 use schemes::{Next, Progress, Scheme, Wires};
 use std::sync::Arc;
 use units::QueueId;
@@ -49,7 +49,7 @@ impl Guests for Fuses {
     fn find(&self, _: &str) -> Result<(Declaration, Code), (String, String)> {
         let cost = DeclaredCost::None;
         let declaration = Declaration { name: "guest:fused", summary: "", cost, source: "", options: &[] };
-        Ok((declaration, plane::code(1, Arc::new(Fuses))))
+        Ok((declaration, link::code(1, Arc::new(Fuses))))
     }
 }
 

@@ -3,8 +3,8 @@
 use control::{Client, Daemon, Notice, Options, Server};
 use io::clock;
 use io::devices::Devices;
+use packet::port::{Memory, Port};
 use packet::{Batch, Pool};
-use plane::port::{Memory, Port};
 use plane::rig::{LAN_AND_WAN, Udp};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

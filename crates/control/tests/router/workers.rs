@@ -3,10 +3,10 @@
 use crate::rig::{Rig, until};
 use control::api::{self, EventKind, State, WorkerState};
 use control::{Notice, Options};
+use packet::port::{Offloads, Port, PortStatistics, Waiter};
 use packet::{Batch, Pool, Region};
 use parking_lot::Mutex;
 use plan::PortPlan;
-use plane::port::{Offloads, Port, PortStatistics, Waiter};
 use plane::{ApplyError, Decorate, Opener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

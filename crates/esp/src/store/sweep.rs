@@ -6,7 +6,7 @@
 use super::space::Space;
 use super::sync::{Arc, Ordering};
 use super::time::{FREE, GAP, Tick, UNLINKED};
-use plane::{Histogram, Spread};
+use packet::latency::{Histogram, Spread};
 use units::{Instant, Nanos};
 
 /// Records whose lines are fetched together, while those of as many that were fetched earlier are written to: as much as a core can have

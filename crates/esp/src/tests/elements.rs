@@ -3,7 +3,7 @@
 use super::*;
 use crate::elements::Graph;
 use crate::isa::{Abort, Operator};
-use plane::Chance;
+use link::Chance;
 
 fn drawn(chance: &mut Chance) -> Instruction {
     let mut tag = || chance.below(12);

@@ -6,7 +6,7 @@ use super::{
 use esp::isa::Instruction;
 use esp::wire::{Locations, dedicated};
 use esp::{Cleaners, Executor};
-use plane::event::Silent;
+use packet::event::Silent;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use std::sync::Arc;

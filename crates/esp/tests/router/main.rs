@@ -8,10 +8,10 @@ use esp::isa::{Instruction, Operator};
 use esp::seal::OperatorKey;
 use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap, wrap_option};
 use esp::{Clock, Executor, variables};
+use packet::event::Silent;
 use packet::{DropReason, Offload};
 use plan::state::Variable;
 use plane::ApplyError;
-use plane::event::Silent;
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
 use plane::station::{StationReport, StoreReport};
@@ -373,7 +373,7 @@ fn something_of_the_router_can_be_read_where_a_port_permits_it() {
 
 #[test]
 fn super_frames_pass() {
-    let wires = [("lan", plane::port::Offloads { super_frames: true, checksums: true, ..Default::default() })];
+    let wires = [("lan", packet::port::Offloads { super_frames: true, checksums: true, ..Default::default() })];
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
     rig.wires.offloads = wires.iter().map(|&(wire, takes)| (wire.to_string(), takes)).collect();
     rig.router.execute_by(Arc::new(Executor::new()));

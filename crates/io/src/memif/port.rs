@@ -5,18 +5,17 @@ use super::ring::Broken;
 use super::session::{BUFFER, Channel, LOG2_RING, Talk, accept_peer, connect_to, listen_at, wait_for};
 use crate::remarks::{OpenError, Remarks};
 use packet::pool::FRAME;
+use packet::port::{Port, PortStatistics, Waiter, refuse};
 use packet::{Batch, DropReason, Pool};
 use parking::{Desk, Slot};
-use plane::port::{Port, PortStatistics, Waiter, refuse};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use std::cell::Cell;
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::{fs, io};
 use units::{Instant, Rate};
 
 /// Ethernet header and one tag.

@@ -4,8 +4,9 @@
 //! super-frames would need slots of 64 KB each. So frames go straight from the pool.
 
 use crate::outbox::Outbox;
+use packet::port::{Unsent, refuse};
+use packet::segment::wire_length;
 use packet::{BATCH, Batch, DropReason, Pool, Region};
-use plane::port::{Unsent, refuse, wire_length};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use units::{Instant, Nanos};

@@ -6,9 +6,9 @@
 use super::{Application, Direction, Interface, LinkType, ReadError, Reader, Record, WriteError, Writer};
 use crate::remarks::{OpenError, Remarks};
 use packet::pool::{FRAME, SUPER_FRAME};
+use packet::port::{Port, Unsent, Waiter};
 use packet::{BATCH, Batch, DropReason, Pool};
 use plan::Pace;
-use plane::port::{Port, Unsent, Waiter};
 use std::fs::{self, File};
 use std::path::Path;
 use units::{Instant, Nanos, Rate};

@@ -12,14 +12,13 @@ use crate::netlink::{LinkNews, LinkWatch, Netlink};
 use crate::netns::Namespace;
 use crate::remarks::{OpenError, Remarks};
 use crate::wait::{Sleeper, Waker, Woken};
-use plane::port::Port;
+use packet::port::Port;
 use port::{Revived, Seat};
-use std::fmt;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread;
+use std::{fmt, thread};
 use units::Nanos;
 
 /// How soon opening is tried again where an interface is there but cannot be opened yet, and how often a device is asked

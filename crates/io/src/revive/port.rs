@@ -3,8 +3,8 @@
 use super::{GONE, Shared, UP};
 use crate::closer::Closer;
 use crate::wait::Waker;
+use packet::port::{Offloads, Port, PortStatistics, Unsent, Waiter};
 use packet::{Batch, DropReason, Pool};
-use plane::port::{Offloads, Port, PortStatistics, Unsent, Waiter};
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -203,7 +203,7 @@ mod tests {
     use super::super::{Claim, DOWN};
     use super::*;
     use packet::Region;
-    use plane::port::{Memory, Wire};
+    use packet::port::{Memory, Wire};
 
     fn revived(device: Memory) -> (Arc<Shared>, Revived) {
         let shared = Arc::new(Shared::new((UP, 1500), 1, Arc::new(Claim::default())));

@@ -3,8 +3,8 @@
 use super::Device;
 use crate::{sys, vnet};
 use packet::pool::{FRAME, SUPER_FRAME};
+use packet::port::{Offloads, Port, PortStatistics, Waiter, refuse};
 use packet::{BATCH, Batch, DropReason, Packet, Pool};
-use plane::port::{Offloads, Port, PortStatistics, Waiter, refuse};
 use rustix::io::{Errno, readv, writev};
 use std::cell::Cell;
 use std::fs::File;

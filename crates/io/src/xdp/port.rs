@@ -3,10 +3,11 @@
 use super::device::{Device, Way};
 use super::socket::Socket;
 use super::{LINK_HEADER, MOST_MTU};
+use packet::port::{Port, PortStatistics, Unsent, Waiter, refuse};
+use packet::segment::wire_length;
 use packet::wire::{complete_partial_checksum, ethertype};
 use packet::{Batch, DropReason, Packet, Pool};
 use plan::Checksums;
-use plane::port::{Port, PortStatistics, Unsent, Waiter, refuse, wire_length};
 use rustix::event::epoll;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;

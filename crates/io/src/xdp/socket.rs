@@ -2,11 +2,10 @@
 
 use super::lent::Lent;
 use super::ring::{Consuming, Offsets, Producing};
-use crate::clock;
-use crate::sys;
 use crate::wait::{Sleeper, Waker};
+use crate::{clock, sys};
+use packet::port::Unsent;
 use packet::{Batch, Packet, Pool, Region};
-use plane::port::Unsent;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use std::io;

@@ -6,7 +6,7 @@ use crate::ours::Ours;
 use io::clock;
 use io::netns::{Host, Lab};
 use io::wait::{Sleeper, Waker};
-use plane::event::{Event, Observer, Silent};
+use packet::event::{Event, Observer, Silent};
 use std::net::IpAddr;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;

@@ -5,9 +5,9 @@ use io::clock;
 use io::netlink::Netlink;
 use io::netns::Host;
 use io::packet_ring::{PacketOptions, PacketPort};
+use packet::port::Port;
 use packet::wire::summary;
 use packet::{Batch, Pool, Region};
-use plane::port::Port;
 use std::fmt;
 use units::Nanos;
 

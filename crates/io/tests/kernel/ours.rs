@@ -1,14 +1,14 @@
 //! Our router on packet ports, run in the thread of the test.
 
+use cpu::meter::Flat;
 use io::clock;
 use io::devices::Devices;
 use io::netns::Host;
 use io::wait::{Sleeper, Waker};
-use plane::event::{Observer, Silent};
-use plane::host::HostLimits;
-use plane::meter::Flat;
-use plane::port::Waiter;
+use packet::event::{Observer, Silent};
+use packet::port::Waiter;
 use plane::{Build, Router, Step, Worker};
+use stack::HostLimits;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{Instant, Nanos};
 

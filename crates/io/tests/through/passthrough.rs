@@ -7,8 +7,8 @@ use io::clock;
 use io::netlink::Netlink;
 use io::netns::Host;
 use io::packet_ring::{PacketOptions, PacketPort};
+use packet::port::Port;
 use packet::{Batch, Pool, Region};
-use plane::port::Port;
 
 /// The configuration of a router whose two ports are a piece of cable.
 fn cable(line: &Line) -> String {

@@ -6,9 +6,9 @@ use io::clock;
 use io::devices::Devices;
 use io::netlink::Netlink;
 use io::netns::Host;
+use packet::port::Port;
 use packet::{Batch, Pool, Region};
 use plane::Opener;
-use plane::port::Port;
 use std::collections::HashMap;
 use std::net::UdpSocket;
 

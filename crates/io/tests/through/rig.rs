@@ -1,5 +1,6 @@
 //! The router in its thread, and hosts beside it.
 
+use cpu::meter::Flat;
 use io::clock;
 use io::devices::Devices;
 use io::netlink::{Netlink, Route, Veth, VethEnd};
@@ -7,11 +8,10 @@ use io::netns::{Host, Lab};
 use io::offload::Ethtool;
 use io::remarks::Remarks;
 use io::wait::{Sleeper, Waker};
-use plane::event::Silent;
-use plane::host::HostLimits;
-use plane::meter::Flat;
-use plane::port::Waiter;
+use packet::event::Silent;
+use packet::port::Waiter;
 use plane::{Build, Router, Step, Worker, WorkerReport};
+use stack::HostLimits;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::{Figure, Rounds, medians};
 use io::aside::Threads;
 use io::clock::{self, CycleCounter, CycleMeter};
 use io::cores;
-use plane::event::Silent;
+use packet::event::Silent;
 use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
 use std::thread;

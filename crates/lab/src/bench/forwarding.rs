@@ -5,12 +5,12 @@
 
 use super::{Figure, Rounds, medians};
 use crate::bench::parts::{destinations, many};
+use cpu::meter::{Meter, Work};
+use fib::{Origin, Outcome, RouteChange, Tables};
 use io::clock::CycleCounter;
+use packet::port::Port;
 use packet::wire::checksum;
 use packet::{Batch, Packet};
-use plane::classify::{Origin, Outcome, RouteChange, Tables};
-use plane::meter::{Meter, Work};
-use plane::port::Port;
 use plane::rig::{Rig, StraightLine, Udp};
 use plane::snapshot::Layout;
 use std::collections::BTreeMap;

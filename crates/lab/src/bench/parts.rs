@@ -1,14 +1,14 @@
 //! The parts by themselves: longest-prefix match, the scheme, the CPU scheduler.
 
 use super::{Figure, Rounds, median};
+use cpu::CpuScheduler;
+use fib::{Fib4, Origin, Outcome, RouteChange, Tables};
 use io::clock::CycleCounter;
 use packet::pool::Huge;
+use packet::port::{Port, Wire};
 use packet::{Batch, Pool, Queue, Region};
 use plan::Discipline;
-use plane::classify::{Fib4, Origin, Outcome, RouteChange, Tables};
-use plane::port::{Port, Wire};
 use plane::rig::OneLink;
-use plane::scheduler::{self, CpuScheduler};
 use std::collections::HashSet;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -231,7 +231,7 @@ pub fn scheme(rounds: Rounds) -> Vec<Figure> {
 pub fn scheduler(Rounds(rounds): Rounds) -> Vec<Figure> {
     const TASKS: [(u32, &str); 3] = [(16, "16"), (1000, "1000"), (100_000, "10^5")];
     let mut figures = Vec::new();
-    for &(discipline, declaration) in scheduler::DISCIPLINES {
+    for &(discipline, declaration) in cpu::DISCIPLINES {
         let mut busy = TASKS.map(|(tasks, _)| Busy::new(discipline, tasks));
         let costs: Vec<[f64; 3]> = (0..=rounds * 16).map(|_| busy.each_mut().map(Busy::cost)).skip(1).collect();
         let middle = |of: &dyn Fn(&[f64; 3]) -> f64| median(costs.iter().map(of).collect());
@@ -257,7 +257,7 @@ struct Busy {
 
 impl Busy {
     fn new(discipline: Discipline, tasks: u32) -> Busy {
-        let mut scheduler = scheduler::build(discipline);
+        let mut scheduler = cpu::build(discipline);
         for (task, r) in (0..tasks).map(TaskId).zip(sequence(3)) {
             scheduler.add(task, Share::of(1 + (r >> 32) % 1000, 1000 * u64::from(tasks)));
             scheduler.wake(task, Nanos::new(500), Instant::START);

@@ -3,11 +3,11 @@
 use super::forwarding::{Course, MILLION, Table};
 use super::parts::{many, many6};
 use super::{Figure, Rounds, median, medians};
+use cpu::meter::Flat;
+use fib::{Origin, Outcome, RouteChange, Tables};
 use io::clock::CycleCounter;
 use io::wait::{Sleeper, Waker};
 use plan::{Prefix, batch};
-use plane::classify::{Origin, Outcome, RouteChange, Tables};
-use plane::meter::Flat;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,7 +90,7 @@ fn loading(Rounds(rounds): Rounds) -> Vec<Figure> {
     };
     let text = Table::Million.config() + &many(MILLION).map(route).collect::<String>();
     let (read, plan) = timed(&counter, || plan::check(&text, "bench", &plane::catalogue()).expect("it is good"));
-    let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(plane::event::Silent));
+    let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(packet::event::Silent));
     let (made, _) = timed(&counter, || {
         let prepared = rig.router.prepare(&plan, &mut rig.wires).expect("it can run");
         let mut published = rig.router.publish(prepared);

@@ -10,19 +10,18 @@ use super::{Figure, Progress, Rounds, medians};
 use ::io::clock::{self, CycleCounter};
 use ::io::cores;
 use anyhow::{Result, ensure};
+use cpu::meter::{Meter, Work};
+use packet::event::Silent;
+use packet::port::{Memory, Port, Waiter, Wire};
 use packet::{Batch, DropReason, Packet, Pool, Region};
 use plan::PortPlan;
-use plane::event::Silent;
-use plane::host::HostLimits;
-use plane::meter::{Meter, Work};
-use plane::port::{Memory, Port, Waiter, Wire};
 use plane::rig::{StraightLine, Udp};
 use plane::{ApplyError, Build, Decorate, Opener, Router, Worker};
-use std::fs;
+use stack::HostLimits;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
-use std::thread;
+use std::{fs, thread};
 use units::{Instant, Mac, Nanos, Rate};
 
 /// Frames that circulate through each worker, or are forwarded by each loop.

@@ -1,8 +1,8 @@
 //! What the trace of a link could have carried, and when.
 
 use super::configuration::Side;
+use link::medium::{Medium, Trace};
 use plan::{LinkPlan, Plan, Service, TraceEnd, TraceMode, TracePlan};
-use plane::medium::{Medium, Trace};
 use std::sync::Arc;
 use units::Nanos;
 

@@ -1,8 +1,8 @@
 //! What is counted of every packet at one of the links.
 
 use super::log::{Line, Lines, What};
+use link::LinkWitness;
 use packet::DropReason;
-use plane::LinkWitness;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{Instant, Nanos};

@@ -70,28 +70,35 @@ struct OfRun<'a> {
     values: &'a std::collections::BTreeMap<String, f64>,
 }
 
-/// Writes all results into a folder: for each experiment CSV, JSON and its pictures, and `index.html` over them.
+/// Writes the results of an experiment into a folder: CSV, JSON and its pictures.
 ///
 /// # Errors
 ///
 /// What cannot be written.
-pub fn write(folder: &Path, outcomes: &[Outcome]) -> Result<()> {
-    for Outcome { report, runs } in outcomes {
-        let of_paper = folder.join(&report.paper);
-        fs::create_dir_all(&of_paper).with_context(|| format!("{} cannot be made", of_paper.display()))?;
-        let put = |name: String, content: &[u8]| put(&of_paper.join(name), content);
-        let name = &report.experiment;
-        let measured = runs.iter().map(|run| OfRun { parameters: &run.parameters, values: &run.measured.values });
-        let everything = Everything { report, measured: measured.collect() };
-        put(format!("{name}.csv"), golden(report).as_bytes())?;
-        put(format!("{name}.json"), serde_json::to_string_pretty(&everything)?.as_bytes())?;
-        for picture in &report.pictures {
-            let drawn = svg(picture, &format!("{name}-{}", picture.id), &Colours::printed());
-            put(format!("{name}-{}.svg", picture.id), drawn.as_bytes())?;
-            put(format!("{name}-{}.png", picture.id), &png(&drawn)?)?;
-        }
+pub fn write(folder: &Path, Outcome { report, runs }: &Outcome) -> Result<()> {
+    let of_paper = folder.join(&report.paper);
+    fs::create_dir_all(&of_paper).with_context(|| format!("{} cannot be made", of_paper.display()))?;
+    let put = |name: String, content: &[u8]| put(&of_paper.join(name), content);
+    let name = &report.experiment;
+    let measured = runs.iter().map(|run| OfRun { parameters: &run.parameters, values: &run.measured.values });
+    let everything = Everything { report, measured: measured.collect() };
+    put(format!("{name}.csv"), golden(report).as_bytes())?;
+    put(format!("{name}.json"), serde_json::to_string_pretty(&everything)?.as_bytes())?;
+    for picture in &report.pictures {
+        let drawn = svg(picture, &format!("{name}-{}", picture.id), &Colours::printed());
+        put(format!("{name}-{}.svg", picture.id), drawn.as_bytes())?;
+        put(format!("{name}-{}.png", picture.id), &png(&drawn)?)?;
     }
-    put(&folder.join("index.html"), page(outcomes).as_bytes())
+    Ok(())
+}
+
+/// Writes `index.html` over all experiments that were written into a folder.
+///
+/// # Errors
+///
+/// What cannot be written.
+pub fn write_page(folder: &Path, reports: &[Report]) -> Result<()> {
+    put(&folder.join("index.html"), page(reports).as_bytes())
 }
 
 /// Writes what a world by itself has measured: `values.csv`, and a file for each thing recorded over time.

@@ -63,8 +63,8 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-fn lines_of(outcomes: &[Outcome]) -> Vec<Line<'_>> {
-    outcomes.iter().flat_map(|outcome| lines(&outcome.report)).collect()
+fn lines_of(reports: &[Report]) -> Vec<Line<'_>> {
+    reports.iter().flat_map(lines).collect()
 }
 
 /// `switchpath reproduce`.
@@ -199,7 +199,7 @@ fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
     let Told { folder, json, partly } = told;
     folder.map_or(Ok(()), files::prepare)?;
     let kept = folder.map_or(Kept::nowhere(), Kept::within);
-    let mut outcomes = Vec::new();
+    let mut reports = Vec::new();
     let mut done = |mut outcome: Outcome| {
         if partly {
             outcome.report.verdicts.retain(|verdict| verdict.error.is_none());
@@ -208,7 +208,9 @@ fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
         if !json {
             print(&outcome.report)?;
         }
-        outcomes.push(outcome);
+        // Written while the others run. What was measured over time takes megabytes a run, and is not needed any more.
+        folder.map_or(Ok(()), |folder| files::write(folder, &outcome))?;
+        reports.push(outcome.report);
         Ok(())
     };
     for batch in batches {
@@ -216,34 +218,34 @@ fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
     }
     let mut out = std::io::stdout().lock();
     if json {
-        print_json(&mut out, &Summary { summary: summary(&outcomes), claims: lines_of(&outcomes) })?;
-        let errors = outcomes.iter().flat_map(|outcome| &outcome.report.errors);
+        print_json(&mut out, &Summary { summary: summary(&reports), claims: lines_of(&reports) })?;
+        let errors = reports.iter().flat_map(|report| &report.errors);
         errors.for_each(|error| eprintln!("switchpath: {error}"));
     }
     if !json {
-        print_summary(&mut out, &outcomes)?;
+        print_summary(&mut out, &reports)?;
     }
     if let Some(folder) = folder {
-        files::write(folder, &outcomes)?;
+        files::write_page(folder, &reports)?;
         if !json {
             writeln!(out, "All of it, with plots: {}", folder.join("index.html").display())?;
         }
     }
-    let explained = outcomes.iter().all(|outcome: &Outcome| outcome.report.is_explained());
+    let explained = reports.iter().all(Report::is_explained);
     Ok(if explained { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// How often each verdict was given in all experiments.
-fn summary(outcomes: &[Outcome]) -> Tally {
-    outcomes.iter().flat_map(|outcome| &outcome.report.verdicts).map(|verdict| verdict.verdict).collect()
+fn summary(reports: &[Report]) -> Tally {
+    reports.iter().flat_map(|report| &report.verdicts).map(|verdict| verdict.verdict).collect()
 }
 
 /// A line for each experiment, where there are several, and one for all of them.
-fn print_summary(out: &mut impl Write, outcomes: &[Outcome]) -> Result<()> {
-    if outcomes.len() > 1 {
+fn print_summary(out: &mut impl Write, reports: &[Report]) -> Result<()> {
+    if reports.len() > 1 {
         let mut rows =
             Rows::new(&["EXPERIMENT", ">MATCHES", ">DIRECTION ONLY", ">NOT REPRODUCED", ">REPORTED", "ABOUT"]);
-        for Outcome { report, .. } in outcomes {
+        for report in reports {
             let tally = report.tally();
             let mut row = vec![format!("{} {}", report.paper, report.experiment)];
             row.extend(Agreement::ALL.map(|verdict| tally.count(verdict).to_string()));
@@ -252,7 +254,7 @@ fn print_summary(out: &mut impl Write, outcomes: &[Outcome]) -> Result<()> {
         }
         rows.print(out)?;
     }
-    writeln!(out, "{}", summary(outcomes))?;
+    writeln!(out, "{}", summary(reports))?;
     Ok(())
 }
 

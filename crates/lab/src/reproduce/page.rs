@@ -1,15 +1,13 @@
 //! The page that shows all results: one file with its pictures and colours in it, to be opened or sent.
 
 use super::plot::{Colours, escaped, svg};
-use super::work::Outcome;
 use sim::experiment::{Agreement, Grid, Report, Tally, Verdict};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 
 /// The page.
-pub fn page(outcomes: &[Outcome]) -> String {
-    let reports: Vec<&Report> = outcomes.iter().map(|outcome| &outcome.report).collect();
+pub fn page(reports: &[Report]) -> String {
     let tally: Tally = reports.iter().flat_map(|report| &report.verdicts).map(|verdict| verdict.verdict).collect();
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -20,7 +18,7 @@ pub fn page(outcomes: &[Outcome]) -> String {
         reports.iter().map(|report| report.runs).sum::<usize>(),
     );
     if reports.len() > 1 {
-        out += &summary(&reports);
+        out += &summary(reports);
     }
     reports.iter().for_each(|report| out += &section(report));
     out + "</main></body></html>\n"
@@ -45,7 +43,7 @@ fn verdict_of(verdict: Agreement) -> String {
     format!("<span class=\"{class}\">{sign} {verdict}</span>")
 }
 
-fn summary(reports: &[&Report]) -> String {
+fn summary(reports: &[Report]) -> String {
     let mut out = String::from(
         "<div class=\"scroll\"><table><tr><th>Experiment<th>About<th class=\"number\">Matches<th class=\"number\">Direction \
          only<th class=\"number\">Not reproduced<th class=\"number\">Reported</tr>\n",

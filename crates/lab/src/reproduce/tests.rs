@@ -148,7 +148,9 @@ fn a_run_that_fails_fails_its_experiment_and_no_other_run() {
 #[test]
 fn results_are_written_as_files_and_a_page_over_them() {
     let folder = tempfile::tempdir().unwrap();
-    files::write(folder.path(), &outcomes(1, 2, f64::INFINITY).unwrap()).unwrap();
+    let outcome = outcomes(1, 2, f64::INFINITY).unwrap().remove(0);
+    files::write(folder.path(), &outcome).unwrap();
+    files::write_page(folder.path(), &[outcome.report]).unwrap();
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     assert!(read("arithmetic/S1.csv").ends_with("nine,9,9.000,,matches,\ntwo,,1.000,,not reproduced,\n"));
     let everything: serde_json::Value = serde_json::from_str(&read("arithmetic/S1.json")).unwrap();
@@ -173,6 +175,47 @@ fn results_are_written_as_files_and_a_page_over_them() {
     assert!(std::fs::read(folder.path().join("arithmetic/S1-areas.png")).unwrap().starts_with(b"\x89PNG"));
 }
 
+/// Squares, of which the largest waits for a file for at most a minute.
+struct AfterFile(std::path::PathBuf);
+
+impl Runner for AfterFile {
+    fn name(&self) -> &str {
+        "squared"
+    }
+
+    fn run(&self, job: &Job) -> Result<Measured, String> {
+        let measured = Squares { most: f64::INFINITY }.run(job)?;
+        let mut polls = 6000;
+        while job.file == "second.toml" && measured.get("area") == Some(81.0) && !self.0.is_file() {
+            polls -= 1;
+            if polls == 0 {
+                return Err("there is no file yet".to_owned());
+            }
+            std::thread::park_timeout(std::time::Duration::from_millis(10));
+        }
+        Ok(measured)
+    }
+}
+
+#[test]
+fn an_experiment_is_written_before_the_next_one_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let order = |file: &str, name: &str| {
+        let text = SQUARES.replace("S1", name);
+        let experiment = Experiment::read(file, &text, &|_| unreachable!()).unwrap();
+        Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 1 }
+    };
+    let runner = AfterFile(folder.path().join("arithmetic/S1.json"));
+    let orders = vec![order("first.toml", "S1"), order("second.toml", "S2")];
+    carry_out(
+        &[Batch { orders, runner: &runner, at_once: 1 }],
+        Told { folder: Some(folder.path()), json: true, partly: false },
+    )
+    .unwrap();
+    let second = std::fs::read_to_string(folder.path().join("arithmetic/S2.csv")).unwrap();
+    assert!(second.contains("nine,9,9.000,,matches"), "{second}");
+}
+
 #[test]
 fn each_of_the_four_verdicts_is_counted_in_the_table_the_json_and_the_page() {
     let claims = r#"
@@ -191,22 +234,23 @@ table"#;
         Ok(())
     })
     .unwrap();
+    let reports: Vec<Report> = outcomes.into_iter().map(|outcome| outcome.report).collect();
     let mut printed = Vec::new();
-    print_summary(&mut printed, &outcomes).unwrap();
+    print_summary(&mut printed, &reports).unwrap();
     let printed = String::from_utf8(printed).unwrap();
     let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[1][..6], ["arithmetic", "S1", "1", "0", "1", "0"]);
     assert_eq!(lines[2][..6], ["arithmetic", "S1", "1", "1", "1", "1"]);
     assert!(printed.ends_with("2 match, 1 direction only, 2 not reproduced, 1 reported\n"), "{printed}");
-    let claims = lines_of(&outcomes);
-    let json = serde_json::to_value(Summary { summary: summary(&outcomes), claims }).unwrap();
+    let claims = lines_of(&reports);
+    let json = serde_json::to_value(Summary { summary: summary(&reports), claims }).unwrap();
     let expected = serde_json::json!({"matches": 2, "direction_only": 1, "not_reproduced": 2, "reported": 1});
     assert_eq!(json["summary"], expected);
     assert_eq!(
         (&json["claims"][4]["verdict"], &json["claims"][4]["differs"]),
         (&"direction_only".into(), &"Ours is <half>.".into())
     );
-    let page = page::page(&outcomes);
+    let page = page::page(&reports);
     for text in [
         "2 match, 1 direction only, 2 not reproduced, 1 reported",
         "<td class=\"number\">1<td class=\"number\">1<td class=\"number\">1<td class=\"number\">1</tr>",
@@ -223,7 +267,7 @@ fn a_file_that_cannot_be_written_leaves_nothing_half_written_and_a_folder_is_tri
     let folder = tempfile::tempdir().unwrap();
     // In its place is what no file can replace.
     std::fs::create_dir_all(folder.path().join("arithmetic/S1.json")).unwrap();
-    let error = files::write(folder.path(), &outcomes(1, 1, f64::INFINITY).unwrap()).unwrap_err();
+    let error = files::write(folder.path(), &outcomes(1, 1, f64::INFINITY).unwrap()[0]).unwrap_err();
     assert!(format!("{error:#}").contains("S1.json cannot be written"), "{error:#}");
     let left = std::fs::read_dir(folder.path().join("arithmetic")).unwrap();
     let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();

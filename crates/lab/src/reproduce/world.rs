@@ -38,7 +38,9 @@ pub fn world(
     let mut out = std::io::stdout().lock();
     if let Some(folder) = &options.out {
         files::write_measured(folder, &measured)?;
-        files::write(folder, &[told(&options.file, text, &measured)])?;
+        let outcome = told(&options.file, text, &measured);
+        files::write(folder, &outcome)?;
+        files::write_page(folder, &[outcome.report])?;
     }
     if options.json {
         return print_json(&mut out, &measured).map(|()| ExitCode::SUCCESS);
@@ -134,7 +136,8 @@ mod tests {
             outcome.report.pictures.iter().map(|picture| (picture.id.as_str(), picture.curves.len())).collect();
         assert_eq!(named, [("cpu-idle", 1), ("flow-cwnd", 2), ("link-state.count", 1)]);
         let folder = tempfile::tempdir().unwrap();
-        files::write(folder.path(), &[outcome]).unwrap();
+        files::write(folder.path(), &outcome).unwrap();
+        files::write_page(folder.path(), &[outcome.report]).unwrap();
         let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
         assert!(page.contains("An office. Behind a link.") && page.contains("flow.one.sent"), "{page}");
         assert!(folder.path().join("world/office-flow-cwnd.png").is_file());

@@ -2,19 +2,17 @@
 
 use super::{COPIED, Classifier, Exception, Finding, Outcome, REFUSED, Target, Witness, refuse};
 use crate::multicast::{COPY, SEVERAL};
-use crate::offload;
 use crate::snapshot::PortView;
+use packet::segment::TO_FRAGMENT;
 use packet::wire::{
     Carries, Ethernet, Family, Fields, Ipv4, Ipv4Error, Ipv4Header, Ipv6, Ipv6Error, ethertype, ipv6, protocol,
 };
-use packet::{DropReason, Meta, Packet};
+use packet::{DropReason, Meta, Packet, segment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{AdjacencyId, InterfaceId};
 
 /// In `rounds`: options were looked at already, the packet comes back from the general path.
 pub(crate) const OPTIONS_DONE: u8 = 0x80;
-/// In `rounds`: the packet is longer than its next link takes, and is cut into fragments on its path.
-pub(crate) const TO_FRAGMENT: u8 = 0x40;
 
 type Verdict = Result<Target, DropReason>;
 
@@ -33,7 +31,7 @@ impl<W: Witness> Classifier<'_, W> {
     fn settled(&self, packet: &mut Packet, verdict: Verdict) -> Target {
         if packet.is_offloaded() {
             packet.meta_mut().flags |= Meta::OFFLOAD;
-            if !offload::ready_for_host(packet) {
+            if !segment::ready_for_host(packet) {
                 return refuse(packet, DropReason::BadOffload);
             }
         }
@@ -385,7 +383,7 @@ impl<W: Witness> Classifier<'_, W> {
         let egress = self.snapshot.egress(out);
         let mtu = self.tables.mtu(out, egress.mtu);
         packet.meta_mut().out_interface = out;
-        let Some(length) = offload::network_length(packet) else { return refuse(packet, DropReason::BadOffload) };
+        let Some(length) = segment::network_length(packet) else { return refuse(packet, DropReason::BadOffload) };
         self.witness.saw(|| Finding::Hops { left: ttl });
         self.witness.saw(|| Finding::Fits { interface: out, length, mtu });
         if egress.mtu == 0 {
@@ -401,7 +399,7 @@ impl<W: Witness> Classifier<'_, W> {
             }
             packet.meta_mut().rounds |= TO_FRAGMENT;
             // Only the whole packet has all bytes that its checksum covers; segments of a super-frame get their own.
-            if packet.is_offloaded() && !packet.offload().is_super_frame() && !offload::complete(packet) {
+            if packet.is_offloaded() && !packet.offload().is_super_frame() && !segment::complete(packet) {
                 return refuse(packet, DropReason::BadOffload);
             }
         }
@@ -453,19 +451,13 @@ impl<W: Witness> Classifier<'_, W> {
 /// Cuts a super-frame of TCP over IPv4 into smaller segments where its sender lets routers fragment it: as good for the
 /// receiver, and better than fragments.
 fn may_be_cut_smaller(packet: &mut Packet, mtu: u16) -> bool {
-    may_be_fragmented(packet) && offload::cut_smaller(packet, mtu.into())
+    may_be_fragmented(packet) && segment::cut_smaller(packet, mtu.into())
 }
 
 /// True for a packet that a router may cut: IPv4 without DF (RFC 791 2.3, RFC 8200 5).
 fn may_be_fragmented(packet: &Packet) -> bool {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
     packet.meta().flags & Meta::IPV6 == 0 && Ipv4Header::of(l3).is_some_and(|header| !header.dont_fragment())
-}
-
-/// True for a packet that is cut into fragments on its path.
-#[inline]
-pub(crate) fn is_to_fragment(packet: &Packet) -> bool {
-    packet.meta().rounds & TO_FRAGMENT != 0
 }
 
 fn reason4(error: Ipv4Error) -> DropReason {

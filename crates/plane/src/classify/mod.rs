@@ -5,49 +5,21 @@
 //! the headers, the second acts on what the routes say. Whatever is not plain IPv4 or IPv6 to another network goes
 //! through [`general`].
 
-mod adjacency;
-mod blocks;
-mod digest;
-mod entry;
-mod exception;
-mod fib4;
-mod fib6;
 mod general;
-mod groups;
-#[cfg(test)]
-mod oracle;
-mod outcome;
-mod rib;
-mod sequence;
-mod short;
 mod sources;
-mod sync;
-mod tables;
 mod through;
-mod vrf;
 mod witness;
 
-pub use adjacency::{Adjacencies, Link};
-pub use exception::Exception;
-pub use fib4::Fib4;
-pub use fib6::{Fib6, Trie};
-pub(crate) use general::{TO_FRAGMENT, is_to_fragment};
-pub use groups::Groups;
-pub use outcome::Outcome;
-pub use rib::Origin;
-pub use tables::{
-    GroupError, GroupMember, MOST_VRFS, NextHop, RouteChange, RouteError, RouteQuery, RouteReport, TableLimits, Tables,
-};
-pub use vrf::Vrf;
 pub use witness::{Finding, Unwitnessed, Witness};
 
-use crate::objective::{Because, Wants};
-use crate::offload::wire_length;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
 use crate::station::Marks;
+use fib::{Link, Outcome, Tables};
+use packet::segment::{is_to_fragment, wire_length};
 use packet::wire::{flow_hash, ipv4};
-use packet::{BATCH, DropReason, Meta, Packet};
+use packet::{BATCH, DropReason, Exception, Meta, Packet};
 use plan::ReversePath;
+use stack::{Because, Wants};
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, Mac, PathId, PortId};
 
 /// Where a classified packet goes: the index of a path instance of the worker.

@@ -6,8 +6,8 @@
 
 use super::{Classifier, Finding, REFUSED, Target, Witness, arrive, refuse};
 use crate::multicast::THROUGH;
-use crate::offload::wire_length;
 use crate::snapshot::{BEST_EFFORT, PortView};
+use packet::segment::wire_length;
 use packet::wire::{Carries, Ethernet, ethertype};
 use packet::{DropReason, Meta, Packet};
 use units::{Instant, PortId};

@@ -4,9 +4,9 @@
 //! is what happens.
 
 use super::{Exception, Outcome};
-use crate::objective::Because;
 use packet::wire::Family;
 use plan::{Condition, Objective, ReversePath};
+use stack::Because;
 use std::net::IpAddr;
 use units::{AdjacencyId, GroupId, InterfaceId, Mac, PortId, VrfId};
 

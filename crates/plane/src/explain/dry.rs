@@ -1,15 +1,15 @@
 //! A world in which nothing is done: what the host decides is noted.
 
 use super::{Expected, Step, Steps, Way};
-use crate::classify::{COPIED, Exception, Origin, Outcome, RouteChange, RouteReport, TableLimits, Tables, Target};
-use crate::event::Event;
-use crate::host::{Host, NeighbourReport, World};
-use crate::interface::Interface;
-use crate::nat::{self, Nat, Rules};
+use crate::classify::{COPIED, Target};
 use crate::router::desired::{self, Goal, Routes};
 use crate::worker::ROUNDS;
+use fib::{Origin, Outcome, RouteChange, RouteReport, TableLimits, Tables};
+use nat::{Nat, Rules};
+use packet::event::Event;
 use packet::wire::{Arp, Ipv4Header, Ipv6Header, flow_hash};
-use packet::{DropReason, Meta, Packet, Pool};
+use packet::{DropReason, Exception, Meta, Packet, Pool};
+use stack::{Host, Interface, NeighbourReport, World};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use units::{Instant, InterfaceId, VrfId};

@@ -13,18 +13,18 @@ mod instruction;
 
 pub use instruction::Instructed;
 
-use crate::classify::{
-    COPIED, Classifier, Dispatch, Exception, Finding, REFUSED, RouteReport, Tables, Target, Witness, is_to_fragment,
-};
+use crate::classify::{COPIED, Classifier, Dispatch, Finding, REFUSED, Target, Witness};
 use crate::function::{self, Context};
-use crate::host::NeighbourReport;
 use crate::multicast::COPY;
-use crate::nat::Nat;
-use crate::offload;
 use crate::snapshot::{BEST_EFFORT, Snapshot};
-use crate::worker::{ROUNDS, WorkerReport, refusal};
+use crate::worker::{ROUNDS, WorkerReport};
+use fib::{RouteReport, Tables};
+use nat::Nat;
+use packet::port::refusal;
+use packet::segment::is_to_fragment;
 use packet::wire::Fragmenter;
-use packet::{DropReason, Packet, Pool, Region};
+use packet::{DropReason, Exception, Packet, Pool, Region, segment};
+use stack::NeighbourReport;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use units::{Instant, InterfaceId, PortId};
@@ -177,7 +177,7 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
     let target = way.classifier(question.tables).one((port, view), question.now, &mut packet);
     way.instructed_at_input(port, &packet);
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
-    let nat = question.tables.nat().sample(question.snapshot.nat.as_ref(), l3, question.now);
+    let nat = question.snapshot.translations.sample(question.snapshot.nat.as_ref(), l3, question.now);
     let way = Way { nat: &nat, ..way };
     let concerned = dry::concerned(&packet);
     let (expected, path, awaited) = if target == COPIED {
@@ -213,7 +213,7 @@ fn detailed(question: &Question<'_>, step: Step) -> Vec<Step> {
             let routes = question.tables.covering(vrf, destination);
             let first = routes.first();
             let hop = first.and_then(|route| {
-                let connected = matches!(route.outcome, crate::classify::Outcome::Connected(_)).then_some(destination);
+                let connected = matches!(route.outcome, fib::Outcome::Connected(_)).then_some(destination);
                 Some((route.interface?, route.next_hop.or(connected)?))
             });
             let neighbour = hop.map(|(interface, address)| Step::Neighbour {
@@ -285,7 +285,7 @@ impl Way<'_> {
                 Ok(ended) => break ended,
                 Err(back) => packet = back,
             }
-            if packet.is_offloaded() && !offload::ready_for_host(&mut packet) {
+            if packet.is_offloaded() && !segment::ready_for_host(&mut packet) {
                 break (packet, Expected::Dropped(DropReason::BadOffload));
             }
             let onward = [Exception::Again as u8, Exception::Dispatched as u8].contains(&packet.meta().exception);

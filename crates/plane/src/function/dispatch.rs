@@ -7,10 +7,9 @@
 //! overtaken by it.
 
 use super::{Context, Counter, Function};
-use crate::classify::Exception;
-use packet::Packet;
 use packet::wire::application::{self, MOST_NAME};
 use packet::wire::{Fields, flow_hash, protocol};
+use packet::{Exception, Packet};
 use plan::{Call, Carries, DispatchRule};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Nanos, PathId};

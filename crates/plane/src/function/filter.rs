@@ -3,9 +3,8 @@
 //! Rules are tried in order, sets in logarithmic time. Each counts the packets that it decides about.
 
 use super::{Context, Counter, Function};
-use crate::classify::Exception;
 use packet::wire::{Fields, protocol};
-use packet::{DropReason, Packet};
+use packet::{DropReason, Exception, Packet};
 use plan::{FilterFields, FilterRule, FilterVerdict};
 use units::declare::{Declaration, DeclaredCost};
 use units::{InterfaceId, Nanos};

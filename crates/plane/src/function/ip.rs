@@ -4,10 +4,9 @@
 //! found that the packet may go on.
 
 use super::{Context, Function};
-use crate::classify::Exception;
 use crate::multicast::{COPY, THROUGH};
 use packet::wire::{ipv4, ipv6};
-use packet::{Meta, Packet};
+use packet::{Exception, Meta, Packet};
 use units::declare::{Declaration, DeclaredCost};
 use units::{AdjacencyId, Mac, Nanos};
 
@@ -177,9 +176,9 @@ fn lower_hop_limit(packet: &mut Packet, l3: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::Tables;
     use crate::rig::Udp;
     use crate::snapshot::Snapshot;
+    use fib::Tables;
     use packet::{Pool, Region};
     use std::cell::Cell;
     use std::net::{IpAddr, Ipv4Addr};
@@ -219,7 +218,7 @@ mod tests {
             now: Instant::START,
             snapshot: &snapshot,
             tables: &tables,
-            nat: tables.nat(),
+            nat: &snapshot.translations,
             limit: None,
             asked: &asked,
         };

@@ -1,7 +1,7 @@
 //! Packet functions: what a path does to its packets between classification and the link.
 //!
 //! A function works on packets in place and ends none itself: it sets `Meta::refused` (a drop reason plus one) or
-//! `Meta::exception` (a code of [`crate::classify::Exception`]), and the forwarding task sees to the rest.
+//! `Meta::exception` (a code of [`packet::Exception`]), and the forwarding task sees to the rest.
 
 mod dispatch;
 mod filter;
@@ -15,9 +15,9 @@ pub use ip::Ip;
 pub use nat::Translation;
 pub use spin::Spin;
 
-use crate::classify::Tables;
-use crate::nat::Nat;
 use crate::snapshot::{PathSpec, Snapshot};
+use ::nat::Nat;
+use fib::Tables;
 use packet::Packet;
 use std::cell::Cell;
 use units::declare::Declaration;

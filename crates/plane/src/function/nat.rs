@@ -1,8 +1,8 @@
 //! The function `nat`: the packets of a path that leave for the outside come from one of our addresses, and what comes back to
-//! it goes inside. What it does is in [`crate::nat`]; its rules are the configuration's `[nat]`.
+//! it goes inside. What it does is in [`nat`]; its rules are the configuration's `[nat]`.
 
 use super::{Context, Function};
-use crate::nat::settle;
+use ::nat::settle;
 use packet::{Meta, Packet};
 use units::Nanos;
 use units::declare::{Declaration, DeclaredCost};

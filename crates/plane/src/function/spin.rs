@@ -126,9 +126,9 @@ impl Function for Spin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::Tables;
     use crate::function::DECLARATIONS;
     use crate::snapshot::Snapshot;
+    use fib::Tables;
     use packet::{Pool, Region};
     use plan::admission::Source;
     use std::cell::Cell;
@@ -151,7 +151,7 @@ mod tests {
                 now: Instant::START,
                 snapshot: &snapshot,
                 tables: &tables,
-                nat: tables.nat(),
+                nat: &snapshot.translations,
                 limit,
                 asked: &asked,
             };

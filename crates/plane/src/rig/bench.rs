@@ -2,13 +2,13 @@
 //! ports. What a function costs is said as a ratio to the straight-line loop on the same packets.
 
 use super::Rig;
-use crate::classify::{Classifier, Dispatch, Tables, Target, Unwitnessed};
-use crate::event::Event;
+use crate::classify::{Classifier, Dispatch, Target, Unwitnessed};
 use crate::function::{self, Context, Function};
-use crate::host::{Host, HostLimits, Verdict, World};
-use crate::interface::Interface;
 use crate::snapshot::{PathSpec, Snapshot};
+use fib::Tables;
+use packet::event::Event;
 use packet::{DropReason, Packet, Pool};
+use stack::{Host, HostLimits, Interface, Verdict, World};
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Bench {
     pub fn run(&self, functions: &mut [Box<dyn Function>], packets: &mut [Packet]) -> (bool, Nanos) {
         let asked = Cell::default();
         let (now, snapshot, tables) = (self.rig.now, &*self.snapshot, &*self.tables);
-        let context = Context { now, snapshot, tables, nat: tables.nat(), limit: None, asked: &asked };
+        let context = Context { now, snapshot, tables, nat: &snapshot.translations, limit: None, asked: &asked };
         let mut all = true;
         for function in functions {
             all &= function.process(context, packets);

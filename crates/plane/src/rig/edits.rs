@@ -1,7 +1,7 @@
 //! Batches of changes put to a router that runs: what fuzzers and tests make of any text.
 
 use super::Rig;
-use crate::classify::{Origin, Outcome, RouteQuery, RouteReport};
+use fib::{Origin, Outcome, RouteQuery, RouteReport};
 use plan::batch::{BatchLine, Edit, batch};
 use plan::{Diagnostics, MOST_DIAGNOSTICS, Name, Prefix, RouteAction};
 use std::collections::BTreeMap;

@@ -4,36 +4,57 @@
 
 mod bench;
 pub mod edits;
-mod frames;
-mod one_link;
 mod straight;
 mod team;
 pub mod train;
 
 pub use bench::Bench;
-pub use frames::{LAN_AND_WAN, Udp};
-pub use one_link::{OneLink, flow_key};
+pub use link::OneLink;
+pub use packet::frames::Udp;
 pub use straight::StraightLine;
 pub use team::Team;
 
-pub use crate::shelf::Shelf;
+pub use link::shelf::Shelf;
 
-use crate::classify::TableLimits;
-use crate::event::{Observer, Silent};
-use crate::host::HostLimits;
-use crate::meter::{Flat, Meter};
-use crate::port::{FaultRates, Faulty, Memory, Offloads, Port, Wire};
 use crate::snapshot::Layout;
 use crate::worker::{Decorate, Step, Worker, WorkerReport};
 use crate::{ApplyError, Build, Opener, Router};
+use cpu::meter::{Flat, Meter};
+use fib::TableLimits;
+use packet::event::{Observer, Silent};
+use packet::port::{FaultRates, Faulty, Memory, Offloads, Port, Wire};
 use packet::{Batch, Offload, Packet, Pool, Region};
 use plan::{Plan, PortPlan};
+use stack::HostLimits;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{Generation, Instant, Nanos};
 
 /// Packets each direction of a wire holds.
 const WIRE: usize = 4096;
+/// A configuration of two ports, `lan` and `wan`, with a host on each whose addresses are known: [`Udp::crossing`] goes from one to
+/// the other.
+pub const LAN_AND_WAN: &str = r#"
+version = 1
+[port.lan]
+device = "memory:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "memory:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:22"
+port = "wan"
+"#;
+
+/// The key by which the links of a router with this secret hash flows.
+pub fn flow_key(secret: u64) -> u64 {
+    HostLimits { secret, ..HostLimits::default() }.key(link::FLOWS)
+}
+
 /// Super-frames of a rig: as a router has by default.
 const SUPER_FRAMES: usize = 256;
 

@@ -4,7 +4,7 @@
 //! Parse and check Ethernet and IPv4, look the destination up in DIR-24-8, lower the time to live with the checksum,
 //! rewrite the link header. The frames lie in the same pool memory as the plane's.
 
-use crate::classify::{Outcome, Tables};
+use fib::{Outcome, Tables};
 use packet::Packet;
 use packet::wire::ipv4;
 use units::Mac;

@@ -1,14 +1,14 @@
 //! A router of several workers in memory, stepped by the caller in any order: for tests and benchmarks.
 
 use super::Wires;
-use crate::event::{Observer, Silent};
-use crate::host::HostLimits;
-use crate::meter::{Flat, Meter, Work};
-use crate::port::Port;
 use crate::snapshot::Layout;
 use crate::worker::{Step, Worker, WorkerReport};
 use crate::{ApplyError, Build, Published, Router};
+use cpu::meter::{Flat, Meter, Work};
+use packet::event::{Observer, Silent};
+use packet::port::Port;
 use packet::{Batch, Packet, Pool};
+use stack::HostLimits;
 use units::{Instant, Nanos, WorkerId};
 
 /// The router, its wires, and the pool of the hosts at their far ends.

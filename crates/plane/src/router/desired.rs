@@ -1,9 +1,9 @@
 //! The routes a configuration asks for: its own, and those that follow from its addresses.
 
 use super::Names;
-use crate::classify::{GroupError, NextHop, Origin, Outcome, Tables};
-use crate::interface::Interface;
+use fib::{GroupError, NextHop, Origin, Outcome, Tables};
 use plan::{Plan, Prefix, RouteAction};
+use stack::Interface;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -6,8 +6,8 @@
 
 use super::Router;
 use super::desired::{Gateways, Goal};
-use crate::classify::{Origin, Outcome, RouteChange, RouteQuery, Tables};
 use crate::worker::Command;
+use fib::{Origin, Outcome, RouteChange, RouteQuery, Tables};
 use plan::batch::{BatchLine, Edit};
 use plan::{NeighbourPlan, Prefix, RoutePlan};
 use std::collections::HashMap;

@@ -3,9 +3,9 @@
 
 use super::Names;
 use super::known::KnownCosts;
-use crate::scheduler::Verdict;
 use crate::snapshot::BEST_EFFORT;
 use crate::worker::WorkerReport;
+use cpu::Verdict;
 use plan::admission::{Costs, Figure, Source};
 use plan::{PathPlan, Plan};
 use std::collections::HashMap;

@@ -21,16 +21,16 @@ pub use policies::{Choice, PolicyReport};
 pub use prepare::{ApplyError, Opener, Prepared};
 
 use crate::bell::Bell;
-use crate::classify::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, TableLimits, Tables};
-use crate::event::Observer;
-use crate::host::HostLimits;
 use crate::snapshot::{Layout, Snapshot};
 use crate::worker::{Adopted, Command, Crew, Mailbox, Worker, WorkerReport};
 use desired::{Gateways, Key, Routes};
+use fib::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, TableLimits, Tables};
 use measured::Measured;
+use packet::event::Observer;
 use packet::{Pool, Region};
 use plan::{Name, Plan};
 use policies::Policies;
+use stack::HostLimits;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -254,7 +254,7 @@ impl Router {
             self.tables.attach(interface.id, vrf);
         }
         if let Some(rules) = &snapshot.nat {
-            self.tables.nat().open(rules);
+            snapshot.translations.open(rules);
         }
         let mut acknowledgements = Vec::new();
         let mut changes = changes.into_iter();
@@ -274,7 +274,7 @@ impl Router {
             self.tables.remove_interface(interface.id);
         }
         if snapshot.nat.is_none() {
-            self.tables.nat().close();
+            snapshot.translations.close();
         }
         self.snapshot = snapshot;
         let changes = routes.iter().filter(|(key, goal)| self.routes.get(key) != Some(goal));

@@ -4,10 +4,9 @@
 
 use super::Router;
 use super::prepare::{ApplyError, broken};
-use crate::objective::Demand;
 use crate::policy::{Controller, Decision};
-use crate::queueing::Queueing;
 use crate::worker::{Command, Reschedule, WorkerReport};
+use link::{Demand, Queueing};
 use plan::{Call, Objective, Plan, PortPlan, SchemeChange};
 use schemes::Sharing;
 use std::collections::BTreeMap;

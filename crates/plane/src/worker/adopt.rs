@@ -14,19 +14,18 @@ use super::duties::Task;
 use super::output::Part;
 use super::{Command, PortState, Remains, Role, Worker};
 use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
-use crate::event::Event;
 use crate::function::Function;
-use crate::host::World;
-use crate::latency::Since;
-use crate::link::{FLOWS, Link, NewLink};
-use crate::offload::Half;
 use crate::path::{Allowance, Fill, Instance, PathCounters};
-use crate::port::Port;
-use crate::queueing::Queueing;
-use crate::scheduler::task::Terms;
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, PortShares, Snapshot};
+use cpu::task::Terms;
+use link::{FLOWS, Link, NewLink, Queueing};
+use packet::event::Event;
+use packet::latency::Since;
+use packet::port::Port;
+use packet::segment::Half;
 use packet::{DropReason, Queue};
 use plan::Grouping;
+use stack::World;
 use std::collections::BTreeMap;
 use std::fmt;
 use units::{Instant, Nanos, PathId, PortId, TaskId, WorkerId};
@@ -49,26 +48,15 @@ pub(super) enum Common {
     All,
 }
 
-impl Terms {
-    /// Those of one path.
-    fn of(path: &PathSpec) -> Terms {
-        Terms {
-            share: path.share,
-            // For ever is what a task waits of itself.
-            max_wait: path.cpu.max_wait,
-            capacity: path.capacity.min(path.output_capacity) as u32,
-            cost: path.cost,
-            prompt: path.id == CONTROL || path.id == GENERAL,
-        }
-    }
-
-    /// Another path has the same task: it gets what both have, and keeps what the stricter asks for.
-    fn join(&mut self, other: Terms) {
-        self.share = self.share.plus(other.share);
-        self.max_wait = [self.max_wait, other.max_wait].into_iter().flatten().min();
-        self.capacity = self.capacity.min(other.capacity);
-        self.cost = self.cost.or(other.cost);
-        self.prompt |= other.prompt;
+/// The terms of the task of one path.
+pub(super) fn terms_of(path: &PathSpec) -> Terms {
+    Terms {
+        share: path.share,
+        // For ever is what a task waits of itself.
+        max_wait: path.cpu.max_wait,
+        capacity: path.capacity.min(path.output_capacity) as u32,
+        cost: path.cost,
+        prompt: path.id == CONTROL || path.id == GENERAL,
     }
 }
 
@@ -377,7 +365,7 @@ impl Worker {
     /// The task that runs the functions of a path.
     pub(super) fn forwarder(&mut self, path: &PathSpec, snapshot: &Snapshot) -> TaskId {
         let common = Common::of(path, snapshot.cpu.best_effort);
-        let terms = Terms::of(path);
+        let terms = terms_of(path);
         let Worker { forwarders, duties, fates, .. } = self;
         *forwarders.entry(common).or_insert_with(|| duties.add(Task::Forward, terms, fates.now))
     }

@@ -9,15 +9,15 @@ use super::Worker;
 use super::stages::Vector;
 use crate::aside::{Lent, Out, Returned, Side};
 use crate::classify::Target;
-use crate::event::{Event, Misdeed, Stage};
-use crate::fates::Fates;
 use crate::function;
-use crate::meter::{Meter, Stage as Of, Work};
 use crate::path::Instance;
-use crate::scheduler::agenda::{UNKNOWN, lending};
-use crate::scheduler::task::Grant;
 use crate::snapshot::Snapshot;
+use cpu::agenda::{UNKNOWN, lending};
+use cpu::meter::{Meter, Stage as Of, Work};
+use cpu::task::Grant;
 use packet::DropReason;
+use packet::accounting::Accounting;
+use packet::event::{Event, Misdeed, Stage};
 use std::sync::Arc;
 use units::{Instant, Nanos};
 
@@ -250,7 +250,7 @@ impl Worker {
 
 impl Instance {
     /// Nobody waits any more for what somebody works on: its packets count as dropped.
-    fn forsake(&mut self, reason: DropReason, fates: &mut Fates) -> Option<Out> {
+    fn forsake(&mut self, reason: DropReason, fates: &mut Accounting) -> Option<Out> {
         let side = self.side.as_mut()?;
         let mut out = side.out.take()?;
         self.counters.dropped += out.packets as u64;

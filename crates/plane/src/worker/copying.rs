@@ -7,13 +7,14 @@
 use super::Worker;
 use super::duties::Duties;
 use super::onward::enter;
-use crate::classify::{Dispatch, Tables, Target};
-use crate::event::Stage;
-use crate::fates::Fates;
+use crate::classify::{Dispatch, Target};
 use crate::multicast::{COPY, GroupCounters, MulticastRoute};
-use crate::offload::{self, Half, Segment};
 use crate::path::Instance;
 use crate::snapshot::Snapshot;
+use fib::Tables;
+use packet::accounting::Accounting;
+use packet::event::Stage;
+use packet::segment::{self, Half, Segment};
 use packet::{DropReason, Packet, Shared};
 use units::InterfaceId;
 
@@ -22,7 +23,7 @@ pub(super) struct Copier<'a> {
     pub snapshot: &'a Snapshot,
     pub tables: &'a Tables,
     pub dispatch: &'a Dispatch,
-    pub fates: &'a mut Fates,
+    pub fates: &'a mut Accounting,
     pub instances: &'a mut [Option<Instance>],
     pub duties: &'a mut Duties,
     pub counters: &'a mut [GroupCounters],
@@ -53,7 +54,7 @@ impl Copier<'_> {
         if packet.is_offloaded() && packet.offload().is_super_frame() {
             return self.replicate_segments(packet, (position, route));
         }
-        if packet.is_offloaded() && !offload::complete(&mut packet) {
+        if packet.is_offloaded() && !segment::complete(&mut packet) {
             return self.fates.drop(packet, DropReason::BadOffload);
         }
         self.copy_to_all(packet, (position, route));

@@ -3,10 +3,10 @@
 //! writer and one reader each.
 
 use crate::bell::Bell;
-use crate::host::Verdict;
-use crate::port::stranded;
+use crate::relay::stranded;
 use packet::Packet;
 use rtrb::{Consumer, Producer, RingBuffer};
+use stack::Verdict;
 use std::net::IpAddr;
 use std::sync::Arc;
 use units::{InterfaceId, WorkerId};

@@ -6,11 +6,11 @@
 //! leave in the order in which they came, however long each is.
 
 use super::Worker;
-use crate::classify::{Target, is_to_fragment};
-use crate::fates::Fates;
-use crate::offload::{Half, Segment, fit, must_cut, refit};
+use crate::classify::Target;
 use crate::path::Instance;
-use crate::port::Offloads;
+use packet::accounting::Accounting;
+use packet::port::Offloads;
+use packet::segment::{Half, Segment, fit, is_to_fragment, must_cut, refit};
 use packet::{BATCH, DropReason};
 use units::PortId;
 
@@ -95,7 +95,7 @@ impl Worker {
 
 /// Cuts the packet that an instance has begun to cut as far as its output queue has room, for the length of a batch at most. Answers
 /// the segments made.
-fn go_on(instance: &mut Instance, fates: &mut Fates) -> usize {
+fn go_on(instance: &mut Instance, fates: &mut Accounting) -> usize {
     let Some(mut half) = instance.half.take() else { return 0 };
     let room = instance.output.room().min(BATCH);
     for made in 0..room {

@@ -2,8 +2,8 @@
 
 use crate::classify::Target;
 use crate::path::Instance;
-use crate::scheduler::Agenda;
-use crate::scheduler::task::{Kind, Terms};
+use cpu::Agenda;
+use cpu::task::{Kind, Terms};
 use std::collections::VecDeque;
 use units::{Instant, PortId, TaskId};
 

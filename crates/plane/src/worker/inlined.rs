@@ -1,7 +1,7 @@
 //! Minimal forwarding inside the input task (spec Q-07), which the paper advises against: off unless it is wanted.
 
 use super::Worker;
-use crate::meter::Meter;
+use cpu::meter::Meter;
 use packet::BATCH;
 use units::{Nanos, PortId};
 

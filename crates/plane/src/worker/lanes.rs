@@ -4,10 +4,10 @@
 //! the owner. What the others want transmitted goes out in turns, beside what the owner's own link sends.
 
 use super::executing::STAYS;
-use super::refusal;
-use crate::fates::Fates;
-use crate::offload::{fit, must_cut, wire_length};
-use crate::port::{Lane, Port, Unsent};
+use crate::relay::Lane;
+use packet::accounting::Accounting;
+use packet::port::{Port, Unsent, refusal};
+use packet::segment::{fit, must_cut, wire_length};
 use packet::wire::{ethertype, flow_hash};
 use packet::{Batch, DropReason, Packet};
 use units::PortId;
@@ -78,7 +78,7 @@ impl Lanes {
     /// Hands the packets of other workers over; in `batch` stay the owner's, and those that found no room: they are
     /// refused. All keep their order. Where they are `marked` some are the owner's whatever their flow.
     #[inline]
-    pub fn spread(&mut self, batch: &mut Batch, (stamped, marked): (bool, bool), fates: &mut Fates) -> Spread {
+    pub fn spread(&mut self, batch: &mut Batch, (stamped, marked): (bool, bool), fates: &mut Accounting) -> Spread {
         batch.as_slice().iter().for_each(Packet::prefetch_bytes);
         let workers = self.lanes.len() as u64 + 1;
         for packet in batch.drain() {
@@ -111,7 +111,7 @@ impl Lanes {
 
     /// Transmits what other workers want transmitted, as far as `port`, called `id`, has room. Answers how many packets.
     #[inline]
-    pub fn drain(&mut self, id: PortId, port: &mut dyn Port, fates: &mut Fates) -> usize {
+    pub fn drain(&mut self, id: PortId, port: &mut dyn Port, fates: &mut Accounting) -> usize {
         let mut drained = 0;
         let mut active = self.active();
         while active > 0 {
@@ -157,7 +157,7 @@ impl Lanes {
     /// Where the device takes less than a moment ago, what other workers have not made fit is lost, as what was in the
     /// device before is.
     #[cold]
-    fn drop_unfit(&mut self, port: &dyn Port, fates: &mut Fates) {
+    fn drop_unfit(&mut self, port: &dyn Port, fates: &mut Accounting) {
         let can = port.offloads();
         for _ in 0..self.out.len() {
             let Some(mut packet) = self.out.pop_front() else { break };
@@ -230,7 +230,7 @@ impl Lanes {
     }
 
     /// Drops what other workers wanted transmitted. Answers whether they will want nothing more.
-    pub fn discard(&mut self, reason: DropReason, fates: &mut Fates) -> bool {
+    pub fn discard(&mut self, reason: DropReason, fates: &mut Accounting) -> bool {
         for lane in &mut self.lanes {
             while lane.take_over(&mut self.out, packet::BATCH, &mut fates.pool) > 0 {
                 fates.ledger.take_over(self.out.len() as u64);
@@ -279,10 +279,11 @@ pub(super) fn network_header(frame: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Silent;
-    use crate::port::{Memory, Offloads, PortStatistics, Relay, Waiter, Wire, relay};
+    use crate::relay::{Relay, relay};
     use crate::rig::Udp;
+    use packet::event::Silent;
     use packet::pool::{PartialChecksum, Segmentation};
+    use packet::port::{Memory, Offloads, PortStatistics, Waiter, Wire};
     use packet::{Offload, Pool, Region};
     use std::net::Ipv4Addr;
     use std::sync::Arc;
@@ -388,12 +389,12 @@ mod tests {
         }
     }
 
-    fn rig(offloads: Offloads) -> (Switched, Memory, Lanes, Relay, Fates, Pool) {
+    fn rig(offloads: Offloads) -> (Switched, Memory, Lanes, Relay, Accounting, Pool) {
         let region = Region::with_super_frames(64, 8);
         let (near, far) = Wire::pair(16);
         let device = Switched(near, offloads);
         let (lane, port) = relay(&device, 16, Arc::default(), Arc::default());
-        let fates = Fates::new(Pool::new(region.clone()), Box::new(Silent));
+        let fates = Accounting::new(Pool::new(region.clone()), Box::new(Silent));
         (device, far, Lanes::new(vec![lane], SPREAD), port, fates, Pool::new(region))
     }
 
@@ -442,7 +443,7 @@ mod tests {
     fn the_owner_takes_on_the_flows_of_a_worker_that_is_gone() {
         let (_device, _far, mut lanes, port, mut fates, _pool) = rig(Offloads::default());
         let mut batch = Batch::new();
-        let mut spread = |lanes: &mut Lanes, fates: &mut Fates| {
+        let mut spread = |lanes: &mut Lanes, fates: &mut Accounting| {
             for i in 0..16 {
                 let mut packet = fates.pool.take().unwrap();
                 assert!(packet.fill(&flow(i)[0]));

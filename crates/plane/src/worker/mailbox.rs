@@ -1,9 +1,9 @@
 //! How the control side talks to a worker: commands it reads between steps.
 
 use super::{Adopted, Change, LinksReport, Reschedule, Watched, WorkerReport};
-use crate::scheduler::trace::Trace;
 use crate::snapshot::Snapshot;
 use crate::station::Onlooker;
+use cpu::trace::Trace;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

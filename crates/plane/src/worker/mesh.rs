@@ -2,7 +2,7 @@
 //! is divided into queues, so that what is too much of one takes no room from the others.
 
 use crate::bell::Bell;
-use crate::port::stranded;
+use crate::relay::stranded;
 use crate::station::{MOST_QUEUES, Owner};
 use packet::{Batch, Packet};
 use rtrb::{Consumer, Producer, RingBuffer};

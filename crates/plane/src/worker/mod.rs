@@ -38,27 +38,27 @@ pub(crate) use mesh::Mesh;
 pub(crate) use outlet::ROUNDS;
 pub use report::{LinksReport, PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters};
 pub use restart::HalfAdopted;
-pub(crate) use stages::refusal;
 
 use crate::aside::{Asides, Virtual};
 use crate::bell::Bell;
-use crate::classify::{Dispatch, Scratch, Tables, Target};
-use crate::event::Observer;
-use crate::fates::Fates;
-use crate::host::{Host, HostLimits, Verdict};
-use crate::link::Link;
+use crate::classify::{Dispatch, Scratch, Target};
 use crate::multicast::GroupCounters;
 use crate::path::Instance;
-use crate::port::Port;
-use crate::scheduler::Agenda;
 use crate::snapshot::Snapshot;
 use adopt::Common;
+use cpu::Agenda;
 use crew::NextHop;
 use duties::Duties;
 use executing::Executing;
+use fib::Tables;
 use holding::Holding;
+use link::Link;
+use packet::accounting::Accounting;
+use packet::event::Observer;
+use packet::port::Port;
 use packet::{Batch, Pool};
 use schemes::Next;
+use stack::{Host, HostLimits, Verdict};
 use stalled::Stalled;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -115,7 +115,7 @@ struct PortState {
 
 impl PortState {
     /// Counts packets that came in by the port.
-    fn arrived(&mut self, packets: u64, fates: &mut Fates) {
+    fn arrived(&mut self, packets: u64, fates: &mut Accounting) {
         if self.role == Role::Relay {
             fates.ledger.take_over(packets);
         } else {
@@ -177,7 +177,7 @@ pub struct Worker {
     pending: Option<Change>,
     /// In the middle of adopting a generation.
     adopting: bool,
-    fates: Fates,
+    fates: Accounting,
     duties: Duties,
     /// What switching from one task to another was found to cost when the router began.
     switch_cost: Nanos,
@@ -259,7 +259,7 @@ impl Worker {
             seen: 0,
             pending: None,
             adopting: false,
-            fates: Fates::new(pool, observer),
+            fates: Accounting::new(pool, observer),
             duties: Duties::new(Agenda::new(switch_cost)),
             switch_cost,
             forwarders: BTreeMap::new(),
@@ -338,7 +338,7 @@ impl Worker {
         if !self.holding.is_empty() {
             self.tend(now);
         }
-        if now >= self.host_due || self.host.firsts_came(self.tables.nat()) {
+        if now >= self.host_due || self.host.firsts_came(&self.snapshot.translations) {
             self.wake_instance(self.dispatch.control);
         }
         if now >= self.watch_due {
@@ -412,7 +412,7 @@ impl Worker {
         let signs = |task: TaskId| match self.duties.task(task) {
             Some(duties::Task::Input(port)) if self.duties.agenda.is_silent(task) => {
                 let state = self.ports.get(port.index()).and_then(Option::as_ref);
-                state.is_some_and(|state| matches!(state.link.port.waiter(), crate::port::Waiter::Descriptor(_)))
+                state.is_some_and(|state| matches!(state.link.port.waiter(), packet::port::Waiter::Descriptor(_)))
             }
             _ => false,
         };
@@ -442,7 +442,7 @@ impl Worker {
         for state in self.ports.iter().flatten().filter(|state| state.closing.is_none()) {
             // A port whose input task sleeps is not looked at before that wakes.
             let sleeps = self.duties.agenda.sleeps_until(state.input).is_some() || state.stalled.is_some();
-            if let (crate::port::Waiter::At(time), false) = (state.link.port.waiter(), sleeps) {
+            if let (packet::port::Waiter::At(time), false) = (state.link.port.waiter(), sleeps) {
                 until = until.min(time);
             }
         }
@@ -458,10 +458,10 @@ impl Worker {
 
     /// What the driver of this worker may sleep on: every port it receives by. One whose input task sleeps brings nothing
     /// before that wakes, unless it has been silent for so long that a sign of it is worth more than its time.
-    pub fn waiters(&self) -> impl Iterator<Item = crate::port::Waiter> + '_ {
+    pub fn waiters(&self) -> impl Iterator<Item = packet::port::Waiter> + '_ {
         let open = self.ports.iter().flatten().filter(|state| state.closing.is_none());
         open.map(|state| match self.duties.agenda.sleeps_until(state.input) {
-            Some(time) if !self.duties.agenda.is_silent(state.input) => crate::port::Waiter::At(time),
+            Some(time) if !self.duties.agenda.is_silent(state.input) => packet::port::Waiter::At(time),
             _ => state.link.port.waiter(),
         })
     }

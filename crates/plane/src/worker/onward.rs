@@ -1,12 +1,13 @@
 //! Packets that a function has given another destination go back to classification, and from there to the path and the
 //! port of that destination (spec Q-06: a function may finish what the classifier began).
 
-use super::stages::refusal;
 use super::{ROUNDS, Worker};
-use crate::classify::{Classifier, Exception, REFUSED, Target, Unwitnessed, is_to_fragment};
-use crate::event::Stage;
+use crate::classify::{Classifier, REFUSED, Target, Unwitnessed};
 use crate::path::Instance;
-use packet::{DropReason, Packet};
+use packet::event::Stage;
+use packet::port::refusal;
+use packet::segment::is_to_fragment;
+use packet::{DropReason, Exception, Packet};
 
 impl Worker {
     /// Takes the packets to be classified again out of the batch, in their order. Answers whether some of the rest do not

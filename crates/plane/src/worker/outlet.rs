@@ -4,18 +4,18 @@ use super::copying::Copier;
 use super::crew::NextHop;
 use super::duties::Duties;
 use super::onward::enter;
-use super::stages::refusal;
 use super::{PortState, Worker};
-use crate::classify::{COPIED, Classifier, Dispatch, REFUSED, Tables, Target, Unwitnessed};
-use crate::event::{Event, Stage};
-use crate::fates::Fates;
-use crate::host::{Host, Verdict, World};
-use crate::interface::Interface;
+use crate::classify::{COPIED, Classifier, Dispatch, REFUSED, Target, Unwitnessed};
 use crate::multicast::GroupCounters;
-use crate::nat::{Nat, Rules};
 use crate::path::Instance;
 use crate::snapshot::Snapshot;
+use fib::Tables;
+use nat::{Nat, Rules};
+use packet::accounting::Accounting;
+use packet::event::{Event, Stage};
+use packet::port::refusal;
 use packet::{DropReason, Meta, Packet};
+use stack::{Host, Interface, Verdict, World};
 use std::net::IpAddr;
 use units::{Instant, InterfaceId, PortId};
 
@@ -27,7 +27,7 @@ pub(super) struct Outlet<'a> {
     snapshot: &'a Snapshot,
     tables: &'a Tables,
     dispatch: &'a Dispatch,
-    fates: &'a mut Fates,
+    fates: &'a mut Accounting,
     instances: &'a mut [Option<Instance>],
     ports: &'a [Option<PortState>],
     duties: &'a mut Duties,
@@ -93,7 +93,7 @@ impl World for Outlet<'_> {
     }
 
     fn nat(&self) -> Option<(&Rules, &Nat)> {
-        self.snapshot.nat.as_ref().map(|rules| (rules, self.tables.nat()))
+        self.snapshot.nat.as_ref().map(|rules| (rules, &*self.snapshot.translations))
     }
 
     fn generate(&mut self, length: usize) -> Option<Packet> {

@@ -43,7 +43,7 @@ impl PortState {
 
     /// Raises `LinkReady`. The task of reservations transmits only as many packets as it has offered: else it would spend its time
     /// on packets of best effort. Answers the packets sent.
-    fn serve(&mut self, part: Part, given: usize, fates: &mut crate::fates::Fates) -> usize {
+    fn serve(&mut self, part: Part, given: usize, fates: &mut packet::accounting::Accounting) -> usize {
         let most = match part {
             Part::Reserved => {
                 self.owed += given;

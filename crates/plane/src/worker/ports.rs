@@ -1,11 +1,11 @@
 //! What a worker notices of its ports now and then, and tells.
 
 use super::{PortState, Role, Worker};
-use crate::classify::Tables;
-use crate::event::Event;
-use crate::fates::Fates;
 use crate::registered::InstructionTrouble;
 use crate::snapshot::Snapshot;
+use fib::Tables;
+use packet::accounting::Accounting;
+use packet::event::Event;
 use schemes::Trouble;
 use units::{PortId, WorkerId};
 
@@ -83,7 +83,7 @@ fn observe_mtu(
     port: PortId,
     state: &mut PortState,
     (tables, snapshot): (&Tables, &Snapshot),
-    fates: &mut Fates,
+    fates: &mut Accounting,
 ) -> bool {
     let mtu = state.link.port.mtu();
     let interfaces = || snapshot.interfaces.iter().filter(|interface| interface.port == port);

@@ -12,13 +12,13 @@ use super::{PortState, Remains, Role, Worker, ports::tell_tables};
 use crate::aside::Side;
 use crate::classify::Scratch;
 use crate::function;
-use crate::host::Host;
-use crate::latency::Since;
 use crate::path::{Instance, PathCounters};
-use crate::queueing::Queueing;
-use crate::scheduler::Agenda;
 use crate::snapshot::{CONTROL, GENERAL};
+use cpu::Agenda;
+use link::Queueing;
+use packet::latency::Since;
 use packet::{Batch, DropReason, Queue};
+use stack::Host;
 use units::{Instant, PortId};
 
 /// Why a worker cannot begin anew.

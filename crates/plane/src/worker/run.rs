@@ -3,8 +3,8 @@
 use super::duties::Task;
 use super::output::Part;
 use super::{Step, Worker};
-use crate::meter::{Meter, Stage, Work};
-use crate::scheduler::task::{Grant, Run};
+use cpu::meter::{Meter, Stage, Work};
+use cpu::task::{Grant, Run};
 use packet::BATCH;
 use units::{Instant, Nanos, PortId, TaskId};
 
@@ -251,7 +251,7 @@ impl Worker {
     /// Runs every path and output once, at no cost.
     pub(super) fn flush(&mut self) {
         for target in 0..self.instances.len() {
-            self.run_forward(target as crate::classify::Target, BATCH, &mut crate::meter::Free);
+            self.run_forward(target as crate::classify::Target, BATCH, &mut cpu::meter::Free);
         }
         for port in 0..self.ports.len() {
             self.run_output((PortId::at(port), Part::All), BATCH);

@@ -4,17 +4,18 @@ use super::Worker;
 use super::holding::Turn;
 use super::onward::enter;
 use super::output::Part;
-use crate::classify::{COPIED, Exception, Target};
-use crate::event::Stage;
-use crate::fates::Fates;
+use crate::classify::{COPIED, Target};
 use crate::function::{Context, Function};
-use crate::host::World;
-use crate::meter::{Meter, Stage as Of, Work};
-use crate::offload::ready_for_host;
 use crate::path::Instance;
 use crate::snapshot::Layout;
 use crate::station::Place;
-use packet::{BATCH, DropReason, Meta, Packet};
+use cpu::meter::{Meter, Stage as Of, Work};
+use packet::accounting::Accounting;
+use packet::event::Stage;
+use packet::port::refusal;
+use packet::segment::ready_for_host;
+use packet::{BATCH, DropReason, Exception, Meta, Packet};
+use stack::World;
 use std::cell::Cell;
 use units::{AdjacencyId, Nanos, PortId, WorkerId};
 
@@ -276,7 +277,7 @@ impl Worker {
             now: self.fates.now,
             snapshot: &self.snapshot,
             tables: &self.tables,
-            nat: self.tables.nat(),
+            nat: &self.snapshot.translations,
             limit,
             asked: &asked,
         };
@@ -456,7 +457,7 @@ fn followed(
     functions: &mut [Box<dyn Function>],
     context: Context<'_>,
     packets: &mut [Packet],
-    fates: &mut Fates,
+    fates: &mut Accounting,
 ) -> bool {
     let mut odd = false;
     for (index, function) in functions.iter_mut().enumerate() {
@@ -468,11 +469,6 @@ fn followed(
         }
     }
     odd
-}
-
-/// The reason a stage refused a packet for.
-pub(crate) fn refusal(packet: &Packet) -> Option<DropReason> {
-    DropReason::ALL.get(usize::from(packet.meta().refused).wrapping_sub(1)).copied()
 }
 
 /// How many of `targets` are `target`, from the first on.

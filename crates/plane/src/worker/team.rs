@@ -6,11 +6,11 @@ use super::crew::{Crew, NextHop};
 use super::holding::{HoldingBounds, Turn, destination};
 use super::onward::enter;
 use super::outlet::ROUNDS;
-use super::stages::refusal;
-use crate::classify::{COPIED, Classifier, Exception, REFUSED, Target, Unwitnessed};
-use crate::event::Stage;
-use crate::host::Verdict;
-use packet::{DropReason, Packet};
+use crate::classify::{COPIED, Classifier, REFUSED, Target, Unwitnessed};
+use packet::event::Stage;
+use packet::port::refusal;
+use packet::{DropReason, Exception, Packet};
+use stack::Verdict;
 use units::{Instant, Nanos, PortId, WorkerId};
 
 /// How long a next hop stays unanswered before it is asked for again: an answer that found no room is lost.
@@ -100,8 +100,8 @@ impl Worker {
     pub(super) fn next_hop(&self, packet: &Packet) -> Option<NextHop> {
         let address = destination(packet)?;
         match self.tables.lookup(address) {
-            crate::classify::Outcome::Via(adjacency) => self.tables.next_hop(adjacency),
-            crate::classify::Outcome::Connected(interface) => Some((interface, address)),
+            fib::Outcome::Via(adjacency) => self.tables.next_hop(adjacency),
+            fib::Outcome::Connected(interface) => Some((interface, address)),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! What a task is entitled to: its share of the work done while it has something to do, but for the runs of others.
 
-use plane::scheduler::task::State;
-use plane::scheduler::trace::{Record, What};
+use cpu::task::State;
+use cpu::trace::{Record, What};
 use units::TaskId;
 
 /// How far a task has been behind, and the runs that may explain it. In nanoseconds of service.

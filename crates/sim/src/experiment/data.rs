@@ -1,8 +1,8 @@
 //! The files that worlds name: traces of links, sizes of transfers.
 
 use crate::source::{Captures, Recorded};
+use link::medium::{Medium, Trace};
 use plan::{MediumPlan, MediumText, Report};
-use plane::medium::{Medium, Trace};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

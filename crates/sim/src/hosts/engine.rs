@@ -13,8 +13,8 @@ use crate::run::{Due, Measured, Progress, RunError, agenda};
 use crate::source::Captures;
 use crate::tcp::application::{Application, FlowSizes};
 use crate::tcp::{Receiver, Sender};
+use link::medium::Medium;
 use plan::MediumPlan;
-use plane::medium::Medium;
 use units::Instant;
 
 /// A world of hosts that runs.

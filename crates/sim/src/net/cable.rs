@@ -7,9 +7,9 @@
 use super::{Card, Net};
 use crate::frame::Tag;
 use crate::net::card::{Frame, Waiting};
+use link::medium::Crossing;
+use packet::port::{Port, discard_refused};
 use packet::{Batch, Pool};
-use plane::medium::Crossing;
-use plane::port::{Port, discard_refused};
 use units::Instant;
 
 /// The near end of a cable.

@@ -37,7 +37,7 @@ pub use stations::Stations;
 #[cfg(test)]
 mod tests;
 
-use plane::port::Port;
+use packet::port::Port;
 
 /// A cable: the port at the router, and the port at the stations.
 pub struct Ends {

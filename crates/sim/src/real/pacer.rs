@@ -1,7 +1,7 @@
 //! The time of a world on real packets. The router's processor makes it: it goes by as fast as that processor works, so
 //! many times slower, and stands still while either processor is doing something else.
 
-use plane::meter::{Stage, Work};
+use cpu::meter::{Stage, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

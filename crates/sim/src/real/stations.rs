@@ -4,8 +4,8 @@ use super::pacer::{Common, Leaves};
 use crate::describe::{End, World};
 use crate::frame::Tag;
 use crate::net::{Fates, Flow, Net};
+use packet::port::{Port, discard_refused};
 use packet::{Batch, Pool, Region};
-use plane::port::{Port, discard_refused};
 use std::sync::Arc;
 use units::Instant;
 

@@ -1,5 +1,5 @@
 use super::pacer::{Clock, Common, Leaves, Pacer};
-use plane::meter::{Stage, Work};
+use cpu::meter::{Stage, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

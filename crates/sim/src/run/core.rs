@@ -3,8 +3,8 @@
 use super::fair::{FOLLOWED, Following};
 use super::instant;
 use crate::cost::{Cost, CostMeter, Spent, Weighing};
+use cpu::meter::Flat;
 use plan::CpuPlan;
-use plane::meter::Flat;
 use plane::{Step, Worker};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

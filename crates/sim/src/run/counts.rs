@@ -3,10 +3,11 @@
 use super::{Live, state};
 use crate::cost::Spent;
 use crate::net::Drops;
+use cpu::task::State;
 use packet::DropReason;
-use plane::scheduler::task::State;
+use packet::latency::Latency;
 use plane::station::StationReport;
-use plane::{Latency, PathCounters, QueueReport, TaskReport, WorkerReport};
+use plane::{PathCounters, QueueReport, TaskReport, WorkerReport};
 use std::collections::BTreeMap;
 use units::Nanos;
 

@@ -4,9 +4,9 @@
 use super::core::Core;
 use super::{Live, Node};
 use crate::check::{Fairness, Lag, Law};
+use cpu::trace::Trace;
 use plan::{Charge, CpuPlan, Discipline};
 use plane::TaskReport;
-use plane::scheduler::trace::Trace;
 use std::collections::BTreeMap;
 
 /// Steps after which what was noted is followed.

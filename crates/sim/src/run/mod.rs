@@ -32,11 +32,11 @@ use crate::net::{Fates, Flow, Net, Outside, Traces};
 use crate::port::{Cards, Witness};
 use crate::source::{Captures, Pattern, Schedule};
 use crate::times::Times;
+use link::medium::Medium;
 use look::Looks;
 use plan::{Plan, Receive};
-use plane::host::HostLimits;
-use plane::medium::Medium;
 use plane::{ApplyError, Build, KnownCosts, Published, Router};
+use stack::HostLimits;
 use std::fmt;
 use std::sync::Arc;
 use units::{Instant, Mac, Nanos, WorkerId};
@@ -100,7 +100,7 @@ pub fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -
 }
 
 /// The same, and into `file` goes what the CPU schedulers did, the latest `events` of each core: a file of trace events for
-/// viewers ([`plane::scheduler::trace::export`]), also where a law was broken. Looking takes no virtual time and changes
+/// viewers ([`cpu::trace::export`]), also where a law was broken. Looking takes no virtual time and changes
 /// nothing.
 pub fn run_watched(
     world: &World,

@@ -6,8 +6,8 @@ use crate::net::Cable;
 use crate::real::{Clock, Common, Ends, Leaves, OWN, Pacer, Stations};
 use crate::source::Captures;
 use packet::Pool;
+use packet::port::Waiter;
 use plan::Service;
-use plane::port::Waiter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

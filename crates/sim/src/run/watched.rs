@@ -1,8 +1,8 @@
 //! What the CPU schedulers of a world do, for a viewer.
 
 use super::{Live, instant};
-use plane::scheduler::trace::Trace;
-use plane::scheduler::trace::export::{Core, Router, write};
+use cpu::trace::Trace;
+use cpu::trace::export::{Core, Router, write};
 use std::collections::BTreeMap;
 use units::{Instant, TaskId};
 

@@ -111,7 +111,7 @@ fn links_of_a_world_are_those_of_real_ports() {
     let measured =
         run(&world_of(&config(""), &link("trace = \"lte(mean=3mbit,length=2s,seed=4)\"\nmode = \"packet\"")));
     let received = value(&measured, "source.a.received") as usize;
-    let opportunities = plane::medium::lte(units::Rate::mbit(3), units::Nanos::secs(2), 4).millis().len();
+    let opportunities = link::medium::lte(units::Rate::mbit(3), units::Nanos::secs(2), 4).millis().len();
     // What is in the transmit ring of 64 at the end is reckoned to have arrived.
     assert!(received > opportunities / 2 && received <= opportunities + 64, "{received} of {opportunities}");
     let measured = run(&world_of(&config(""), &link("duplicate = \"10%\"\nreorder = \"5%\"\nreorder_by = \"7ms\"")));

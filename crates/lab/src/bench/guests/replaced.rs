@@ -4,9 +4,9 @@
 use super::super::{Figure, median};
 use extension::Program;
 use io::clock;
+use link::Queueing;
+use packet::port::{Memory, Port, Wire};
 use packet::{BATCH, Batch, Pool, Queue, Region};
-use plane::Queueing;
-use plane::port::{Memory, Port, Wire};
 use plane::rig::OneLink;
 use units::Instant;
 

@@ -1,7 +1,7 @@
 //! One end of a wire as a network card of the stack.
 
+use packet::port::{Memory, Port};
 use packet::{Batch, Packet, Pool};
-use plane::port::{Memory, Port};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant as Timestamp;
 use std::collections::VecDeque;

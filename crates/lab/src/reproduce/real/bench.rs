@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use io::clock::CycleCounter;
 use io::netns::{Host, Lab};
 use io::packet_ring::{PacketOptions, PacketPort};
-use plane::port::Port;
+use packet::port::Port;
 use sim::real::{Clock, Ends};
 
 /// Slots of the kernel's rings: at half a percent of a second they hold what comes in a tenth.

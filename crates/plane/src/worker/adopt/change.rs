@@ -3,10 +3,10 @@
 use super::super::lanes::Lanes;
 use super::super::{Mesh, NewStation};
 use crate::function::Function;
-use crate::link::NewLink;
-use crate::port::{Port, Relay};
-use crate::queueing::Queueing;
+use crate::relay::Relay;
 use crate::snapshot::Snapshot;
+use link::{NewLink, Queueing};
+use packet::port::Port;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use units::{Generation, PathId, PortId};

@@ -1,9 +1,9 @@
 //! Another scheme for a link, with a generation or by itself.
 
-use crate::event::Event;
-use crate::queueing::Queueing;
 use crate::snapshot::Snapshot;
 use crate::worker::{PortState, Worker};
+use link::Queueing;
+use packet::event::Event;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use units::PortId;

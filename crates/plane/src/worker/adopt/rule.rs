@@ -1,13 +1,13 @@
 //! The rules of a generation: what tasks are promised and may do, and whose packets leave first.
 
-use super::Common;
+use super::{Common, terms_of};
 use crate::classify::Target;
 use crate::path::Instance;
-use crate::scheduler::Ring;
-use crate::scheduler::task::Terms;
 use crate::snapshot::{CONTROL, GENERAL, Layout, Snapshot};
 use crate::worker::Worker;
 use crate::worker::duties::Task;
+use cpu::Ring;
+use cpu::task::Terms;
 use plan::{Congestion, Receive};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Worker {
                 // What the router does itself is no forwarding.
                 instance.minimal = minimal && instance.port.is_some() && path.id != CONTROL && path.id != GENERAL;
             }
-            let terms = Terms::of(path);
+            let terms = terms_of(path);
             let together = |sum: &mut Terms| sum.join(terms);
             sums.entry(Common::of(path, snapshot.cpu.best_effort)).and_modify(together).or_insert(terms);
         }

@@ -1,9 +1,9 @@
 use crate::aside::{Aside, Asides, Errand, Lent};
-use crate::event::{Event, Misdeed, Observer};
 use crate::function::{Context, Function};
-use crate::meter::Flat;
 use crate::rig::{LAN_AND_WAN, Rig, Udp};
 use crate::snapshot::Layout;
+use cpu::meter::Flat;
+use packet::event::{Event, Misdeed, Observer};
 use packet::{DropReason, Packet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

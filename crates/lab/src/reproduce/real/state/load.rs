@@ -9,7 +9,7 @@ use esp::isa::Instruction;
 use esp::store::Key;
 use esp::wire::{Carriages, Locations, Part};
 use io::clock;
-use plane::Chance;
+use link::Chance;
 use sim::ephemeral::{StorePlan, StoreWho};
 use std::collections::VecDeque;
 use std::net::UdpSocket;

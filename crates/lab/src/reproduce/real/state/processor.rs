@@ -11,7 +11,7 @@ use esp::store::{Cleaner, Cleaning, Epochs, Grace, Key, LIFETIME, Pages, Store, 
 use esp::wire::{Addresses, Carriages, dedicated};
 use io::clock::CycleCounter;
 use io::cores;
-use plane::Chance;
+use link::Chance;
 use sim::Measured;
 use sim::ephemeral::{EngineCleans, EnginePlan, EngineTags, Trial};
 use sim::experiment::{Job, Measures, Run, Runner};

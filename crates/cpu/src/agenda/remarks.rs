@@ -1,0 +1,108 @@
+//! What an agenda has to say of its tasks to somebody who runs the router. Each thing once, when it begins; again when it was
+//! over for a while; and never many at a time.
+
+use super::{Agenda, Entry};
+use crate::Verdict;
+use crate::task::Kind;
+use packet::Remark;
+use units::{Nanos, TaskId};
+
+/// Looks for which something must have been over to be told again.
+const CALM: u8 = 60;
+/// Remarks in so many looks, at most: others are told later, if they are still true.
+const MOST: u32 = 8;
+/// Runs of a period before it says anything.
+const RUNS: u64 = 16;
+/// One packet in so many beyond its budget is not worth telling: a clock read at the wrong moment, a cold cache.
+const MANY: u64 = 20;
+
+/// What is known of a task since the last look.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Lately {
+    runs: u64,
+    timeouts: u64,
+    /// The longest it was active before it ran.
+    pub lag: Nanos,
+    /// How long its queue or its ring lasts, where there is a rate to say so.
+    pub lasts: Option<Nanos>,
+    /// Packets received under a budget, and those beyond it.
+    weighed: (u64, u64),
+    /// Of each kind of remark, looks until it may be made again.
+    told: [u8; Remark::KINDS],
+}
+
+/// Remarks of the looks lately.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Patience {
+    looks: u8,
+    made: u32,
+}
+
+impl Agenda {
+    /// The queues of a task last so long at the rate it was promised; none: nothing was.
+    pub fn lasts(&mut self, task: TaskId, time: Option<Nanos>) {
+        self.entries[task.index()].lately.lasts = time;
+    }
+
+    /// Looks at every task, once a second, and tells what somebody should know of it.
+    pub fn remark(&mut self, mut tell: impl FnMut(TaskId, Remark)) {
+        self.patience.looks += 1;
+        if self.patience.looks == CALM {
+            self.patience = Patience::default();
+        }
+        for index in 0..self.entries.len() {
+            let throttled = self.rules[self.entries[index].kind as usize].overhead.is_some();
+            let entry = &mut self.entries[index];
+            if !entry.live {
+                continue;
+            }
+            let found = entry.findings(throttled, self.budget);
+            for (kind, remark) in found.into_iter().enumerate() {
+                let told = &mut entry.lately.told[kind];
+                match remark {
+                    None => *told = told.saturating_sub(1),
+                    Some(_) if *told > 0 => *told = CALM,
+                    Some(_) if self.patience.made == MOST => {}
+                    Some(remark) => {
+                        debug_assert_eq!(remark.kind(), kind);
+                        (*told, self.patience.made) = (CALM, self.patience.made + 1);
+                        tell(TaskId::at(index), remark);
+                    }
+                }
+            }
+            let lag = Nanos::ZERO;
+            let (runs, timeouts, weighed) = (entry.account.runs, entry.account.timeouts, entry.account.weighed);
+            entry.lately = Lately { runs, timeouts, lag, weighed, ..entry.lately };
+        }
+    }
+}
+
+impl Entry {
+    /// What there is to say of it, by kind.
+    fn findings(&self, throttled: bool, budget: Option<Nanos>) -> [Option<Remark>; Remark::KINDS] {
+        let (runs, timeouts) = (self.account.runs - self.lately.runs, self.account.timeouts - self.lately.timeouts);
+        let waits = throttled && self.kind == Kind::Forwarding && !self.terms.prompt;
+        let (batch, capacity) = (self.threshold, self.terms.capacity);
+        let lag = self.lately.lag;
+        let sleep = self.estimator.as_ref().map(|estimator| estimator.sleep_max());
+        let lasts = self.lately.lasts;
+        let declared = self.cost.declared().filter(|_| self.cost.verdict() == Verdict::Exceeds);
+        let (came, over) =
+            (self.account.weighed.0 - self.lately.weighed.0, self.account.weighed.1 - self.lately.weighed.1);
+        [
+            (waits && runs >= RUNS && timeouts * 16 >= runs * 15).then_some(Remark::TimeoutsOnly { runs, batch }),
+            (waits && batch > 1 && u64::from(batch) * 2 > u64::from(capacity))
+                .then_some(Remark::NearCapacity { batch, capacity }),
+            declared.map(|declared| Remark::OverCost { cost: self.each(), declared }),
+            sleep
+                .zip(lasts)
+                .filter(|(sleep, lasts)| sleep > lasts)
+                .map(|(sleep, lasts)| Remark::SleepsTooLong { sleep, lasts }),
+            lasts
+                .filter(|&lasts| self.kind == Kind::Forwarding && lag > lasts)
+                .map(|lasts| Remark::Lags { lag, lasts }),
+            budget.filter(|_| over * MANY > came).map(|budget| Remark::OverBudget { packets: over, of: came, budget }),
+            None,
+        ]
+    }
+}

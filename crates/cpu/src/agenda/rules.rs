@@ -1,0 +1,113 @@
+//! The rules an agenda goes by: how each kind of task is batched, and how many packets make a switch worth its cost.
+
+use super::{Agenda, State};
+use crate::task::Kind;
+use crate::{Tuning, build};
+use plan::{Batching, CpuPlan, Layout, throttle};
+use units::{Instant, Nanos, Parts, TaskId};
+
+/// How a kind of task is batched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    pub packets: u32,
+    pub slice: Nanos,
+    pub overhead: Option<Parts>,
+}
+
+impl Rule {
+    pub fn of(batching: Batching) -> Rule {
+        let rule = |packets: u16, slice, overhead| Rule { packets: u32::from(packets).max(1), slice, overhead };
+        match batching {
+            Batching::None => rule(1, Nanos::MAX, None),
+            Batching::Simple { packets } => rule(packets, Nanos::MAX, None),
+            Batching::Timeslice { packets, slice } => rule(packets, slice, None),
+            Batching::Throttle { overhead, slice } => rule(u16::MAX, slice, Some(overhead)),
+        }
+    }
+}
+
+impl Agenda {
+    /// From now on as `plan` says. Tasks keep what they have; a change of discipline forgets what each is ahead or behind.
+    pub fn rule(&mut self, plan: &CpuPlan, now: Instant) {
+        self.rules = [plan.input, plan.forwarding, plan.output].map(Rule::of);
+        self.hurried = false;
+        (self.strict, self.harvest, self.max_wait) = (plan.strict, plan.harvest, plan.max_wait);
+        (self.budget, self.apart) = (plan.classify_budget, plan.layout == Layout::Three);
+        (self.vector, self.charge, self.switch_cost) = (plan.vector.map(u32::from), plan.charge, plan.switch_cost);
+        if self.disciplined != plan.scheduler {
+            (self.discipline, self.disciplined) = (build(plan.scheduler), plan.scheduler);
+            for (index, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.live) {
+                assert!(entry.state != State::Running, "rules change between runs");
+                self.discipline.add(TaskId::at(index), entry.terms.share);
+                // Who has stepped back is not up to the discipline.
+                if entry.state == State::Active && !self.back.iter().any(|task| task.index() == index) {
+                    self.discipline.wake(TaskId::at(index), entry.expected(self.rules[entry.kind as usize]), now);
+                }
+            }
+        }
+        let switch = self.switch_cost();
+        match (&mut self.tuning, plan.tune) {
+            (Some(tuning), Some(plan)) => drop(tuning.set(plan, switch)),
+            (place, plan) => *place = plan.map(|plan| Tuning::new(plan, switch, now)),
+        }
+        match self.tuning.map(|tuning| tuning.setting()) {
+            Some(setting) => self.tune(setting.overhead, setting.slice, now),
+            None => self.retune(now),
+        }
+    }
+
+    /// Overhead and slice of every throttled kind of task are others from now on (spec Q-51).
+    pub fn tune(&mut self, overhead: Parts, slice: Nanos, now: Instant) {
+        for rule in self.rules.iter_mut().filter(|rule| rule.overhead.is_some()) {
+            (rule.overhead, rule.slice) = (Some(overhead), slice);
+        }
+        self.retune(now);
+    }
+
+    /// What tasks wait for has changed: all that need not wait any more become active.
+    fn retune(&mut self, now: Instant) {
+        for index in 0..self.entries.len() {
+            let task = TaskId::at(index);
+            self.set_threshold(task);
+            let entry = &self.entries[index];
+            if entry.live && entry.state == State::Eligible {
+                let (waiting, worth) = (entry.waiting, self.rules[entry.kind as usize].overhead.is_none());
+                if worth || waiting >= entry.threshold {
+                    self.activate(task, now);
+                }
+            }
+        }
+    }
+
+    /// B of the task: the least number of packets for which changing to it costs at most the overhead (spec ).
+    pub(super) fn set_threshold(&mut self, task: TaskId) {
+        let entry = &self.entries[task.index()];
+        let overhead = self.rules[entry.kind as usize].overhead;
+        let threshold = match overhead {
+            Some(overhead) if !entry.terms.prompt && entry.kind != Kind::Input => {
+                // Where a cost is not known yet the first packet tells it.
+                let each = entry.cost.mean();
+                let wanted = each.map_or(1, |each| throttle::threshold(self.switch_cost(), overhead, each));
+                throttle::effective(wanted, entry.terms.capacity, entry.terms.capacity, self.strict)
+            }
+            _ => 1,
+        };
+        self.entries[task.index()].threshold = threshold;
+    }
+
+    /// Ends a period, where there is one: the throttle goes by what the load was.
+    #[cold]
+    pub(super) fn observe(&mut self, now: Instant) {
+        let (mut needed, mut elapsed) = (Nanos::ZERO, Nanos::ZERO);
+        for entry in self.entries.iter_mut().filter(|entry| entry.live) {
+            let sample = entry.cost.sample(now);
+            (entry.sample, elapsed) = (sample, elapsed.max(sample.elapsed));
+            let used = entry.account.used.saturating_sub(std::mem::replace(&mut entry.sampled, entry.account.used));
+            needed += if entry.kind == Kind::Forwarding { sample.needed } else { used };
+        }
+        let setting = self.tuning.as_mut().and_then(|tuning| tuning.observe(needed, elapsed, now));
+        if let Some(setting) = setting {
+            self.tune(setting.overhead, setting.slice, now);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What an agenda lets be seen: its tasks as they are, and what happens to them, moment by moment.
+
+use super::{Agenda, State};
+use crate::task::{Account, Kind, TaskView};
+use crate::trace::{Record, Trace, What};
+use units::{Instant, Nanos, Parts, TaskId};
+
+impl Agenda {
+    /// What is known of a task; nothing where it is gone.
+    pub fn view(&self, task: TaskId, now: Instant) -> Option<TaskView> {
+        let entry = self.entries.get(task.index()).filter(|entry| entry.live)?;
+        let mut account = entry.account;
+        account.residency[entry.state as usize] += now.since(entry.since);
+        Some(TaskView {
+            kind: entry.kind,
+            state: entry.state,
+            share: entry.terms.share,
+            threshold: entry.threshold,
+            max_wait: entry.terms.max_wait.or(self.max_wait),
+            cost: (entry.each(), entry.cost.variance()),
+            long_cost: entry.cost.long_mean(),
+            verdict: entry.cost.verdict(),
+            capacity: entry.terms.capacity,
+            estimator: entry.estimator.as_ref().map(|e| (e.average_milli(), e.sleep())),
+            account,
+        })
+    }
+
+    /// What a task has done.
+    pub fn account(&self, task: TaskId) -> Account {
+        self.entries.get(task.index()).filter(|entry| entry.live).map(|entry| entry.account).unwrap_or_default()
+    }
+
+    /// The part of the work that switching may cost, and the slice of forwarding tasks; none where they are not throttled.
+    pub fn throttle(&self) -> Option<(Parts, Nanos)> {
+        let rule = self.rules[Kind::Forwarding as usize];
+        rule.overhead.map(|overhead| (overhead, rule.slice))
+    }
+
+    /// Keeps what happens from now on in `trace`, or nothing any more. Answers what was kept until now.
+    pub fn keep_trace(&mut self, trace: Option<Box<Trace>>, now: Instant) -> Option<Box<Trace>> {
+        let old = std::mem::replace(&mut self.trace, trace);
+        self.bytes = 0;
+        for index in 0..if self.trace.is_some() { self.entries.len() } else { 0 } {
+            let (task, entry) = (TaskId::at(index), &self.entries[index]);
+            let state = match entry.state {
+                State::Eligible => What::Eligible,
+                State::Active if !entry.dry => What::Active,
+                _ => What::Idle,
+            };
+            let waiting = if entry.kind == Kind::Input { 0 } else { entry.waiting };
+            if entry.live {
+                self.note(task, state, now);
+                self.note(task, What::Came { packets: 0, waiting }, now);
+            }
+        }
+        old
+    }
+
+    /// Whether somebody looks.
+    #[inline]
+    pub fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// The running task has moved so many bytes; zero where nobody has counted them.
+    #[inline]
+    pub fn moved(&mut self, bytes: u32) {
+        self.bytes += u64::from(bytes);
+    }
+
+    /// Packets came for the task, so that `waiting` wait.
+    #[inline]
+    pub fn came(&mut self, task: TaskId, packets: usize, waiting: usize, now: Instant) {
+        self.note(task, What::Came { packets: packets as u32, waiting: waiting as u32 }, now);
+    }
+
+    /// Packets that came for the task were dropped.
+    #[inline]
+    pub fn dropped(&mut self, task: TaskId, packets: usize, now: Instant) {
+        if packets > 0 {
+            self.note(task, What::Dropped { packets: packets as u32 }, now);
+        }
+    }
+
+    /// An input task looked at its port, which had nothing.
+    #[inline]
+    pub(super) fn note_poll(&mut self, task: TaskId, used: Nanos, now: Instant) {
+        if let Some(trace) = &mut self.trace {
+            trace.polled(task, used, now);
+        }
+    }
+
+    #[cold]
+    fn write(&mut self, task: TaskId, what: What, at: Instant) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(Record { at, task, what });
+        }
+    }
+
+    #[inline]
+    pub(super) fn note(&mut self, task: TaskId, what: What, at: Instant) {
+        if self.trace.is_some() {
+            self.write(task, what, at);
+        }
+    }
+
+    #[inline]
+    pub(super) fn note_run(&mut self, task: TaskId, packets: u32, used: Nanos, waiting: u32, now: Instant) {
+        if self.trace.is_some() {
+            let bytes = u32::try_from(std::mem::take(&mut self.bytes)).unwrap_or(u32::MAX);
+            self.write(task, What::Yielded { packets, bytes, waiting, used }, now);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What an agenda tells of its tasks: times and their sums, the trace, remarks.
+
+use super::*;
+use packet::Remark;
+
+#[test]
+fn time_is_useful_polling_or_switching_and_both_indices_follow() {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&CpuPlan { receive: Receive::Polling, ..CpuPlan::default() }, at(0));
+    let (input, task) = (agenda.add(Kind::Input, terms(1), at(0)), agenda.add(Kind::Forwarding, terms(1), at(0)));
+    assert_eq!(agenda.times().efficiency(), 1.0);
+    agenda.rouse(input, at(0));
+    agenda.pick(at(0));
+    agenda.switched(input, Nanos::micros(1));
+    agenda.polled(input, Nanos::micros(2), 0, false, false, at(3));
+    agenda.still(input, at(3));
+    agenda.look(task, 1, 1, at(3));
+    agenda.pick(at(3));
+    agenda.switched(task, Nanos::micros(1));
+    agenda.ran(task, Run { used: Nanos::micros(6), packets: 1, waiting: 0, room: 1, away: false }, at(10));
+    assert_eq!((agenda.times().efficiency(), agenda.times().efficiency_literal()), (0.6, 0.8));
+}
+
+/// What a trace has kept.
+fn kept(trace: Option<Box<Trace>>) -> Vec<(Instant, What)> {
+    trace.iter().flat_map(|trace| trace.records()).map(|record| (record.at, record.what)).collect()
+}
+
+#[test]
+fn the_trace_has_every_event_in_order_and_keeps_the_last() {
+    let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
+    assert!(agenda.keep_trace(Some(Box::new(Trace::new(10))), at(0)).is_none());
+    agenda.came(task, 1, 1, at(0));
+    agenda.look(task, 1, 128, at(0));
+    agenda.pick(at(500)).unwrap();
+    agenda.switched(task, Nanos::micros(2));
+    agenda.moved(64);
+    agenda.ran(task, ran(1, 0, 128), at(503));
+    agenda.dropped(task, 3, at(504));
+    let first = agenda.keep_trace(Some(Box::new(Trace::new(1))), at(600));
+    let yielded = What::Yielded { packets: 1, bytes: 64, waiting: 0, used: Nanos::micros(1) };
+    let expected = [
+        (at(0), What::Idle),
+        (at(0), What::Came { packets: 0, waiting: 0 }),
+        (at(0), What::Came { packets: 1, waiting: 1 }),
+        (at(0), What::Eligible),
+        (at(500), What::Timeout),
+        (at(500), What::Active),
+        (at(500), What::Dispatched { switch: Nanos::micros(2) }),
+        (at(503), yielded),
+        (at(503), What::Idle),
+        (at(504), What::Dropped { packets: 3 }),
+    ];
+    assert_eq!((first.as_ref().unwrap().lost(), kept(first)), (0, expected.to_vec()));
+    agenda.look(task, 1, 128, at(600));
+    agenda.look(task, 30, 128, at(601));
+    let last = agenda.keep_trace(None, at(602));
+    assert_eq!((last.as_ref().unwrap().lost(), kept(last)), (3, vec![(at(601), What::Active)]), "the oldest goes");
+    agenda.look(task, 1, 128, at(700));
+    assert!(agenda.keep_trace(None, at(700)).is_none());
+}
+
+/// Two ports that have nothing are looked at a thousand times each, and something comes by one of them in the middle.
+#[test]
+fn looks_that_find_nothing_do_not_push_out_what_happened() {
+    let mut agenda = Agenda::new(Nanos::micros(1));
+    let ports = [(); 2].map(|()| agenda.add(Kind::Input, terms(1), at(0)));
+    ports.iter().for_each(|&port| agenda.rouse(port, at(0)));
+    agenda.keep_trace(Some(Box::new(Trace::new(100))), at(0));
+    for round in 0..2000 {
+        let task = agenda.pick(at(round)).unwrap().task;
+        agenda.switched(task, Nanos::new(100));
+        agenda.polled(task, Nanos::new(400), u32::from(round == 1000), false, false, at(round + 1));
+    }
+    let trace = agenda.keep_trace(None, at(2000)).unwrap();
+    let polls = |what: &What| match what {
+        What::Polled { times, used, .. } => Some((*times, *used)),
+        _ => None,
+    };
+    let polls: Vec<(u32, Nanos)> = trace.records().filter_map(|record| polls(&record.what)).collect();
+    assert_eq!((trace.lost(), polls.iter().map(|poll| poll.0).sum::<u32>()), (0, 1999));
+    assert_eq!(polls.iter().map(|poll| poll.1.get()).sum::<u64>(), 1999 * 500);
+    assert!(trace.records().len() < 20, "{:?}", trace.records().collect::<Vec<_>>());
+}
+
+/// The remarks of so many looks.
+fn remarks(agenda: &mut Agenda, looks: usize) -> Vec<Remark> {
+    let mut said = Vec::new();
+    (0..looks).for_each(|_| agenda.remark(|_, remark| said.push(remark)));
+    said
+}
+
+#[test]
+fn a_path_that_runs_on_time_outs_only_is_remarked_once_until_that_is_over_for_a_minute() {
+    let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
+    let mut time = 0;
+    let mut second = |agenda: &mut Agenda, came: u32| {
+        for _ in 0..20 {
+            agenda.look(task, came as usize, 128, at(time));
+            agenda.pick(at(time + 500)).unwrap();
+            agenda.switched(task, Nanos::ZERO);
+            agenda.ran(task, ran(came, 0, 128), at(time + 501));
+            time += 1000;
+        }
+        remarks(agenda, 1)
+    };
+    assert_eq!(second(&mut agenda, 2), [Remark::TimeoutsOnly { runs: 20, batch: 30 }]);
+    assert!((0..100).all(|_| second(&mut agenda, 2).is_empty()), "it is not said again while it lasts");
+    assert!((0..59).all(|_| second(&mut agenda, 30).is_empty()), "full batches");
+    assert_eq!(second(&mut agenda, 30), []);
+    assert_eq!(second(&mut agenda, 2), [Remark::TimeoutsOnly { runs: 20, batch: 30 }]);
+}
+
+#[test]
+fn each_thing_somebody_should_know_of_a_task_is_remarked() {
+    let plan = CpuPlan {
+        forwarding: Batching::Throttle { overhead: Parts::percent(5), slice: Nanos::micros(300) },
+        ..throttled(5)
+    };
+    let (mut agenda, task) = one(&plan, Terms { capacity: 100, ..terms(1) });
+    assert_eq!(remarks(&mut agenda, 2), [Remark::NearCapacity { batch: 60, capacity: 100 }]);
+    agenda.lasts(task, Some(Nanos::micros(40)));
+    for round in 0..2 {
+        let now = round * 1000;
+        agenda.look(task, 100, 128, at(now));
+        agenda.pick(at(now + 30 + 20 * round)).unwrap();
+        agenda.switched(task, Nanos::ZERO);
+        agenda.ran(
+            task,
+            Run { used: Nanos::micros(200), packets: 100, waiting: 0, room: 100, away: false },
+            at(now + 300),
+        );
+        let said = remarks(&mut agenda, 1);
+        let over = Remark::OverCost { cost: Nanos::micros(2), declared: Nanos::micros(1) };
+        let lags = Remark::Lags { lag: Nanos::micros(50), lasts: Nanos::micros(40) };
+        assert_eq!(said, [[over], [lags]][round as usize], "round {round}");
+    }
+    let input = agenda.add(Kind::Input, terms(1), at(0));
+    let estimator = EstimatorPlan { sleep_max: Some(Nanos::millis(5)), ..EstimatorPlan::default() };
+    let rate = Some(units::PacketRate::kpps(140));
+    agenda.estimate(input, Some(estimator), false, Ring { slots: 64, batch: 16, line_rate: rate }, at(0));
+    let lasts = Ring { slots: 64, batch: 256, line_rate: rate }.longest_sleep();
+    assert_eq!(remarks(&mut agenda, 1), [Remark::SleepsTooLong { sleep: Nanos::millis(5), lasts }]);
+}
+
+#[test]
+fn vectors_that_take_longer_than_their_packets_may_are_counted_and_told_where_they_are_many() {
+    let plan = CpuPlan { classify_budget: Some(Nanos::micros(2)), ..CpuPlan::default() };
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&plan, at(0));
+    let input = agenda.add(Kind::Input, terms(1), at(0));
+    agenda.weigh(input, 95, Nanos::micros(190));
+    agenda.weigh(input, 5, Nanos::new(10_001));
+    assert_eq!(agenda.account(input).weighed, (100, 5));
+    assert_eq!(remarks(&mut agenda, 1), [], "one in twenty may be the clock's doing");
+    agenda.weigh(input, 10, Nanos::micros(19));
+    agenda.weigh(input, 1, Nanos::micros(3));
+    let over = Remark::OverBudget { packets: 1, of: 11, budget: Nanos::micros(2) };
+    assert_eq!(remarks(&mut agenda, 1), [over]);
+    agenda.rule(&CpuPlan::default(), at(0));
+    agenda.weigh(input, 1, Nanos::secs(1));
+    assert_eq!(agenda.account(input).weighed, (111, 6), "nobody looks");
+}
+
+#[test]
+fn a_thousand_tasks_with_the_same_trouble_are_no_flood_and_all_of_them_are_told_in_the_end() {
+    let mut agenda = Agenda::new(Nanos::ZERO);
+    agenda.rule(&throttled(2), at(0));
+    let _: Vec<TaskId> = (0..40).map(|_| agenda.add(Kind::Forwarding, terms(1), at(0))).collect();
+    assert_eq!(remarks(&mut agenda, 59).len(), 8);
+    assert_eq!(remarks(&mut agenda, 60).len(), 8);
+    assert_eq!(remarks(&mut agenda, 240).len(), 24);
+}

@@ -1,0 +1,275 @@
+//! A trace as a file for viewers of trace events, ui.perfetto.dev and chrome://tracing: the JSON object format of the Trace
+//! Event Format document (Google, 2016). A router is a process; a task is a track of it, and so is a core, on which all runs
+//! stand side by side: who had the processor is seen at a glance.
+
+use super::{Record, Trace, What};
+use crate::task::Times;
+use std::collections::BTreeMap;
+use std::io::{Result, Write};
+use units::{Instant, Nanos, TaskId};
+
+/// Windows of the whole in which the efficiency is counted, and the least of them.
+const WINDOWS: u64 = 200;
+const LEAST_WINDOW: Nanos = Nanos::micros(20);
+/// Tracks of a core: its own, and one for each task.
+const TRACKS: u64 = 1_000_000;
+
+/// What a router did.
+pub struct Router<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its cores.
+    pub cores: Vec<Core<'a>>,
+}
+
+/// What a core did.
+pub struct Core<'a> {
+    /// The number of its worker.
+    pub worker: u16,
+    /// What was kept.
+    pub trace: &'a Trace,
+    /// What people call its tasks.
+    pub tasks: BTreeMap<TaskId, String>,
+}
+
+/// Writes what `routers` did from `since` until `until`. `started_ns` is when that began, since 1970-01-01 UTC, where there
+/// is such a time.
+pub fn write(
+    out: &mut impl Write,
+    routers: &[Router<'_>],
+    (since, until): (Instant, Instant),
+    started_ns: Option<u64>,
+) -> Result<()> {
+    write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"producer\":\"switchpath\"")?;
+    if let Some(ns) = started_ns {
+        write!(out, ",\"started_ns\":{ns}")?;
+    }
+    let cores = || routers.iter().flat_map(|router| &router.cores);
+    let lost: u64 = cores().map(|core| core.trace.lost()).sum();
+    write!(out, ",\"took_ns\":{},\"lost_events\":{lost}}},\"traceEvents\":[", until.since(since).get())?;
+    let mut events = Events { out, since, first: true, process: 0 };
+    for (index, router) in routers.iter().enumerate() {
+        events.process = index + 1;
+        events.name("process_name", 0, router.name)?;
+        let several = router.cores.len() > 1;
+        router.cores.iter().try_for_each(|core| events.core(core, several, until))?;
+    }
+    events.out.write_all(b"\n]}\n")
+}
+
+/// A text as JSON has it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+struct Events<'w, W> {
+    out: &'w mut W,
+    since: Instant,
+    first: bool,
+    process: usize,
+}
+
+/// What is known of a task in the middle of the trace.
+struct Track {
+    name: String,
+    id: u64,
+    /// What it waits for, since when: for more packets, or for the processor.
+    state: Option<(&'static str, Instant)>,
+}
+
+impl<W: Write> Events<'_, W> {
+    /// An event of this phase, on this track: name and what else there is to say.
+    fn event(&mut self, phase: char, track: u64, at: Instant, name: &str, rest: &str) -> Result<()> {
+        let comma = if std::mem::replace(&mut self.first, false) { "" } else { "," };
+        let ns = at.since(self.since).get();
+        write!(
+            self.out,
+            "{comma}\n{{\"ph\":\"{phase}\",\"pid\":{},\"tid\":{track},\"ts\":{}.{:03},\"name\":{}{rest}}}",
+            self.process,
+            ns / 1000,
+            ns % 1000,
+            quoted(name)
+        )
+    }
+
+    fn name(&mut self, what: &str, track: u64, name: &str) -> Result<()> {
+        self.event('M', track, self.since, what, &format!(",\"args\":{{\"name\":{}}}", quoted(name)))
+    }
+
+    /// Something that lasted. What took no time is left out, unless it says something.
+    fn slice(&mut self, track: u64, name: &str, (from, to): (Instant, Instant), args: &str) -> Result<()> {
+        let ns = to.since(from).get();
+        if ns == 0 && args.is_empty() {
+            return Ok(());
+        }
+        let rest = format!(",\"dur\":{}.{:03},\"args\":{{{args}}}", ns / 1000, ns % 1000);
+        self.event('X', track, from, name, &rest)
+    }
+
+    fn instant(&mut self, track: u64, name: &str, at: Instant, args: &str) -> Result<()> {
+        self.event('i', track, at, name, &format!(",\"s\":\"t\",\"args\":{{{args}}}"))
+    }
+
+    fn counter(&mut self, track: u64, name: &str, at: Instant, value: &str) -> Result<()> {
+        self.event('C', track, at, name, &format!(",\"args\":{{{value}}}"))
+    }
+
+    fn core(&mut self, core: &Core<'_>, several: bool, until: Instant) -> Result<()> {
+        let prefix = if several { format!("{}: ", core.worker) } else { String::new() };
+        let base = u64::from(core.worker) * TRACKS + 1;
+        self.name("thread_name", base, &format!("core {}", core.worker))?;
+        let mut tracks: BTreeMap<TaskId, Track> = BTreeMap::new();
+        for task in core.tasks.keys().copied().chain(core.trace.records().map(|record| record.task)) {
+            if tracks.contains_key(&task) {
+                continue;
+            }
+            let gone = || format!("task {task} (gone)");
+            let name = format!("{prefix}{}", core.tasks.get(&task).cloned().unwrap_or_else(gone));
+            let id = base + 1 + task.index() as u64;
+            self.name("thread_name", id, &name)?;
+            tracks.insert(task, Track { name, id, state: None });
+        }
+        let mut windows = Windows::new(self.since, until);
+        // Of a clock that is read at each step and a meter that is read at each lap, one may be a little ahead.
+        let (mut now, mut began, mut polls) = (self.since, None, None::<(Instant, Instant, u64, Nanos)>);
+        for record in core.trace.records() {
+            let Some(track) = tracks.get_mut(&record.task) else { continue };
+            if let What::Polled { times, used, until } = record.what {
+                let from = record.at.max(now);
+                let to = until.max(from);
+                // One that has found nothing waits for nothing.
+                if let Some((name, began)) = track.state.take() {
+                    self.slice(track.id, name, (began, from), "")?;
+                }
+                self.slice(track.id, "looks", (from, to), &format!("\"times\":{times},\"used_ns\":{}", used.get()))?;
+                let (first, last, sum, time) = polls.unwrap_or((from, to, 0, Nanos::ZERO));
+                polls = Some((first, last.max(to), sum + u64::from(times), time + used));
+                continue;
+            }
+            if let Some((from, to, times, used)) = polls.take() {
+                let args = format!("\"times\":{times},\"used_ns\":{}", used.get());
+                self.slice(base, "looks at ports", (from, to), &args)?;
+                windows.add((from, to), |sum| &mut sum.polling, used);
+                now = now.max(to);
+            }
+            now = now.max(record.at);
+            match record.what {
+                What::Dispatched { switch } => {
+                    windows.add((now, now + switch), |sum| &mut sum.switching, switch);
+                    self.slice(base, "switch", (now, now + switch), "")?;
+                    began = Some(now + switch);
+                }
+                What::Yielded { packets, bytes, waiting, used } => {
+                    // Where its beginning is lost it is known all the same.
+                    let from = began.take().unwrap_or((now - used).max(self.since));
+                    now = now.max(from);
+                    let to = now;
+                    let args = format!(
+                        "\"packets\":{packets},\"bytes\":{bytes},\"used_ns\":{},\"cost_ns\":{},\"waiting\":{waiting}",
+                        used.get(),
+                        used.get() / u64::from(packets.max(1))
+                    );
+                    self.slice(track.id, "runs", (from, to), &args)?;
+                    self.slice(base, &track.name, (from, to), &args)?;
+                    windows.add((from, to), |sum| &mut sum.useful, used);
+                    let name = format!("queue of {}", track.name);
+                    self.counter(track.id, &name, now, &format!("\"packets\":{waiting}"))?;
+                }
+                _ => {}
+            }
+            self.task(track, record, now)?;
+        }
+        if let Some((from, to, times, used)) = polls {
+            self.slice(base, "looks at ports", (from, to), &format!("\"times\":{times},\"used_ns\":{}", used.get()))?;
+            windows.add((from, to), |sum| &mut sum.polling, used);
+        }
+        for track in tracks.values() {
+            if let Some((name, from)) = track.state {
+                self.slice(track.id, name, (from, until.max(from)), "")?;
+            }
+        }
+        for (at, times) in windows.iter() {
+            let percent = |part: f64| format!("\"percent\":{:.1}", part * 100.0);
+            self.counter(base, &format!("{prefix}efficiency"), at, &percent(times.efficiency()))?;
+            let literal = percent(times.efficiency_literal());
+            self.counter(base, &format!("{prefix}efficiency, empty looks as work"), at, &literal)?;
+        }
+        Ok(())
+    }
+
+    /// What a record says of its task besides its runs.
+    fn task(&mut self, track: &mut Track, record: &Record, now: Instant) -> Result<()> {
+        let waits = match record.what {
+            What::Eligible => Some("waits for packets"),
+            What::Active => Some("waits for the core"),
+            What::Dispatched { .. } | What::Yielded { .. } | What::Idle => None,
+            What::Came { packets, waiting } => {
+                let args = format!("\"packets\":{waiting}");
+                self.counter(track.id, &format!("queue of {}", track.name), now, &args)?;
+                let came = format!("\"packets\":{packets},\"waiting\":{waiting}");
+                return if packets > 0 { self.instant(track.id, "packets came", now, &came) } else { Ok(()) };
+            }
+            What::Dropped { packets } => {
+                return self.instant(track.id, "dropped", now, &format!("\"packets\":{packets}"));
+            }
+            What::Timeout => return self.instant(track.id, "has waited long enough", now, ""),
+            What::Harvested => return self.instant(track.id, "runs because nothing else would", now, ""),
+            What::Polled { .. } => return Ok(()),
+        };
+        let state = waits.map(|name| (name, now));
+        if let Some((name, from)) = std::mem::replace(&mut track.state, state) {
+            self.slice(track.id, name, (from, now), "")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the time went, window by window.
+struct Windows {
+    since: Instant,
+    length: u64,
+    sums: Vec<Times>,
+}
+
+impl Windows {
+    fn new(since: Instant, until: Instant) -> Windows {
+        let span = until.since(since).get();
+        let length = (span / WINDOWS).max(LEAST_WINDOW.get());
+        Windows { since, length, sums: vec![Times::default(); (span / length + 1) as usize] }
+    }
+
+    /// So much of the time between two moments; what lasts longer than a window is shared out.
+    fn add(&mut self, (from, to): (Instant, Instant), part: fn(&mut Times) -> &mut Nanos, used: Nanos) {
+        let (from, to) = (from.since(self.since).get(), to.since(self.since).get());
+        let last = self.sums.len() - 1;
+        let (first, end) = (((from / self.length) as usize).min(last), ((to / self.length) as usize).min(last));
+        let mut left = used.get();
+        for window in first..end {
+            let within = (window as u64 + 1) * self.length - from.max(window as u64 * self.length);
+            let here = u128::from(used.get()) * u128::from(within) / u128::from((to - from).max(1));
+            let here = (here as u64).min(left);
+            *part(&mut self.sums[window]) += Nanos::new(here);
+            left -= here;
+        }
+        *part(&mut self.sums[end]) += Nanos::new(left);
+    }
+
+    /// The windows in which something was done.
+    fn iter(&self) -> impl Iterator<Item = (Instant, &Times)> {
+        let sums = self.sums.iter().enumerate().filter(|(_, times)| **times != Times::default());
+        sums.map(|(index, times)| (self.since + Nanos::new(index as u64 * self.length), times))
+    }
+}
+
+#[cfg(test)]
+mod tests;

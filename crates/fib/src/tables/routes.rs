@@ -1,0 +1,446 @@
+//! Routes coming and going, and being told.
+
+use super::{GroupMember, NextHop, Tables};
+use crate::rib::{Candidates, Rib};
+use crate::{Origin, Outcome};
+use parking_lot::MutexGuard;
+use plan::Prefix;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering;
+use units::{AdjacencyId, GroupId, InterfaceId, VrfId};
+
+/// Routes looked at or changed in one hold of the writers' lock.
+const BATCH: usize = 64;
+/// IPv4 prefixes from which on the table has large pages: so many, spread evenly, use most of its small ones.
+const LARGE: usize = 1 << 14;
+
+/// A route that is set, or cleared where the outcome is [`Outcome::NoRoute`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RouteChange {
+    /// Whose packets go by it.
+    pub vrf: VrfId,
+    /// The destinations; bits behind the length are ignored.
+    pub prefix: Prefix,
+    /// Who says so.
+    pub origin: Origin,
+    /// What to do with packets to them.
+    pub outcome: Outcome,
+}
+
+/// Why a route was not set.
+#[derive(PartialEq, Eq, Debug)]
+pub enum RouteError {
+    /// As many prefixes have routes as the tables may hold.
+    Full {
+        /// The prefix without room.
+        prefix: Prefix,
+        /// The limit.
+        limit: usize,
+    },
+    /// The route leads to an adjacency nobody holds.
+    NoAdjacency {
+        /// The prefix of the route.
+        prefix: Prefix,
+        /// What it names.
+        adjacency: AdjacencyId,
+    },
+    /// The route leads to a group nobody holds.
+    NoGroup {
+        /// The prefix of the route.
+        prefix: Prefix,
+        /// What it names.
+        group: GroupId,
+    },
+    /// No interface was ever in the route's VRF.
+    NoVrf {
+        /// The prefix of the route.
+        prefix: Prefix,
+        /// What it names.
+        vrf: VrfId,
+    },
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RouteError::Full { prefix, limit } => write!(f, "no room for {prefix}: the limit is {limit} routes"),
+            RouteError::NoAdjacency { prefix, adjacency } => {
+                write!(f, "the route to {prefix} names adjacency {adjacency}, which does not exist")
+            }
+            RouteError::NoGroup { prefix, group } => {
+                write!(f, "the route to {prefix} names group {group}, which does not exist")
+            }
+            RouteError::NoVrf { prefix, vrf } => {
+                write!(f, "the route to {prefix} names VRF {vrf}, which does not exist")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RouteError {}
+
+/// Which routes to report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RouteQuery {
+    /// Only those of this VRF.
+    pub vrf: Option<VrfId>,
+    /// Only those this prefix covers.
+    pub within: Option<Prefix>,
+    /// Only those from here.
+    pub origin: Option<Origin>,
+}
+
+/// A route, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RouteReport {
+    /// Whose packets go by it.
+    pub vrf: VrfId,
+    /// The destinations.
+    pub prefix: Prefix,
+    /// Who says so.
+    pub origin: Origin,
+    /// What is said.
+    pub outcome: Outcome,
+    /// Whether packets go by it: no origin with more to say has a route for the prefix.
+    pub active: bool,
+    /// The interface it leads out of or belongs to; none for a group.
+    pub interface: Option<InterfaceId>,
+    /// The next hop, where it leads via one.
+    pub next_hop: Option<IpAddr>,
+    /// The next hops, where it leads via several.
+    pub members: Vec<GroupMember>,
+}
+
+/// The routes behind the forwarding tables.
+pub(super) struct State {
+    /// By VRF.
+    ribs: Vec<Ribs>,
+    /// Neighbours with a known link-layer address; each holds its adjacency.
+    pub neighbours: BTreeSet<(IpAddr, InterfaceId)>,
+    /// Prefixes with a route that is no neighbour's, of all VRFs.
+    prefixes: usize,
+    /// Routes of [`Origin::Api`], of all VRFs.
+    given: usize,
+}
+
+struct Ribs {
+    v4: Rib<u32>,
+    v6: Rib<u128>,
+}
+
+impl Tables {
+    /// Sets the route of a prefix in the main VRF from one origin, in place of the one that origin had;
+    /// [`Outcome::NoRoute`] clears it.
+    pub fn set_route(&self, prefix: Prefix, origin: Origin, outcome: Outcome) -> Result<(), RouteError> {
+        self.change_route(RouteChange { vrf: VrfId::MAIN, prefix, origin, outcome })
+    }
+
+    /// Takes the route of a prefix in the main VRF from one origin away, if there is one.
+    pub fn clear_route(&self, prefix: Prefix, origin: Origin) {
+        let change = RouteChange { vrf: VrfId::MAIN, prefix, origin, outcome: Outcome::NoRoute };
+        self.change_route(change).expect("a route can always be cleared");
+    }
+
+    /// Makes one change.
+    pub fn change_route(&self, change: RouteChange) -> Result<(), RouteError> {
+        self.apply(&mut self.state.lock(), change)
+    }
+
+    /// Makes many changes in the order given, others coming in between. At an error the changes before it are made and
+    /// those behind it are not.
+    pub fn apply_routes(&self, changes: impl IntoIterator<Item = RouteChange>) -> Result<(), RouteError> {
+        let mut changes = changes.into_iter();
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            // Taken before the lock is: an iterator may take its time.
+            batch.extend(changes.by_ref().take(BATCH));
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let mut state = self.state.lock();
+            let result = batch.drain(..).try_for_each(|change| self.apply(&mut state, change));
+            let large = state.rib(VrfId::MAIN).v4.len() >= LARGE;
+            MutexGuard::unlock_fair(state);
+            if large && !self.large.swap(true, Ordering::Relaxed) {
+                // Takes some milliseconds, in which nobody need wait for the lock.
+                self.fib4.thicken();
+            }
+            result?;
+        }
+    }
+
+    fn apply(&self, state: &mut State, change: RouteChange) -> Result<(), RouteError> {
+        let RouteChange { vrf, origin, outcome, .. } = change;
+        let prefix = change.prefix.network();
+        if vrf != VrfId::MAIN && self.vrf(vrf).is_none() {
+            return if outcome == Outcome::NoRoute { Ok(()) } else { Err(RouteError::NoVrf { prefix, vrf }) };
+        }
+        if outcome != Outcome::NoRoute && state.prefixes >= self.limits.routes && !state.contains(vrf, prefix) {
+            return Err(RouteError::Full { prefix, limit: self.limits.routes });
+        }
+        match outcome {
+            Outcome::Via(adjacency) if !self.hops.write().hold_again(adjacency) => {
+                return Err(RouteError::NoAdjacency { prefix, adjacency });
+            }
+            Outcome::Group(group) if !self.members.lock().hold_again(group) => {
+                return Err(RouteError::NoGroup { prefix, group });
+            }
+            _ => {}
+        }
+        let concerned = self.neighbours_in(state, vrf, prefix).next().is_some();
+        let before = if concerned { state.governing(vrf, prefix) } else { Outcome::NoRoute };
+        self.change(state, vrf, prefix, origin, outcome);
+        if concerned {
+            self.reconsider(state, vrf, prefix, before);
+        }
+        Ok(())
+    }
+
+    /// Changes the routes and the forwarding table; what the old route led to is released, what the new one leads to is
+    /// held already.
+    pub(super) fn change(&self, state: &mut State, vrf: VrfId, prefix: Prefix, origin: Origin, outcome: Outcome) {
+        let word = outcome.encode();
+        let own = self.vrf(vrf);
+        let ribs = state.rib(vrf);
+        let before = ribs.said();
+        let old = match (prefix.address, own) {
+            (IpAddr::V4(a), None) => ribs.v4.change(&self.fib4, (a.to_bits(), prefix.length), origin, word),
+            (IpAddr::V4(a), Some(own)) => ribs.v4.change(own, (a.to_bits(), prefix.length), origin, word),
+            (IpAddr::V6(a), None) => ribs.v6.change(&self.fib6, (a.to_bits(), prefix.length), origin, word),
+            (IpAddr::V6(a), Some(own)) => ribs.v6.change(own.v6(), (a.to_bits(), prefix.length), origin, word),
+        };
+        let after = ribs.said();
+        state.prefixes = state.prefixes + after - before;
+        if origin == Origin::Api {
+            state.given = state.given + usize::from(word != 0) - usize::from(old != 0);
+        }
+        match Outcome::decode(old) {
+            Outcome::Via(adjacency) => self.release(adjacency),
+            Outcome::Group(group) => self.release_group(group),
+            _ => {}
+        }
+    }
+
+    fn neighbours_in<'a>(
+        &'a self,
+        state: &'a State,
+        vrf: VrfId,
+        prefix: Prefix,
+    ) -> impl Iterator<Item = (IpAddr, InterfaceId)> + 'a {
+        let network = prefix.network();
+        let within = (network.address, InterfaceId(0))..=(network.last(), InterfaceId(u16::MAX));
+        state.neighbours.range(within).copied().filter(move |&(_, on)| self.place(on) == vrf)
+    }
+
+    /// After a change of what governs `prefix`: brings the host routes of the neighbours in it up to date.
+    fn reconsider(&self, state: &mut State, vrf: VrfId, prefix: Prefix, before: Outcome) {
+        let after = state.governing(vrf, prefix);
+        let connected = |outcome| matches!(outcome, Outcome::Connected(_));
+        if before != after && (connected(before) || connected(after)) {
+            let known: Vec<(IpAddr, InterfaceId)> = self.neighbours_in(state, vrf, prefix).collect();
+            known.into_iter().for_each(|(address, on)| self.reconsider_host(state, on, address));
+        }
+    }
+
+    /// The route of exactly this prefix from one origin.
+    pub fn route(&self, vrf: VrfId, prefix: Prefix, origin: Origin) -> Outcome {
+        Outcome::decode(self.state.lock().candidates(vrf, prefix.network()).get(origin))
+    }
+
+    /// Whether there is a route for exactly this prefix that is no neighbour's.
+    pub fn contains(&self, vrf: VrfId, prefix: Prefix) -> bool {
+        self.state.lock().contains(vrf, prefix.network())
+    }
+
+    /// An interface is gone: so are its neighbours and every route that leads out of it or belongs to it. Of a group only
+    /// the members on it go. Adjacencies the caller holds stay his, unresolved.
+    pub fn remove_interface(&self, interface: InterfaceId) {
+        let neighbours: Vec<_> =
+            self.state.lock().neighbours.iter().filter(|(_, on)| *on == interface).copied().collect();
+        neighbours.into_iter().for_each(|(address, on)| self.unresolve(on, address));
+        self.walk(&RouteQuery::default(), |state, (vrf, prefix), candidates| {
+            for (origin, word) in candidates.iter() {
+                let Some(outcome) = self.without(Outcome::decode(word), interface) else { continue };
+                self.apply(state, RouteChange { vrf, prefix, origin, outcome })
+                    .expect("there is room for what is there");
+                if let Outcome::Group(group) = outcome {
+                    self.release_group(group);
+                }
+            }
+            true
+        });
+        self.hops.write().lose(interface, &self.adjacencies);
+    }
+
+    /// What becomes of a route when an interface goes; nothing where it stays as it is. A group is held.
+    fn without(&self, outcome: Outcome, interface: InterfaceId) -> Option<Outcome> {
+        let Outcome::Group(group) = outcome else {
+            return (self.leads(outcome).0 == Some(interface)).then_some(Outcome::NoRoute);
+        };
+        let members = self.members(group);
+        let left: Vec<NextHop> = members.iter().map(|m| m.hop).filter(|hop| hop.interface != interface).collect();
+        if left.len() == members.len() {
+            return None;
+        }
+        Some(self.group_for(&left, Some(group)).map_or(Outcome::NoRoute, Outcome::Group))
+    }
+
+    /// At most `limit` routes in order of VRF, family, address and length. What changes meanwhile may be missed.
+    pub fn routes(&self, query: &RouteQuery, limit: usize) -> Vec<RouteReport> {
+        let mut reports = Vec::new();
+        self.walk(query, |_, (vrf, prefix), candidates| {
+            let wanted = candidates.iter().filter(|(origin, _)| query.origin.is_none_or(|only| only == *origin));
+            for (origin, word) in wanted.take(limit - reports.len()) {
+                reports.push(self.report((vrf, prefix), (origin, word), candidates.best()));
+            }
+            reports.len() < limit
+        });
+        reports
+    }
+
+    /// A route of a prefix whose best one is `best`.
+    pub(super) fn report(
+        &self,
+        (vrf, prefix): (VrfId, Prefix),
+        (origin, word): (Origin, u32),
+        best: Option<(Origin, u32)>,
+    ) -> RouteReport {
+        let outcome = Outcome::decode(word);
+        let (interface, next_hop) = self.leads(outcome);
+        let members = if let Outcome::Group(group) = outcome { self.members(group) } else { Vec::new() };
+        let active = best == Some((origin, word));
+        RouteReport { vrf, prefix, origin, outcome, active, interface, next_hop, members }
+    }
+
+    /// Calls `visit` with every prefix that has routes and that `query` asks for, its origin left aside, until it answers
+    /// false; lets go of the lock again and again.
+    fn walk(&self, query: &RouteQuery, mut visit: impl FnMut(&mut State, (VrfId, Prefix), Candidates) -> bool) {
+        let vrfs = self.state.lock().ribs.len();
+        let all = (0..vrfs).map(VrfId::at).filter(|vrf| query.vrf.is_none_or(|only| only == *vrf));
+        for (vrf, within) in all.flat_map(|vrf| both_families(query.within).map(move |within| (vrf, within))) {
+            let (mut from, mut inclusive) = (within.network(), true);
+            loop {
+                let mut state = self.state.lock();
+                let page = state.page(vrf, from, inclusive);
+                let complete = page.len() < BATCH;
+                let mut beyond = false;
+                for (prefix, candidates) in page {
+                    if !within.covers(prefix) {
+                        beyond = true;
+                        break;
+                    }
+                    if !visit(&mut state, (vrf, prefix), candidates) {
+                        return;
+                    }
+                    (from, inclusive) = (prefix, false);
+                }
+                MutexGuard::unlock_fair(state);
+                if complete || beyond {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The interface an outcome leads out of or belongs to, and the next hop.
+    fn leads(&self, outcome: Outcome) -> (Option<InterfaceId>, Option<IpAddr>) {
+        match outcome {
+            Outcome::Via(adjacency) => self.next_hop(adjacency).map_or((None, None), |(on, hop)| (Some(on), Some(hop))),
+            Outcome::Connected(on) | Outcome::Local(on) | Outcome::Broadcast(on) => (Some(on), None),
+            Outcome::NoRoute | Outcome::Blackhole | Outcome::Unreachable | Outcome::Special | Outcome::Group(_) => {
+                (None, None)
+            }
+        }
+    }
+
+    /// IPv4 prefixes with a route, of all VRFs, host routes of neighbours included.
+    pub fn len4(&self) -> usize {
+        self.state.lock().ribs.iter().map(|ribs| ribs.v4.len()).sum()
+    }
+
+    /// IPv6 prefixes with a route, of all VRFs, host routes of neighbours included.
+    pub fn len6(&self) -> usize {
+        self.state.lock().ribs.iter().map(|ribs| ribs.v6.len()).sum()
+    }
+
+    /// Routes of [`Origin::Api`], of all VRFs.
+    pub fn given(&self) -> usize {
+        self.state.lock().given
+    }
+
+    /// Prefixes that still fit.
+    pub fn room(&self) -> usize {
+        self.limits.routes.saturating_sub(self.state.lock().prefixes)
+    }
+}
+
+impl State {
+    pub fn new() -> State {
+        State { ribs: Vec::new(), neighbours: BTreeSet::new(), prefixes: 0, given: 0 }
+    }
+
+    fn rib(&mut self, vrf: VrfId) -> &mut Ribs {
+        while self.ribs.len() <= vrf.index() {
+            self.ribs.push(Ribs { v4: Rib::new(), v6: Rib::new() });
+        }
+        &mut self.ribs[vrf.index()]
+    }
+
+    pub fn candidates(&self, vrf: VrfId, prefix: Prefix) -> Candidates {
+        let Some(ribs) = self.ribs.get(vrf.index()) else { return Candidates::default() };
+        match prefix.address {
+            IpAddr::V4(a) => ribs.v4.get((a.to_bits(), prefix.length)),
+            IpAddr::V6(a) => ribs.v6.get((a.to_bits(), prefix.length)),
+        }
+    }
+
+    fn contains(&self, vrf: VrfId, prefix: Prefix) -> bool {
+        self.candidates(vrf, prefix).governing() != 0
+    }
+
+    pub fn governing(&self, vrf: VrfId, prefix: Prefix) -> Outcome {
+        let Some(ribs) = self.ribs.get(vrf.index()) else { return Outcome::NoRoute };
+        Outcome::decode(match prefix.address {
+            IpAddr::V4(a) => ribs.v4.governing((a.to_bits(), prefix.length)),
+            IpAddr::V6(a) => ribs.v6.governing((a.to_bits(), prefix.length)),
+        })
+    }
+
+    /// The next routes from a prefix on.
+    fn page(&self, vrf: VrfId, from: Prefix, inclusive: bool) -> Vec<(Prefix, Candidates)> {
+        let Some(ribs) = self.ribs.get(vrf.index()) else { return Vec::new() };
+        match from.address {
+            IpAddr::V4(a) => {
+                let page = ribs.v4.page((a.to_bits(), from.length), inclusive, BATCH).into_iter();
+                let prefix = |(bits, length)| Prefix { address: Ipv4Addr::from_bits(bits).into(), length };
+                page.map(|(key, candidates)| (prefix(key), candidates)).collect()
+            }
+            IpAddr::V6(a) => {
+                let page = ribs.v6.page((a.to_bits(), from.length), inclusive, BATCH).into_iter();
+                let prefix = |(bits, length)| Prefix { address: Ipv6Addr::from_bits(bits).into(), length };
+                page.map(|(key, candidates)| (prefix(key), candidates)).collect()
+            }
+        }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.ribs.iter().map(|ribs| ribs.v4.bytes() + ribs.v6.bytes()).sum()
+    }
+}
+
+impl Ribs {
+    fn said(&self) -> usize {
+        self.v4.said() + self.v6.said()
+    }
+}
+
+/// The prefix to look below, or all addresses of each family.
+fn both_families(within: Option<Prefix>) -> impl Iterator<Item = Prefix> {
+    let all = |address| Prefix { address, length: 0 };
+    let everything = [all(Ipv4Addr::UNSPECIFIED.into()), all(Ipv6Addr::UNSPECIFIED.into())];
+    let everything = everything.into_iter().filter(move |_| within.is_none());
+    within.into_iter().chain(everything)
+}

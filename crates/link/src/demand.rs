@@ -1,0 +1,63 @@
+//! What the packets of a link want, counted where they leave (spec N-20).
+
+use packet::Packet;
+use plan::Objective;
+
+/// Packets and bytes by objective.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Demand {
+    /// Packets, by [`Objective::index`].
+    pub packets: [u64; Objective::COUNT],
+    /// Their bytes on the wire.
+    pub bytes: [u64; Objective::COUNT],
+}
+
+impl Demand {
+    /// Adds packets; `length` knows their bytes on the wire.
+    #[inline]
+    pub fn add(&mut self, packets: &[Packet], length: impl Fn(&Packet) -> u64) {
+        packets.iter().for_each(|packet| self.count(packet.meta().objective, length(packet)));
+    }
+
+    /// Adds a packet of the objective at this place; of none where there is no such place.
+    #[inline(always)]
+    pub fn count(&mut self, objective: u8, bytes: u64) {
+        let place = if usize::from(objective) < Objective::COUNT { usize::from(objective) } else { 0 };
+        self.packets[place] += 1;
+        self.bytes[place] += bytes;
+    }
+
+    /// What came since `before`; nothing where less is counted than then, for somebody has begun to count anew.
+    pub fn since(&self, before: &Demand) -> Demand {
+        let all = |demand: &Demand| demand.packets.into_iter().chain(demand.bytes).collect::<Vec<u64>>();
+        if all(self).iter().zip(all(before)).any(|(now, before)| *now < before) {
+            return Demand::default();
+        }
+        let packets = std::array::from_fn(|place| self.packets[place] - before.packets[place]);
+        Demand { packets, bytes: std::array::from_fn(|place| self.bytes[place] - before.bytes[place]) }
+    }
+}
+
+impl std::ops::AddAssign for Demand {
+    fn add_assign(&mut self, other: Demand) {
+        self.packets.iter_mut().zip(other.packets).for_each(|(sum, n)| *sum += n);
+        self.bytes.iter_mut().zip(other.bytes).for_each(|(sum, n)| *sum += n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_counts_anew_has_counted_nothing() {
+        let (mut before, mut now) = (Demand::default(), Demand::default());
+        before.count(1, 100);
+        now += before;
+        now.count(1, 50);
+        now.count(200, 7);
+        let since = now.since(&before);
+        assert_eq!((since.packets[1], since.bytes[1], since.packets[0], since.bytes[0]), (1, 50, 1, 7));
+        assert_eq!(before.since(&now), Demand::default());
+    }
+}

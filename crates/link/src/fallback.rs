@@ -1,0 +1,365 @@
+//! A scheme that panics is put aside (spec N-05, N-17): its packets stay, and leave first come, first served.
+//!
+//! What waits is the link's, which no scheme can reach but by its wires; so a panic between two of their calls leaves the link whole,
+//! and only what the scheme remembered cannot be believed any more. A panic in a wire itself is a fault of the link: then the sums
+//! do not add up, and the worker begins anew.
+
+use super::{Lines, Link};
+use crate::queueing::{Queueing, Queues};
+use packet::Queue;
+use schemes::{Layer, Next, Scheme, Sharing, Size, Wires as _};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use units::QueueId;
+
+/// Packets that wait at most where a scheme is put aside, besides those that waited already: drop tail.
+const LIMIT: usize = 1000;
+
+/// What a panic says.
+pub fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("it panicked").to_owned()
+}
+
+/// Drop tail, and room for so many packets that wait already.
+fn drop_tail(waiting: usize) -> Queueing {
+    let options = [("limit", LIMIT as u64), ("bytes", u64::MAX), ("drop", 0), ("unbounded", 0)];
+    let layer = Layer { name: "fifo", options: &options, inside: Vec::new() };
+    let scheme = schemes::build_for(&layer, &mut Sharing::alone()).expect("drop tail is built in");
+    let mut queueing = Queueing::new(scheme, LIMIT);
+    queueing.queues = Queues::One(Queue::new(LIMIT.max(waiting)), Size::default());
+    queueing
+}
+
+impl Link {
+    /// Has the scheme do something. Nothing where it panicked: then another is in its place.
+    #[inline(always)]
+    pub(super) fn ask<T>(&mut self, act: impl FnOnce(&mut dyn Scheme<Lines>, &mut Lines) -> T) -> Option<T> {
+        let Link { scheme, lines, .. } = self;
+        match catch_unwind(AssertUnwindSafe(|| act(&mut **scheme, lines))) {
+            Ok(done) => Some(done),
+            Err(panic) => {
+                self.fall_back(words(&*panic));
+                None
+            }
+        }
+    }
+
+    /// The same; where the scheme panics, that in its place does it.
+    #[inline(always)]
+    pub(super) fn insist<T>(&mut self, act: impl Fn(&mut dyn Scheme<Lines>, &mut Lines) -> T) -> T {
+        match self.ask(&act) {
+            Some(done) => done,
+            // Should this panic too, the worker begins anew.
+            None => act(&mut *self.scheme, &mut self.lines),
+        }
+    }
+
+    /// When the scheme wants to be asked again though nothing arrives.
+    pub fn next(&self) -> Next {
+        let asked = catch_unwind(AssertUnwindSafe(|| self.scheme.next(&self.lines)));
+        asked.unwrap_or_else(|panic| {
+            // It is put aside with the next turn of the link, which is at once.
+            self.amiss.get_or_init(|| words(&*panic));
+            Next::Ready
+        })
+    }
+
+    /// Puts the scheme aside where it panicked when it could not be.
+    #[inline(always)]
+    pub(super) fn mend(&mut self) {
+        if self.amiss.get().is_some() {
+            let what = self.amiss.take().unwrap_or_default();
+            self.fall_back(what);
+        }
+    }
+
+    /// Drop tail takes the place of the scheme, with all that waits, the oldest first.
+    #[cold]
+    fn fall_back(&mut self, what: String) {
+        self.begin_version();
+        // One that was taken out is on its way.
+        self.lines.transmit();
+        let arriving = usize::from(self.lines.arriving.is_some());
+        let mut other = drop_tail(self.lines.backlog.packets as usize + arriving);
+        self.exchange(&mut other);
+        // With whom it shares its rates stays known, for whoever builds it anew.
+        std::mem::swap(&mut self.sharing, &mut other.sharing);
+        other.queues.sort();
+        while let Some(packet) = other.queues.pop_oldest() {
+            let size = self.lines.record(&packet).size();
+            let refused = self.lines.queues.push(0, packet, size);
+            debug_assert!(refused.is_none(), "there is room for all that waits");
+        }
+        self.lines.backlog = std::mem::take(&mut other.backlog);
+        if arriving > 0 {
+            self.lines.enqueue(QueueId(0));
+        }
+        other.books.close(&mut self.others);
+        (self.put_aside, self.news) = (Some(what.clone()), Some(what));
+        // It may not even come to its end.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(other)));
+    }
+
+    /// What a scheme said as it panicked and was put aside, told once.
+    pub fn put_aside(&mut self) -> Option<String> {
+        self.news.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OneLink;
+    use packet::frames::Udp;
+    use packet::port::{Memory, Port, Wire};
+    use packet::{Batch, DropReason, Pool, Region};
+    use plan::SchemeChange;
+    use schemes::{Group, Progress, Record, Size, Tell};
+    use std::any::Any;
+    use std::collections::BTreeMap;
+    use std::panic::resume_unwind;
+    use units::{Instant, Nanos};
+
+    /// A panic without a word on the terminal.
+    fn blow() -> ! {
+        resume_unwind(Box::new("it was injected"))
+    }
+
+    /// A scheme that does what another does, until it has been asked so often: then it panics, with a packet in its hands where it can.
+    struct Fuse {
+        inner: Box<dyn Scheme<Lines>>,
+        left: std::sync::atomic::AtomicU32,
+    }
+
+    impl Fuse {
+        fn burns(&self) -> bool {
+            use std::sync::atomic::Ordering;
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+        }
+    }
+
+    impl Scheme<Lines> for Fuse {
+        fn arrival(&mut self, wires: &mut Lines) {
+            if self.burns() {
+                wires.arriving();
+                blow();
+            }
+            self.inner.arrival(wires);
+        }
+        fn link_ready(&mut self, wires: &mut Lines) -> Progress {
+            if self.burns() {
+                let full = (0..self.inner.queues()).map(QueueId).find(|queue| wires.size(*queue).packets > 0);
+                full.map(|queue| wires.dequeue(queue));
+                blow();
+            }
+            self.inner.link_ready(wires)
+        }
+        fn next(&self, wires: &Lines) -> Next {
+            if self.burns() { blow() } else { self.inner.next(wires) }
+        }
+        fn wants_flow_hash(&self) -> bool {
+            self.inner.wants_flow_hash()
+        }
+        fn queues(&self) -> u32 {
+            self.inner.queues()
+        }
+        fn groups(&self) -> Vec<Group> {
+            self.inner.groups()
+        }
+        fn queue_of(&self, packet: &Record) -> Option<QueueId> {
+            if self.burns() { blow() } else { self.inner.queue_of(packet) }
+        }
+        fn state(&self, queue: QueueId, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
+            if self.burns() { blow() } else { self.inner.state(queue, now, waiting, tell) }
+        }
+        fn recount(&mut self, wires: &Lines) {
+            if self.burns() { blow() } else { self.inner.recount(wires) }
+        }
+        fn tune(&mut self, other: &dyn Any, wires: &Lines) -> bool {
+            if self.burns() { blow() } else { self.inner.tune(other, wires) }
+        }
+    }
+
+    /// The scheme `text`, which panics when it has been asked so often.
+    fn fused(text: &str, left: u32) -> Queueing {
+        let prepared = OneLink::prepare(text);
+        Queueing { scheme: Box::new(Fuse { inner: prepared.scheme, left: left.into() }), ..prepared }
+    }
+
+    const FLOWS: u32 = 7;
+    /// Where a frame has its number.
+    const NUMBER: std::ops::Range<usize> = 42..46;
+
+    /// A link whose wire holds four packets, and the numbers of those that came out.
+    struct Line {
+        link: OneLink,
+        far: Memory,
+        pool: Pool,
+        now: Instant,
+        offered: u32,
+        came_out: Vec<u32>,
+    }
+
+    impl Line {
+        fn new(queueing: Queueing) -> Line {
+            let region = Region::new(4096);
+            let (near, far) = Wire::pair(4);
+            let mut link = OneLink::new(Box::new(near), "fifo", Pool::new(region.clone()));
+            let now = Instant::new(1);
+            link.replace(now, queueing.changing(SchemeChange::Migrate));
+            Line { link, far, pool: Pool::new(region), now, offered: 0, came_out: Vec::new() }
+        }
+
+        fn offer(&mut self, packets: u32) {
+            let mut queue = Queue::new(packets as usize);
+            for _ in 0..packets {
+                let flow = self.offered % FLOWS;
+                let mut packet = self.pool.take().unwrap();
+                packet.fill(&Udp::crossing(flow as u16, 9).frame(&self.offered.to_be_bytes()));
+                self.now += Nanos::new(1);
+                let meta = packet.meta_mut();
+                (meta.timestamp, meta.l3, meta.class) = (self.now, 14, flow as u8 % 3);
+                assert!(queue.push(packet).is_none());
+                self.offered += 1;
+            }
+            while !queue.is_empty() {
+                self.link.pass(self.now, &mut queue);
+            }
+        }
+
+        /// What is on the wire comes out, and the link is asked for more.
+        fn receive(&mut self) {
+            self.now += Nanos::micros(10);
+            let mut batch = Batch::new();
+            self.far.receive(self.now, &mut batch, &mut self.pool);
+            for packet in batch.drain() {
+                self.came_out.push(u32::from_be_bytes(packet.bytes()[NUMBER].try_into().unwrap()));
+                self.pool.give(packet);
+            }
+            self.link.look(self.now);
+            self.link.pass(self.now, &mut Queue::new(1));
+        }
+
+        /// Every packet has one fate, and none overtook another of its flow.
+        fn check(&self, what: &str) {
+            let (counters, waiting) = (self.link.counters(), self.link.waiting());
+            assert_eq!(counters.offered, counters.sent + counters.dropped + u64::from(waiting), "{what}: {counters:?}");
+            let mut last = BTreeMap::new();
+            for number in &self.came_out {
+                let before = last.insert(number % FLOWS, *number);
+                assert!(before < Some(*number), "{what}: {number} overtook {before:?}");
+            }
+        }
+    }
+
+    /// Drop nothing of what comes here.
+    const SCHEMES: &[&str] = &[
+        "fifo",
+        "codel",
+        "pie",
+        "fq",
+        "fq(flows=16, quantum=300b){pie}",
+        "drr(by=class, flows=3, weights=1:2:4)",
+        "wf2q(by=class, flows=3)",
+        "priority(levels=3)",
+        "tree{branch(class=1, weight=3){fq}, branch}",
+    ];
+
+    #[test]
+    fn panic_falls_back_fcfs() {
+        for scheme in SCHEMES {
+            for left in 0..40 {
+                let (mut line, what) = (Line::new(fused(scheme, left)), format!("{scheme} after {left}"));
+                let mut told = Vec::new();
+                for _ in 0..30 {
+                    line.offer(3);
+                    line.receive();
+                    told.extend(line.link.put_aside());
+                }
+                while line.link.waiting() > 0 {
+                    line.receive();
+                    told.extend(line.link.put_aside());
+                }
+                line.receive();
+                assert_eq!(told, ["it was injected"], "{what}");
+                assert_eq!((line.came_out.len() as u32, line.link.counters().dropped), (line.offered, 0), "{what}");
+                line.check(&what);
+                // From now on in the order in which they come, a thousand of them at most.
+                line.offer(1200);
+                let dropped = line.link.ledger().dropped_for(DropReason::SchemeArrival);
+                assert!((190..=200).contains(&dropped), "{what}: {dropped}");
+                let before = line.came_out.len();
+                while line.link.waiting() > 0 {
+                    line.receive();
+                }
+                assert!(line.came_out[before..].is_sorted(), "{what}");
+                line.check(&what);
+                // Also those that had left when it panicked are in the books, and once.
+                assert_eq!(line.link.told(line.now).sojourn.count(), line.link.counters().sent, "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_that_waits_stays_where_a_scheme_is_put_aside_the_oldest_first() {
+        // The last class has all the turns it wants; when the scheme panics, the others have waited longest.
+        let mut line = Line::new(fused("priority(levels=3){fifo(limit=2000)}", 60));
+        let waited = loop {
+            let waited = line.link.waiting();
+            line.offer(30);
+            if let Some(told) = line.link.put_aside() {
+                // The packet that it had in its hands is kept; those behind it find more than a thousand.
+                assert_eq!((&*told, line.link.waiting()), ("it was injected", waited + 1));
+                break waited;
+            }
+        };
+        assert!(waited > 1500, "{waited}");
+        let before = line.came_out.len() + 4;
+        while line.link.waiting() > 0 {
+            line.receive();
+        }
+        assert!(line.came_out[before..].is_sorted());
+        assert_eq!((line.link.counters().dropped, line.link.put_aside()), (29, None));
+        line.check("priority");
+    }
+
+    #[test]
+    fn a_scheme_that_panics_while_it_drains_or_as_another_comes_costs_no_packet() {
+        for change in SchemeChange::ALL {
+            for left in 0..30 {
+                let mut line = Line::new(fused("drr(by=class, flows=3)", left));
+                line.offer(60);
+                // Both may panic, one after the other.
+                line.link.replace(line.now, fused("fq", left / 2).changing(*change));
+                line.offer(30);
+                for _ in 0..10 {
+                    line.receive();
+                }
+                line.link.replace(line.now, OneLink::prepare("fq(flows=8)").changing(*change));
+                line.offer(30);
+                while line.link.waiting() > 0 {
+                    line.receive();
+                }
+                line.receive();
+                let flushed = line.link.ledger().dropped_for(DropReason::SchemeFlush);
+                assert_eq!(line.link.counters().dropped, flushed, "{change:?} after {left}");
+                assert_eq!(line.came_out.len() as u64 + flushed, u64::from(line.offered), "{change:?} after {left}");
+                line.check(&format!("{change:?} after {left}"));
+                let told = line.link.told(line.now).sojourn.count();
+                assert_eq!(told, line.link.counters().sent, "{change:?} after {left}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_scheme_shares_and_has_counted_outlives_it() {
+        let mut line = Line::new(fused("codel", 6));
+        (0..6).for_each(|_| line.offer(2));
+        let sojourn = line.link.told(line.now).sojourn.count();
+        line.offer(2);
+        assert!(line.link.put_aside().is_some());
+        let told = line.link.told(line.now);
+        assert!(told.sojourn.count() >= sojourn && told.groups.len() == 1, "{told:?}");
+    }
+}

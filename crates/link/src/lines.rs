@@ -1,0 +1,119 @@
+//! Packets as a scheme sees them: lengths on the wire, records, and what waits.
+
+use super::Lines;
+use super::wires::{Alike, behind};
+use packet::accounting::Accounting;
+use packet::port::Offloads;
+use packet::segment::wire_size;
+use packet::{DropReason, Packet, wire};
+use schemes::{Record, Size, Wires as _};
+use units::Bytes;
+
+#[inline(always)]
+pub(super) fn size(super_frames: bool, packet: &Packet) -> Size {
+    if super_frames { wire_size(packet) } else { Size { packets: 1, bytes: Bytes::new(packet.len() as u64) } }
+}
+
+impl Lines {
+    /// Bytes of a packet on the wire.
+    #[inline(always)]
+    pub(super) fn length(&self, packet: &Packet) -> u64 {
+        size(self.super_frames, packet).bytes.get()
+    }
+
+    /// Bytes of all packets of `batch` on the wire.
+    #[inline(always)]
+    pub(super) fn bytes(&self, packets: &[Packet]) -> u64 {
+        if !self.super_frames {
+            return packets.iter().map(|packet| packet.len() as u64).sum();
+        }
+        packets.iter().map(|packet| self.length(packet)).sum()
+    }
+
+    /// Makes what waits fit a port that takes less than before: segments take the place of their super-frame.
+    pub(super) fn refit(&mut self, can: Offloads, fates: &mut Accounting) {
+        let Lines { queues, backlog, counters, books, .. } = self;
+        *backlog = Size::default();
+        for queue in 0..queues.len() {
+            let before = queues.packets(queue);
+            let done = queues.refit(queue, can, fates);
+            (0..done.dropped).for_each(|_| books.dropped(queue, DropReason::BadOffload));
+            let packets = queues.packets(queue);
+            counters.dropped += done.dropped;
+            counters.offered += (packets as u64 + done.dropped).saturating_sub(before as u64);
+            backlog.packets += packets as u32;
+            backlog.bytes += queues.size(queue).bytes;
+        }
+    }
+
+    /// A packet as its scheme sees it.
+    #[inline(always)]
+    pub(super) fn record(&self, packet: &Packet) -> Record {
+        self.record_of(packet, size(self.super_frames, packet))
+    }
+
+    /// The same for one that is known to have this size: where nobody asks for more of it, it is not looked at.
+    #[inline(always)]
+    pub(super) fn record_of(&self, packet: &Packet, size: Size) -> Record {
+        let meta = packet.meta();
+        Record {
+            length: size.bytes.get() as u32,
+            more: size.packets - 1,
+            timestamp: meta.timestamp,
+            queue: meta.queue,
+            class: meta.class,
+            ecn: meta.ecn,
+            ..Record::default()
+        }
+    }
+
+    /// The same for one that arrives: also what only its bytes tell.
+    #[inline(always)]
+    pub(super) fn arrival(&self, packet: &Packet) -> Record {
+        let l3 = packet.meta().l3 as usize;
+        let flow_hash = self.hash_key.map_or(0, |key| wire::flow_hash(packet.bytes(), l3, key));
+        let mut record = Record { flow_hash, ..self.record(packet) };
+        if self.hosts {
+            let wire::Hosts { source, destination, dscp } = wire::hosts(packet.bytes(), l3, self.key);
+            record = Record { source, destination, dscp, ..record };
+        }
+        record
+    }
+
+    /// The arriving packet was not enqueued: it is dropped.
+    #[cold]
+    pub(super) fn refuse(&mut self) {
+        self.marking = false;
+        self.ended.extend(self.arriving.take().map(|packet| (packet, DropReason::SchemeArrival)));
+    }
+
+    /// Takes the first packet of a queue, and its size.
+    #[inline(always)]
+    pub(super) fn take(&mut self, queue: usize) -> Option<(Packet, Size)> {
+        let super_frames = self.super_frames;
+        let (packet, size) = self.queues.pop(queue, |packet| size(super_frames, packet))?;
+        self.backlog.packets -= 1;
+        self.backlog.bytes = Bytes::new(self.backlog.bytes.get() - size.bytes.get());
+        Some((packet, size))
+    }
+
+    /// Enters in the books the packets that have left since the last time. With many queues they are far, and are looked at only now,
+    /// one behind the other, as whoever transmits them will.
+    #[inline]
+    pub(super) fn enter(&mut self) {
+        self.transmit();
+        let Lines { now, out, leaving, books, .. } = self;
+        let left = &out.as_slice()[out.len() - leaving.len()..];
+        let mut alike = Alike::default();
+        let mut enter = |((came, group), packets)| books.left_of(group, behind(*now, came), packets);
+        for (packet, group) in left.iter().zip(leaving.drain(..)) {
+            let came = (packet.meta().timestamp, packet.meta().worked);
+            if let Some(before) = alike.next((came, group)) {
+                enter(before);
+            }
+        }
+        if let Some(last) = alike.rest() {
+            enter(last);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Super-frames and partial checksums at a link. A slow link accepts no super-frames, whatever its port accepts: the path splits them.
+
+use super::{Lines, Link};
+use packet::accounting::Accounting;
+use packet::port::Offloads;
+use schemes::Scheme;
+
+impl Link {
+    /// The offloads that the link accepts: those of its port, but no super-frames where its scheme wants them split.
+    pub fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    /// The offloads of port and scheme as they are now.
+    pub(super) fn takes(&self) -> Offloads {
+        // An emulated link delays single packets.
+        if self.emulation.is_some() {
+            return Offloads::default();
+        }
+        let can = self.port.offloads();
+        let newer = self.incoming.as_ref().map(|newer| &newer.scheme);
+        let splits = [Some(&self.scheme), newer].into_iter().flatten().any(|scheme| self.splits(scheme.as_ref()));
+        Offloads { super_frames: can.super_frames && !splits, ..can }
+    }
+
+    /// True if super-frames are split before this scheme.
+    pub(super) fn splits(&self, scheme: &dyn Scheme<Lines>) -> bool {
+        scheme.splits_super_frames(self.lines.rate)
+    }
+
+    /// Accepts these offloads from now on. Returns those before.
+    pub(super) fn accept(&mut self, can: Offloads) -> Offloads {
+        self.lines.super_frames = can.super_frames || can.gather;
+        std::mem::replace(&mut self.offloads, can)
+    }
+
+    /// Asks the port and the scheme again. If they accept less than before, splits the packets in the queues and returns true: the
+    /// paths that lead here may hold more.
+    pub fn refresh_offloads(&mut self, fates: &mut Accounting) -> bool {
+        self.fit(self.takes(), fates)
+    }
+
+    pub(super) fn fit(&mut self, can: Offloads, fates: &mut Accounting) -> bool {
+        let had = self.accept(can);
+        let lost = |had: bool, can: bool| had && !can;
+        let less = lost(had.super_frames, can.super_frames)
+            || lost(had.checksums, can.checksums)
+            || lost(had.gather, can.gather);
+        if less {
+            self.refit(can, fates);
+            if self.incoming.is_some() {
+                self.aside(|link| link.refit(can, fates));
+            }
+        }
+        less
+    }
+
+    fn refit(&mut self, can: Offloads, fates: &mut Accounting) {
+        self.lines.refit(can, fates);
+        self.insist(|scheme, lines| scheme.recount(lines));
+    }
+}

@@ -1,0 +1,566 @@
+//! Network address and port translation for IPv4: hosts inside reach the outside by the router's own addresses.
+//!
+//! | what | as |
+//! |---|---|
+//! | endpoint-independent mapping, port preservation and parity, hairpinning | RFC 4787 REQ-1, 3, 4, 9 |
+//! | UDP, ICMP and TCP lifetimes | RFC 4787 REQ-5, RFC 5508 REQ-2, RFC 5382 REQ-5 |
+//! | ICMP errors with the packets they quote | RFC 5508 REQ-3 to 6 |
+//! | fragments, in whatever order they come | RFC 4787 REQ-14 |
+//! | a bound on the connections of each host inside | RFC 6888 REQ-4 |
+//! | who may come in | by connection as packet filters do, or anyone ([`Filtering`], RFC 4787 REQ-8) |
+//!
+//! The state is one table for all workers, beside the routes: no part of a generation, so a reload does not touch it. A
+//! worker takes its lock once a batch. What a generation says is [`Rules`].
+
+#![forbid(unsafe_code)]
+
+mod fragments;
+mod restore;
+mod slots;
+mod table;
+mod translate;
+
+pub use fragments::{Became, Datagram, Fragments};
+pub use table::{Connection, End, Kind, Mapping, NONE, Table, Timeouts};
+pub use translate::{Form, Quoted, Side, View};
+
+use packet::{DropReason, Exception, Meta, Packet};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use table::Refused;
+use translate::{ACK, FIN, RST, SYN, rewrite, rewrite_quoted};
+use units::{Instant, InterfaceId};
+
+/// What a configuration says of translation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// Interfaces to the outside, each with the address of ours that stands for the inside there.
+    pub outside: Vec<(InterfaceId, u32)>,
+    /// Every address of ours on those interfaces, sorted.
+    pub addresses: Vec<u32>,
+    /// The ports that are given, first and last.
+    pub ports: (u16, u16),
+    /// Who may come in.
+    pub filtering: Filtering,
+    /// How long connections are remembered.
+    pub timeouts: Timeouts,
+    /// Ports of ours that lead inside.
+    pub forwards: Vec<Forward>,
+    /// Connections there may be; taken over when the first configuration with translation is.
+    pub connections: usize,
+    /// Connections that one host inside may have begun at a time.
+    pub per_host: usize,
+    /// Keys the table's hashes.
+    pub secret: u64,
+}
+
+/// A port of ours that leads inside.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Forward {
+    /// The protocol.
+    pub protocol: u8,
+    /// Our port.
+    pub port: u16,
+    /// Where it leads.
+    pub inside: End,
+}
+
+/// Who may come in by a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Filtering {
+    /// Whom the inside has spoken to: address and port.
+    #[default]
+    Connection,
+    /// Anybody (RFC 4787 REQ-8a, for applications that want to be reached).
+    Endpoint,
+}
+
+impl Rules {
+    /// The address that stands for the inside on an interface to the outside.
+    #[inline]
+    pub fn outside_of(&self, interface: InterfaceId) -> Option<u32> {
+        self.outside.iter().find(|(id, _)| *id == interface).map(|(_, address)| *address)
+    }
+
+    /// Whether an address is ours on the outside.
+    #[inline]
+    pub fn is_ours(&self, address: u32) -> bool {
+        self.addresses.binary_search(&address).is_ok()
+    }
+
+    fn forward_of(&self, protocol: u8, port: u16) -> Option<End> {
+        self.forwards.iter().find(|f| f.protocol == protocol && f.port == port).map(|f| f.inside)
+    }
+
+    fn forward_to(&self, protocol: u8, inside: End) -> Option<u16> {
+        self.forwards.iter().find(|f| f.protocol == protocol && f.inside == inside).map(|f| f.port)
+    }
+}
+
+/// What the packet is to whoever looks at connections (`Meta::connection`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Standing {
+    /// It is of no connection that is known.
+    Untracked = 0,
+    /// It makes one, or is of one that has not been answered.
+    New = 1,
+    /// It is of one that both sides have spoken on.
+    Established = 2,
+    /// It is an error about one.
+    Related = 3,
+}
+
+/// What of translation has been counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Packets from the inside that were given an address of ours.
+    pub out: u64,
+    /// Packets to an address of ours that were given one of the inside.
+    pub back: u64,
+    /// Packets to an address of ours that are for the router itself.
+    pub own: u64,
+    /// ICMP errors translated.
+    pub errors: u64,
+    /// Fragments translated that have no ports.
+    pub fragments: u64,
+    /// Packets refused because there were too many connections, no port was free, they cannot be translated, or nothing is
+    /// known of what they belong to.
+    pub refused: u64,
+}
+
+/// Connections looked at for each batch that may be due.
+const DUE_PER_BATCH: usize = 32;
+
+/// The connections of a router, and what is to be remembered besides.
+#[derive(Debug)]
+pub struct State {
+    /// The connections.
+    pub table: Table,
+    /// What was counted.
+    pub counters: Counters,
+    /// Packets whose first fragment has come.
+    pub fragments: Fragments,
+}
+
+/// The state behind its lock; nothing as long as no configuration translates.
+#[derive(Debug, Default)]
+pub struct Nat {
+    state: Mutex<Option<Box<State>>>,
+    /// Counts the first fragments that came.
+    firsts: AtomicU64,
+}
+
+impl Nat {
+    /// A configuration with translation is about to run: there is a table for it. One that is there stays.
+    pub fn open(&self, rules: &Rules) {
+        let mut state = self.state.lock();
+        if state.is_none() {
+            *state = Some(Box::new(State::new(Table::new(rules.connections, rules.secret), rules.secret)));
+        }
+    }
+
+    /// No configuration translates any more: everything is forgotten.
+    pub fn close(&self) {
+        *self.state.lock() = None;
+    }
+
+    /// A small copy of the state that gives one packet the verdict that the state would give it at `now`.
+    pub fn sample(&self, rules: Option<&Rules>, l3: &[u8], now: Instant) -> Nat {
+        let (Some(rules), Some(view)) = (rules, View::of(l3)) else {
+            return Nat { state: Mutex::new(rules.map(|rules| Box::new(State::empty(rules)))), ..Nat::default() };
+        };
+        let sampled = self.with(|state| state.sample(rules, &view, now));
+        let state = sampled.unwrap_or_else(|| State::empty(rules));
+        Nat { state: Mutex::new(Some(Box::new(state))), ..Nat::default() }
+    }
+
+    /// Works on the state, where there is one.
+    pub fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
+        let mut state = self.state.lock();
+        let state = state.as_deref_mut()?;
+        let done = work(state);
+        self.firsts.store(state.fragments.came(), Ordering::Release);
+        Some(done)
+    }
+
+    /// First fragments that have come.
+    #[inline]
+    pub fn firsts(&self) -> u64 {
+        self.firsts.load(Ordering::Acquire)
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It goes on, translated or not.
+    On,
+    /// It has another destination: it is to be classified again.
+    Elsewhere,
+    /// It is for the router itself.
+    Ours,
+    /// Its time to live ends here; its sender is told of the packet as it came.
+    Expired,
+    /// It is a fragment without ports. It waits for the first of its packet.
+    Waits,
+    /// It is dropped.
+    Drop(DropReason),
+}
+
+impl State {
+    fn new(table: Table, secret: u64) -> State {
+        State { table, counters: Counters::default(), fragments: Fragments::new(secret) }
+    }
+
+    /// A small one that knows nothing.
+    fn empty(rules: &Rules) -> State {
+        State::new(Table::new(16, rules.secret), rules.secret)
+    }
+
+    /// A small one that does to a packet what this one would.
+    fn sample(&mut self, rules: &Rules, view: &View, now: Instant) -> State {
+        self.begin(rules, now);
+        // The real packet would find these connections expired too.
+        if let Some(slot) = self.table.from_inside(view.protocol, view.source, view.destination) {
+            self.stands(rules, slot, now);
+        }
+        if let Some(slot) = self.table.from_outside(view.protocol, view.destination, view.source) {
+            self.stands(rules, slot, now);
+        }
+        let port = |&address: &u32| {
+            let found = self.port_for(rules, view.protocol, view.source, address);
+            (address, found.map(|(port, _)| port))
+        };
+        let ports = rules.addresses.iter().map(port).collect();
+        let mut sample = State::new(self.table.sampled(view.source.address, ports), rules.secret);
+        self.about(view).iter().flatten().for_each(|connection| sample.table.copy(connection));
+        if let Some(became) = self.fragments.find(&view.datagram(), now) {
+            sample.fragments.remember(view.datagram(), became, now);
+        }
+        sample
+    }
+
+    /// The connections a packet may be of: as it leaves, as it comes, and as it does both.
+    fn about(&self, view: &View) -> [Option<Connection>; 4] {
+        let (protocol, source, destination) = match view.form {
+            Form::Error(quoted) => (quoted.protocol, quoted.destination, quoted.source),
+            _ => (view.protocol, view.source, view.destination),
+        };
+        let get = |slot: Option<u32>| slot.map(|slot| *self.table.connection(slot));
+        let out = get(self.table.from_inside(protocol, source, destination));
+        let back = get(self.table.from_outside(protocol, destination, source));
+        let turned = out.and_then(|out| get(self.table.from_outside(protocol, destination, out.outside)));
+        // Of a mapping any connection tells.
+        let mapped = self.table.mapping_of_outside(protocol, destination).map(|slot| *self.table.mapping(slot));
+        let any = mapped.and_then(|mapping| self.table.iter().find(|known| known.outside == mapping.outside).copied());
+        [out, back, turned, any]
+    }
+
+    /// What is due is forgotten.
+    pub fn begin(&mut self, rules: &Rules, now: Instant) {
+        self.table.expire(now, &rules.timeouts, DUE_PER_BATCH);
+    }
+
+    /// Translates a packet on its way, or one to an address of ours (`Meta::OURS`).
+    #[inline]
+    pub fn translate(&mut self, rules: &Rules, packet: &mut Packet, now: Instant) -> Verdict {
+        let meta = *packet.meta();
+        let ours = meta.flags & Meta::OURS != 0;
+        let came_from_outside = rules.outside_of(meta.in_interface).is_some();
+        let leaves = if ours || came_from_outside { None } else { rules.outside_of(meta.out_interface) };
+        if !ours && leaves.is_none() {
+            return Verdict::On;
+        }
+        let l3 = packet.bytes().get(usize::from(meta.l3)..).unwrap_or_default();
+        let begun = Datagram::begun_by(l3);
+        let verdict = match View::of(l3) {
+            None if ours => self.own(),
+            None => self.refuse(DropReason::NatUnsupported),
+            Some(view) if view.form == Form::Fragment => return self.fragment(packet, &view, now),
+            Some(view) if !ours => self.outbound(rules, packet, &view, leaves.unwrap_or_default(), now),
+            Some(view) if came_from_outside => self.inbound(rules, packet, &view, now),
+            Some(view) => self.hairpin(rules, packet, &view, now),
+        };
+        if let Some(datagram) = begun {
+            let became = became(packet, verdict);
+            self.fragments.remember(datagram, became, now);
+        }
+        verdict
+    }
+
+    fn own(&mut self) -> Verdict {
+        self.counters.own += 1;
+        Verdict::Ours
+    }
+
+    fn refuse(&mut self, reason: DropReason) -> Verdict {
+        self.counters.refused += 1;
+        Verdict::Drop(reason)
+    }
+
+    /// From the inside to an address of ours: as if it had been outside and come back (RFC 4787 REQ-9).
+    fn hairpin(&mut self, rules: &Rules, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
+        let leads = match view.form {
+            Form::Flow => {
+                let mapped = self.table.mapping_of_outside(view.protocol, view.destination).is_some();
+                mapped || rules.forward_of(view.protocol, view.destination.port).is_some()
+            }
+            Form::Error(_) | Form::Fragment => false,
+        };
+        if !leads {
+            return self.own();
+        }
+        if view.ttl <= 1 {
+            return Verdict::Expired;
+        }
+        match self.outbound(rules, packet, view, view.destination.address, now) {
+            Verdict::On => {}
+            other => return other,
+        }
+        let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+        let Some(turned) = View::of(l3) else { return self.refuse(DropReason::NatUnsupported) };
+        match self.inbound(rules, packet, &turned, now) {
+            Verdict::Elsewhere => Verdict::Elsewhere,
+            // Its source is ours by now: nobody is to be answered with it.
+            _ => self.refuse(DropReason::NatUnknown),
+        }
+    }
+
+    fn outbound(&mut self, rules: &Rules, packet: &mut Packet, view: &View, address: u32, now: Instant) -> Verdict {
+        if let Form::Error(quoted) = view.form {
+            return self.error_out(packet, view, &quoted, address);
+        }
+        let (inside, peer) = (view.source, view.destination);
+        let known = self.table.from_inside(view.protocol, inside, peer).filter(|&slot| self.stands(rules, slot, now));
+        let slot = match known {
+            Some(slot) => slot,
+            None => match self.connect_out(rules, view, address, now) {
+                Ok(slot) => slot,
+                Err(refused) => return self.refuse(reason(refused)),
+            },
+        };
+        let outside = self.table.connection(slot).outside;
+        packet.meta_mut().connection = self.saw(slot, view.flags, Side::Source, now) as u8;
+        rewrite(packet, view, Side::Source, outside);
+        packet.meta_mut().flags |= Meta::TRANSLATED;
+        self.counters.out += 1;
+        Verdict::On
+    }
+
+    /// Whether a connection is to be believed: its time is not up, and its address is still ours. Otherwise it goes.
+    fn stands(&mut self, rules: &Rules, slot: u32, now: Instant) -> bool {
+        let stands = !self.table.is_due(slot, now, &rules.timeouts)
+            && rules.is_ours(self.table.connection(slot).outside.address);
+        if !stands {
+            self.table.forget(slot);
+        }
+        stands
+    }
+
+    /// The port that a host inside has, or gets, at one of our addresses, and the connection that is evicted for it.
+    fn port_for(&self, rules: &Rules, protocol: u8, inside: End, address: u32) -> Option<(u16, Option<u32>)> {
+        if let Some(port) = self.table.foreseen_port(address) {
+            return port.map(|port| (port, None));
+        }
+        if let Some(mapping) = self.table.mapping_of_inside(protocol, inside, address) {
+            return Some((self.table.mapping(mapping).outside.port, None));
+        }
+        let taken = |port| rules.forward_of(protocol, port).is_some();
+        // The port may have been given to another host before it became a forward.
+        let given = rules
+            .forward_to(protocol, inside)
+            .filter(|&port| self.table.mapping_of_outside(protocol, End::new(address, port)).is_none());
+        let free = || self.table.free_port(protocol, inside, address, rules.ports, taken);
+        given.or_else(free).map(|port| (port, None)).or_else(|| {
+            let victim = self.table.port_to_take(protocol, inside, address, rules.ports, taken)?;
+            Some((self.table.connection(victim).outside.port, Some(victim)))
+        })
+    }
+
+    fn connect_out(&mut self, rules: &Rules, view: &View, address: u32, now: Instant) -> Result<u32, Refused> {
+        let (protocol, inside, peer) = (view.protocol, view.source, view.destination);
+        if self.table.begun_by(inside.address) >= rules.per_host {
+            self.table.limited += 1;
+            return Err(Refused::Host);
+        }
+        let (port, victim) = self.port_for(rules, protocol, inside, address).ok_or(Refused::NoPort)?;
+        if let Some(victim) = victim {
+            self.table.evict(victim);
+        }
+        let outside = End::new(address, port);
+        self.table.connect(protocol, (inside, outside, peer), (first_kind(protocol), false), now, &rules.timeouts)
+    }
+
+    fn inbound(&mut self, rules: &Rules, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
+        if let Form::Error(quoted) = view.form {
+            return self.error_in(packet, view, &quoted);
+        }
+        let (outside, peer) = (view.destination, view.source);
+        let known = self.table.from_outside(view.protocol, outside, peer).filter(|&slot| self.stands(rules, slot, now));
+        let slot = match known {
+            Some(slot) => slot,
+            None => match self.connect_in(rules, view, now) {
+                Some(Ok(slot)) => slot,
+                Some(Err(refused)) => return self.refuse(reason(refused)),
+                None => return self.own(),
+            },
+        };
+        if view.ttl <= 1 {
+            return Verdict::Expired;
+        }
+        let inside = self.table.connection(slot).inside;
+        packet.meta_mut().connection = self.saw(slot, view.flags, Side::Destination, now) as u8;
+        rewrite(packet, view, Side::Destination, inside);
+        self.counters.back += 1;
+        Verdict::Elsewhere
+    }
+
+    /// A connection from the outside, where somebody may make one.
+    fn connect_in(&mut self, rules: &Rules, view: &View, now: Instant) -> Option<Result<u32, Refused>> {
+        let (protocol, outside, peer) = (view.protocol, view.destination, view.source);
+        let forward = rules.forward_of(protocol, outside.port);
+        let inside = match (forward, rules.filtering, self.table.mapping_of_outside(protocol, outside)) {
+            (Some(inside), ..) => inside,
+            (None, Filtering::Endpoint, Some(mapping)) => self.table.mapping(mapping).inside,
+            _ => return None,
+        };
+        // The port may have been given to somebody else before it led inside.
+        let mapped = self.table.mapping_of_outside(protocol, outside).map(|slot| self.table.mapping(slot).inside);
+        if mapped.is_some_and(|mapped| mapped != inside) {
+            return Some(Err(Refused::NoPort));
+        }
+        let ends = (inside, outside, peer);
+        Some(self.table.connect(protocol, ends, (first_kind(protocol), true), now, &rules.timeouts))
+    }
+
+    /// A packet of a connection came from one side: what the connection is now, and what the packet is to it.
+    fn saw(&mut self, slot: u32, flags: u8, from: Side, now: Instant) -> Standing {
+        let connection = self.table.connection_mut(slot);
+        let from_inside = from == Side::Source;
+        connection.packets[usize::from(!from_inside)] += 1;
+        let answers = from_inside == connection.inbound;
+        let standing = if connection.replied || answers { Standing::Established } else { Standing::New };
+        let (mut kind, mut replied) = (connection.kind, connection.replied || answers);
+        if connection.protocol == packet::wire::protocol::TCP {
+            if flags & (SYN | ACK | RST) == SYN && kind == Kind::Closing {
+                // The same ports again, as clients do that are in a hurry.
+                (connection.finished, replied, kind) = (0, false, Kind::Opening);
+            }
+            if flags & FIN != 0 {
+                connection.finished |= if from_inside { 1 } else { 2 };
+            }
+            let whole = replied && !answers && flags & (ACK | SYN) == ACK;
+            kind = match kind {
+                _ if flags & RST != 0 || connection.finished == 3 => Kind::Closing,
+                Kind::Opening if whole => Kind::Established,
+                kind => kind,
+            };
+        }
+        self.table.touch(slot, (kind, replied), now);
+        standing
+    }
+
+    /// An error from the inside about a packet that came from the outside: it comes from us (RFC 5508 REQ-5).
+    fn error_out(&mut self, packet: &mut Packet, view: &View, quoted: &Quoted, address: u32) -> Verdict {
+        let Some(slot) = self.table.from_inside(quoted.protocol, quoted.destination, quoted.source) else {
+            return self.refuse(DropReason::NatUnknown);
+        };
+        let outside = self.table.connection(slot).outside;
+        let ours = End::new(if outside.address == 0 { address } else { outside.address }, 0);
+        rewrite_quoted(packet, view, quoted, Side::Destination, outside);
+        rewrite(packet, view, Side::Source, ours);
+        packet.meta_mut().flags |= Meta::TRANSLATED;
+        packet.meta_mut().connection = Standing::Related as u8;
+        self.counters.errors += 1;
+        Verdict::On
+    }
+
+    /// An error from the outside about a packet of the inside.
+    fn error_in(&mut self, packet: &mut Packet, view: &View, quoted: &Quoted) -> Verdict {
+        let Some(slot) = self.table.from_outside(quoted.protocol, quoted.source, quoted.destination) else {
+            return self.own();
+        };
+        if view.ttl <= 1 {
+            // Nobody is told of an error (RFC 1122 3.2.2).
+            return self.refuse(DropReason::TtlExpired);
+        }
+        let inside = self.table.connection(slot).inside;
+        rewrite_quoted(packet, view, quoted, Side::Source, inside);
+        rewrite(packet, view, Side::Destination, End::new(inside.address, 0));
+        packet.meta_mut().connection = Standing::Related as u8;
+        self.counters.errors += 1;
+        Verdict::Elsewhere
+    }
+
+    /// A fragment without ports shares the fate of the first of its packet (RFC 4787 REQ-14).
+    fn fragment(&mut self, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
+        let (source, destination) = match self.fragments.find(&view.datagram(), now) {
+            None => return Verdict::Waits,
+            Some(Became::Ours) => return self.own(),
+            Some(Became::Dropped(reason)) => return self.refuse(reason),
+            Some(Became::Translated(source, destination)) => (source, destination),
+        };
+        let elsewhere = destination != view.destination.address;
+        if elsewhere && view.ttl <= 1 {
+            return Verdict::Expired;
+        }
+        if source != view.source.address {
+            rewrite(packet, view, Side::Source, End::new(source, 0));
+        }
+        if elsewhere {
+            rewrite(packet, view, Side::Destination, End::new(destination, 0));
+        }
+        packet.meta_mut().flags |= Meta::TRANSLATED;
+        packet.meta_mut().connection = Standing::Established as u8;
+        self.counters.fragments += 1;
+        if elsewhere { Verdict::Elsewhere } else { Verdict::On }
+    }
+}
+
+/// The fate of a first fragment, which the fragments behind it share.
+fn became(packet: &Packet, verdict: Verdict) -> Became {
+    let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+    match (verdict, packet::wire::Ipv4Header::of(l3)) {
+        (Verdict::Drop(reason), _) => Became::Dropped(reason),
+        (Verdict::Expired, _) => Became::Dropped(DropReason::TtlExpired),
+        (Verdict::Ours | Verdict::Waits, _) | (_, None) => Became::Ours,
+        (Verdict::On | Verdict::Elsewhere, Some(header)) => {
+            Became::Translated(header.source().into(), header.destination().into())
+        }
+    }
+}
+
+fn first_kind(protocol: u8) -> Kind {
+    match protocol {
+        packet::wire::protocol::TCP => Kind::Opening,
+        packet::wire::protocol::UDP => Kind::Datagrams,
+        _ => Kind::Queries,
+    }
+}
+
+fn reason(refused: Refused) -> DropReason {
+    match refused {
+        Refused::Full => DropReason::NatTable,
+        Refused::NoPort => DropReason::NatPorts,
+        Refused::Host => DropReason::NatHost,
+    }
+}
+
+/// Does to the packet what the verdict says. Answers whether it goes on.
+#[inline]
+pub fn settle(packet: &mut Packet, verdict: Verdict) -> bool {
+    let meta = packet.meta_mut();
+    match verdict {
+        Verdict::On => return true,
+        Verdict::Elsewhere => {
+            meta.flags = meta.flags & !Meta::OURS | Meta::TRANSLATED;
+            meta.exception = Exception::Again as u8;
+        }
+        Verdict::Ours => meta.exception = Exception::Local as u8,
+        Verdict::Expired => meta.exception = Exception::Expired as u8,
+        Verdict::Waits => meta.exception = Exception::Fragment as u8,
+        Verdict::Drop(reason) => meta.refused = reason.index() as u8 + 1,
+    }
+    false
+}

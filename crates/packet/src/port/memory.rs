@@ -1,0 +1,127 @@
+//! The in-memory port: one end of a wire whose two directions are bounded rings. Frames cross by reference, never copied.
+//!
+//! Both ends may be ports of one router, ports of two, or one may be held by a test or a benchmark as a host would.
+
+use super::{Offloads, Port, Waiter};
+use crate::{Batch, Packet, Pool};
+use rtrb::{Consumer, Producer, RingBuffer};
+use units::{Instant, Rate};
+
+/// A wire between two in-memory ports.
+#[derive(Debug)]
+pub struct Wire;
+
+impl Wire {
+    /// The two ends of a wire that holds `capacity` packets in each direction. Both ends must use pools of one region.
+    pub fn pair(capacity: usize) -> (Memory, Memory) {
+        let (to_right, at_right) = RingBuffer::new(capacity);
+        let (to_left, at_left) = RingBuffer::new(capacity);
+        let end = |out, input| Memory { out, input, rate: Rate::MAX, offloads: Offloads::default() };
+        (end(to_right, at_left), end(to_left, at_right))
+    }
+}
+
+/// One end of a wire.
+#[derive(Debug)]
+pub struct Memory {
+    out: Producer<Packet>,
+    input: Consumer<Packet>,
+    rate: Rate,
+    offloads: Offloads,
+}
+
+impl Memory {
+    /// The same end, with a rate its queueing scheme is told.
+    pub fn with_rate(self, rate: Rate) -> Memory {
+        Memory { rate, ..self }
+    }
+
+    /// The same end, which transmits what `offloads` says as it is: the other end has to know what to do with it.
+    pub fn with_offloads(self, offloads: Offloads) -> Memory {
+        Memory { offloads, ..self }
+    }
+
+    /// Packets that wait to be received at this end.
+    pub fn waiting(&self) -> usize {
+        self.input.slots()
+    }
+}
+
+impl Port for Memory {
+    #[inline]
+    fn receive(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        let wanted = self.input.slots().min(batch.room());
+        let Ok(chunk) = self.input.read_chunk(wanted) else { return };
+        chunk.into_iter().for_each(|packet| batch.push(packet));
+        pool.import(wanted);
+    }
+
+    fn stamps(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.out.slots()
+    }
+
+    #[inline]
+    fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        let sent = batch.len();
+        pool.export(sent);
+        let chunk = self.out.write_chunk_uninit(sent).expect("no more is sent than there is room");
+        chunk.fill_from_iter(batch.drain());
+    }
+
+    fn link_rate(&self) -> Rate {
+        self.rate
+    }
+
+    fn is_up(&self) -> bool {
+        !self.out.is_abandoned()
+    }
+
+    fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    fn waiter(&self) -> Waiter {
+        Waiter::Poll
+    }
+
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Region;
+
+    #[test]
+    fn what_one_end_sends_the_other_receives_in_order_and_nothing_is_copied() {
+        let region = Region::new(600);
+        let mut pool = Pool::new(region);
+        let (mut left, mut right) = Wire::pair(300);
+        let mut batch = Batch::new();
+        let mut addresses = Vec::new();
+        for i in 0..256u16 {
+            let mut packet = pool.take().unwrap();
+            assert!(packet.fill(&i.to_be_bytes()));
+            addresses.push(packet.bytes().as_ptr());
+            batch.push(packet);
+        }
+        left.transmit(Instant::START, &mut batch, &mut pool);
+        assert_eq!((pool.outside(), left.room(), right.waiting()), (0, 44, 256));
+        right.receive(Instant::new(7), &mut batch, &mut pool);
+        assert_eq!(pool.outside(), 256);
+        for (i, packet) in batch.drain().enumerate() {
+            assert_eq!(packet.bytes(), (i as u16).to_be_bytes());
+            assert_eq!(packet.bytes().as_ptr(), addresses[i]);
+            pool.give(packet);
+        }
+        drop(right);
+        assert!(!left.is_up());
+    }
+}

@@ -1,0 +1,106 @@
+//! Shows every frame of a port to a sink: a capture file. The packets pass unchanged.
+
+use super::{Decorated, Decoration, Port};
+use crate::{Batch, Pool};
+use std::sync::{Arc, Mutex, PoisonError};
+use units::Instant;
+
+/// Which way a frame went, seen from the router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Received.
+    In,
+    /// Transmitted.
+    Out,
+}
+
+/// Something that takes a look at frames. It must not block: what it cannot take, it counts and forgets.
+pub trait FrameSink: Send {
+    /// A frame passed at `now`.
+    fn frame(&mut self, now: Instant, direction: Direction, frame: &[u8]);
+}
+
+/// One sink for all queues of a port. A port with a tap is being looked at, so its workers may wait for each other for as
+/// long as a sink takes to copy a frame.
+#[derive(Clone)]
+pub struct SharedSink(Arc<Mutex<Box<dyn FrameSink>>>);
+
+impl SharedSink {
+    /// Shares `sink`.
+    pub fn new(sink: Box<dyn FrameSink>) -> SharedSink {
+        SharedSink(Arc::new(Mutex::new(sink)))
+    }
+}
+
+impl FrameSink for SharedSink {
+    fn frame(&mut self, now: Instant, direction: Direction, frame: &[u8]) {
+        // A sink that panicked has lost frames of its own and nothing of ours.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).frame(now, direction, frame);
+    }
+}
+
+/// Shows frames to a sink.
+pub struct Tap(Box<dyn FrameSink>);
+
+/// A port whose frames a sink sees.
+pub type Tapped = Decorated<Tap>;
+
+impl Tapped {
+    /// Wraps `inner`.
+    pub fn new(inner: Box<dyn Port>, sink: Box<dyn FrameSink>) -> Tapped {
+        Decorated::around(inner, Tap(sink))
+    }
+}
+
+impl Decoration for Tap {
+    fn received(&mut self, came: Option<Instant>, batch: &mut Batch, first: usize, _pool: &mut Pool) {
+        for packet in &batch.as_slice()[first..] {
+            self.0.frame(came.unwrap_or(packet.meta().timestamp), Direction::In, &packet.whole());
+        }
+    }
+
+    fn transmitting(&mut self, now: Instant, batch: &Batch) {
+        for packet in batch.as_slice() {
+            self.0.frame(now, Direction::Out, &packet.whole());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Wire;
+    use super::*;
+    use crate::Region;
+
+    type Frames = Vec<(Direction, Vec<u8>)>;
+
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Frames>>);
+
+    impl FrameSink for Seen {
+        fn frame(&mut self, _now: Instant, direction: Direction, frame: &[u8]) {
+            self.0.lock().unwrap().push((direction, frame.to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_tap_sees_both_directions_and_changes_neither() {
+        let mut pool = Pool::new(Region::new(8));
+        let (port, mut far) = Wire::pair(8);
+        let seen = Seen::default();
+        let mut port = Tapped::new(Box::new(port), Box::new(seen.clone()));
+        let mut batch = Batch::new();
+        let mut packet = pool.take().unwrap();
+        assert!(packet.fill(b"there"));
+        batch.push(packet);
+        port.transmit(Instant::START, &mut batch, &mut pool);
+        far.receive(Instant::START, &mut batch, &mut pool);
+        assert!(batch.as_mut_slice()[0].fill(b"and back"));
+        far.transmit(Instant::START, &mut batch, &mut pool);
+        port.receive(Instant::START, &mut batch, &mut pool);
+        assert_eq!(batch.as_slice()[0].bytes(), b"and back");
+        let seen = seen.0.lock().unwrap();
+        assert_eq!(*seen, [(Direction::Out, b"there".to_vec()), (Direction::In, b"and back".to_vec())]);
+        batch.drain().for_each(|p| pool.give(p));
+    }
+}

@@ -1,0 +1,312 @@
+//! A port of a worker that has no queue of the device for itself: packets go to and come from the worker that owns one,
+//! over two bounded rings. Frames cross by reference, never copied.
+//!
+//! [`relay`] makes both ends. The [`Relay`] is a port as any other: it has room while its ring has, so a device that is
+//! slow is felt by every worker's queueing scheme. The [`Lane`] stays with the owner of the queue.
+
+use crate::bell::Bell;
+use packet::port::{Offloads, Port, PortStatistics, Waiter};
+use packet::{Batch, Packet, Pool};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
+use units::{Instant, Mac, Rate};
+
+/// What the worker with the device lets the others know of it.
+#[derive(Debug)]
+struct Mirror {
+    up: AtomicBool,
+    rate: AtomicU64,
+    /// What it takes: see [`offloads_of`].
+    offloads: AtomicU8,
+    /// The MTU of its medium; zero where it has no bound.
+    mtu: AtomicU16,
+    /// Nothing will ever arrive again.
+    ended: AtomicBool,
+    /// The worker at the other end receives.
+    attached: AtomicBool,
+}
+
+/// The owner's end of a relay.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// Packets for the other worker; nothing once the device is about to go.
+    to: Option<Producer<Packet>>,
+    /// Packets the other worker wants transmitted.
+    pub from: Consumer<Packet>,
+    mirror: Arc<Mirror>,
+    bell: Arc<Bell>,
+    /// Packets that were on the ring to the other worker when it was found to be gone.
+    forsaken: usize,
+}
+
+/// The other worker's end: its port.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    out: Producer<Packet>,
+    input: Consumer<Packet>,
+    mirror: Arc<Mirror>,
+    /// The owner's.
+    bell: Arc<Bell>,
+    mac: Option<Mac>,
+    /// What lay on the ring to an owner that is gone was counted.
+    mourned: bool,
+}
+
+/// The two ends of a relay to `device`, which hold `capacity` packets in each direction. The bells are those of the owner
+/// and of the other worker.
+pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Bell>, other: Arc<Bell>) -> (Lane, Relay) {
+    let (to, input) = RingBuffer::new(capacity);
+    let (out, from) = RingBuffer::new(capacity);
+    let mirror = Arc::new(Mirror {
+        up: AtomicBool::new(device.is_up()),
+        rate: AtomicU64::new(device.link_rate().get()),
+        offloads: AtomicU8::new(offloads_of(device)),
+        mtu: AtomicU16::new(device.mtu().unwrap_or(0)),
+        ended: AtomicBool::new(false),
+        attached: AtomicBool::new(false),
+    });
+    let lane = Lane { to: Some(to), from, mirror: mirror.clone(), bell: other, forsaken: 0 };
+    (lane, Relay { out, input, mirror, bell: owner, mac: device.mac(), mourned: false })
+}
+
+/// Packets on a ring whose reader is gone: they stay until the ring goes, and nobody adds any.
+pub(crate) fn stranded(ring: &Producer<Packet>) -> usize {
+    if ring.is_abandoned() { ring.buffer().capacity() - ring.slots() } else { 0 }
+}
+
+/// One bit each for super-frames, checksums, and packets that are not in one piece.
+fn offloads_of(device: &dyn Port) -> u8 {
+    let Offloads { super_frames, checksums, gather } = device.offloads();
+    u8::from(super_frames) | u8::from(checksums) << 1 | u8::from(gather) << 2
+}
+
+impl Lane {
+    /// Whether the other worker has begun to receive, or will never.
+    pub fn is_attached(&self) -> bool {
+        self.mirror.attached.load(Ordering::Acquire) || self.is_abandoned()
+    }
+
+    /// Whether the other end is gone: nothing is put on the rings any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.from.is_abandoned()
+    }
+
+    /// Hands over as many packets as there is room, from the front of `batch`. Answers how many.
+    #[inline]
+    pub fn hand_over(&mut self, batch: &mut Batch, pool: &mut Pool) -> usize {
+        let Some(to) = &mut self.to else { return 0 };
+        let count = batch.len().min(to.slots());
+        if count == 0 {
+            return 0;
+        }
+        let Ok(chunk) = to.write_chunk_uninit(count) else { return 0 };
+        chunk.fill_from_iter(batch.drain().take(count));
+        pool.export(count);
+        self.bell.ring();
+        count
+    }
+
+    /// Takes at most `most` packets that are to be transmitted. Answers how many.
+    #[inline]
+    pub fn take_over(&mut self, batch: &mut Batch, most: usize, pool: &mut Pool) -> usize {
+        let count = self.from.slots().min(most).min(batch.room());
+        let Ok(chunk) = self.from.read_chunk(count) else { return 0 };
+        chunk.into_iter().for_each(|packet| batch.push(packet));
+        pool.import(count);
+        count
+    }
+
+    /// Packets that were handed over and that the other worker, which is gone, has not taken; counted once.
+    pub fn forsaken(&mut self) -> usize {
+        if self.to.as_ref().is_some_and(Producer::is_abandoned) {
+            self.stop();
+        }
+        std::mem::take(&mut self.forsaken)
+    }
+
+    /// Nothing is handed over any more: the other worker finds out.
+    pub fn stop(&mut self) {
+        let Some(to) = self.to.take() else { return };
+        self.forsaken += stranded(&to);
+        self.bell.ring();
+    }
+
+    /// Lets the other worker know what `device` is like now.
+    pub fn reflect(&self, device: &dyn Port) {
+        self.mirror.up.store(device.is_up(), Ordering::Relaxed);
+        self.mirror.rate.store(device.link_rate().get(), Ordering::Relaxed);
+        self.mirror.offloads.store(offloads_of(device), Ordering::Relaxed);
+        self.mirror.mtu.store(device.mtu().unwrap_or(0), Ordering::Relaxed);
+        if device.waiter() == Waiter::Never && !self.mirror.ended.swap(true, Ordering::Release) {
+            self.bell.ring();
+        }
+    }
+}
+
+impl Relay {
+    /// This end receives from now on.
+    pub fn attach(&self) {
+        self.mirror.attached.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+}
+
+impl Port for Relay {
+    #[inline]
+    fn receive(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        let count = self.input.slots().min(batch.room());
+        let Ok(chunk) = self.input.read_chunk(count) else { return };
+        chunk.into_iter().for_each(|packet| batch.push(packet));
+        pool.import(count);
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        if self.out.is_abandoned() { 0 } else { self.out.slots() }
+    }
+
+    #[inline]
+    fn transmit(&mut self, _now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        let count = batch.len();
+        pool.export(count);
+        let chunk = self.out.write_chunk_uninit(count).expect("no more is sent than there is room");
+        chunk.fill_from_iter(batch.drain());
+        self.bell.ring();
+    }
+
+    fn link_rate(&self) -> Rate {
+        Rate::bits(self.mirror.rate.load(Ordering::Relaxed))
+    }
+
+    fn mtu(&self) -> Option<u16> {
+        Some(self.mirror.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu > 0)
+    }
+
+    fn is_up(&self) -> bool {
+        self.mirror.up.load(Ordering::Relaxed) && !self.out.is_abandoned()
+    }
+
+    fn offloads(&self) -> Offloads {
+        let bits = self.mirror.offloads.load(Ordering::Relaxed);
+        Offloads { super_frames: bits & 1 != 0, checksums: bits & 2 != 0, gather: bits & 4 != 0 }
+    }
+
+    fn waiter(&self) -> Waiter {
+        let ended = self.mirror.ended.load(Ordering::Acquire) || self.input.is_abandoned();
+        if ended && self.input.is_empty() { Waiter::Never } else { Waiter::Rung }
+    }
+
+    fn mac(&self) -> Option<Mac> {
+        self.mac
+    }
+
+    fn has_arrivals(&self) -> bool {
+        !self.input.is_empty()
+    }
+
+    fn may_go(&self) -> bool {
+        self.input.is_abandoned() && self.input.is_empty()
+    }
+
+    fn forsaken(&mut self) -> usize {
+        if self.mourned || !self.out.is_abandoned() {
+            return 0;
+        }
+        self.mourned = true;
+        stranded(&self.out)
+    }
+
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        // The device's are told by its owner.
+        PortStatistics::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::Region;
+    use packet::port::Wire;
+
+    fn numbers(batch: &Batch) -> Vec<u8> {
+        batch.as_slice().iter().map(|packet| packet.bytes()[0]).collect()
+    }
+
+    fn fill(batch: &mut Batch, pool: &mut Pool, numbers: std::ops::Range<u8>) {
+        for number in numbers {
+            let mut packet = pool.take().unwrap();
+            packet.fill(&[number]);
+            batch.push(packet);
+        }
+    }
+
+    #[test]
+    fn packets_cross_both_ways_in_order_and_what_has_no_room_stays() {
+        let region = Region::new(64);
+        let (mut ours, mut theirs) = (Pool::new(region.clone()), Pool::new(region));
+        let (device, _far) = Wire::pair(1);
+        let (mut lane, mut port) = relay(&device, 4, Arc::default(), Arc::default());
+        let mut batch = Batch::new();
+        fill(&mut batch, &mut ours, 0..6);
+        assert_eq!(lane.hand_over(&mut batch, &mut ours), 4);
+        assert_eq!(numbers(&batch), [4, 5]);
+        assert_eq!(ours.outside(), 2);
+        batch.drain().for_each(|packet| ours.give(packet));
+        port.receive(Instant::START, &mut batch, &mut theirs);
+        assert_eq!((numbers(&batch), theirs.outside()), (vec![0, 1, 2, 3], 4));
+        assert_eq!(port.room(), 4);
+        port.transmit(Instant::START, &mut batch, &mut theirs);
+        assert_eq!((port.room(), theirs.outside()), (0, 0));
+        assert_eq!(lane.take_over(&mut batch, 3, &mut ours), 3);
+        assert_eq!(lane.take_over(&mut batch, 3, &mut ours), 1);
+        assert_eq!((numbers(&batch), ours.outside()), (vec![0, 1, 2, 3], 4));
+        batch.drain().for_each(|packet| ours.give(packet));
+    }
+
+    #[test]
+    fn what_the_other_worker_did_not_take_before_it_went_is_known_once_and_its_frames_come_home() {
+        let region = Region::new(64);
+        let mut pool = Pool::new(region.clone());
+        let (device, _far) = Wire::pair(1);
+        let mut batch = Batch::new();
+        let (mut lane, port) = relay(&device, 8, Arc::default(), Arc::default());
+        fill(&mut batch, &mut pool, 0..5);
+        lane.hand_over(&mut batch, &mut pool);
+        assert_eq!(lane.forsaken(), 0);
+        drop(port);
+        assert_eq!((lane.forsaken(), lane.forsaken()), (5, 0));
+        let (lane, mut port) = relay(&device, 8, Arc::default(), Arc::default());
+        fill(&mut batch, &mut pool, 0..3);
+        port.transmit(Instant::START, &mut batch, &mut pool);
+        assert_eq!(port.forsaken(), 0);
+        drop(lane);
+        assert_eq!((port.forsaken(), port.forsaken()), (3, 0));
+        drop((port, pool));
+        assert_eq!(region.spare(), 64);
+    }
+
+    #[test]
+    fn each_end_sees_that_the_other_is_gone() {
+        let (device, far) = Wire::pair(1);
+        let (mut lane, port) = relay(&device, 4, Arc::default(), Arc::default());
+        assert!(!lane.is_attached() && port.is_up() && !port.may_go());
+        port.attach();
+        assert!(lane.is_attached());
+        drop(far);
+        lane.reflect(&device);
+        assert!(!port.is_up(), "as the device");
+        lane.stop();
+        assert!(port.may_go() && port.waiter() == Waiter::Never);
+        let (lane, port) = relay(&Wire::pair(1).0, 4, Arc::default(), Arc::default());
+        drop(lane);
+        assert_eq!(port.room(), 0);
+        let (lane, port) = relay(&Wire::pair(1).0, 4, Arc::default(), Arc::default());
+        drop(port);
+        assert!(lane.is_abandoned() && lane.is_attached());
+    }
+}

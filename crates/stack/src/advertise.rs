@@ -1,0 +1,262 @@
+//! Router advertisements: when they are sent and what they say (RFC 4861 6.2, RFC 4191, RFC 8106).
+
+use super::output::written;
+use super::{Chore, Host, World};
+use packet::event::Event;
+use packet::wire::ndp::{self, Advertises, NdpOption, NdpOptions};
+use packet::wire::{RouterAdvertisement, ipv6};
+use plan::{Preference, RaPlan};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use units::{Instant, InterfaceId, Nanos};
+
+/// RFC 4861 10: the first few come soon, for somebody waits for them.
+const INITIAL: u8 = 3;
+const INITIAL_INTERVAL: Nanos = Nanos::secs(16);
+/// RFC 4861 10: who asks is answered within this time, but not sooner than that after the last.
+const ANSWER_DELAY: Nanos = Nanos::millis(500);
+const LEAST_DELAY: Nanos = Nanos::secs(3);
+/// RFC 4861 10: how often it is said that the router is none any more.
+const FINAL: u8 = 3;
+/// Other routers remembered, and how long one is not complained of again.
+const OTHERS: usize = 16;
+const COMPLAINT: Nanos = Nanos::secs(600);
+
+/// What an interface advertises.
+#[derive(Clone, Debug)]
+pub(super) struct Advertiser {
+    plan: Arc<RaPlan>,
+    /// How many of the first are still to come.
+    initial: u8,
+    /// How many of the last are still to come, where it has been switched off.
+    farewells: Option<u8>,
+    last: Option<Instant>,
+    /// Routers that have said something else, and when.
+    others: BTreeMap<Ipv6Addr, Instant>,
+}
+
+impl Advertiser {
+    fn new(plan: Arc<RaPlan>) -> Advertiser {
+        Advertiser { plan, initial: INITIAL, farewells: None, last: None, others: BTreeMap::new() }
+    }
+
+    /// The time to the next one nobody asks for, `draw`n from the whole span (RFC 4861 6.2.4).
+    fn pause(&mut self, draw: impl FnOnce(Nanos) -> Nanos) -> Nanos {
+        let most = self.plan.interval;
+        // MinRtrAdvInterval (RFC 4861 6.2.1, with erratum 3154).
+        let least = if most < Nanos::secs(9) { most.get() / 4 * 3 } else { most.get() / 3 };
+        let least = Nanos::new(least).max(LEAST_DELAY);
+        let pause = least + draw(most.saturating_sub(least));
+        if self.initial == 0 {
+            return pause;
+        }
+        self.initial -= 1;
+        if self.initial > 0 { pause.min(INITIAL_INTERVAL) } else { pause }
+    }
+}
+
+impl Host {
+    /// The interface advertises what its configuration says, from now on.
+    pub(super) fn adopt_advertiser(&mut self, id: InterfaceId, now: Instant) {
+        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        match (attachment.known.ra.clone(), attachment.advertiser.as_mut()) {
+            (Some(plan), None) => attachment.advertiser = Some(Advertiser::new(plan)),
+            (Some(plan), Some(old)) if old.plan != plan || old.farewells.is_some() => {
+                let last = old.last;
+                attachment.advertiser = Some(Advertiser { last, ..Advertiser::new(plan) });
+            }
+            (None, Some(old)) if old.farewells.is_none() => old.farewells = Some(FINAL),
+            _ => return,
+        }
+        let last = attachment.advertiser.as_ref().and_then(|advertiser| advertiser.last);
+        self.schedule_advertisement(id, last.map_or(now, |last| now.max(last + LEAST_DELAY)));
+    }
+
+    /// The link is there again: whoever is on it hears of the router soon.
+    pub(super) fn restart_advertiser(&mut self, id: InterfaceId, now: Instant) {
+        let Some(advertiser) = self.attachments.get_mut(&id).and_then(|a| a.advertiser.as_mut()) else { return };
+        advertiser.initial = INITIAL;
+        let at = advertiser.last.map_or(now, |last| now.max(last + LEAST_DELAY));
+        self.schedule_advertisement(id, at);
+    }
+
+    fn schedule_advertisement(&mut self, id: InterfaceId, at: Instant) {
+        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        if let Some(old) = attachment.advertise_at.replace(at) {
+            self.timers.remove(&(old, id, Chore::Advertise));
+        }
+        self.timers.insert((at, id, Chore::Advertise));
+    }
+
+    /// The time for an advertisement has come.
+    pub(super) fn advertise(&mut self, id: InterfaceId, world: &mut impl World) {
+        let now = world.now();
+        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        attachment.advertise_at = None;
+        let sure = attachment.known.link_local().is_some_and(|own| !attachment.detections.contains_key(&own));
+        let Some(advertiser) = attachment.advertiser.as_mut() else { return };
+        if !sure {
+            // Nobody is told of a router whose address may be another's (RFC 4429 3.3).
+            return self.schedule_advertisement(id, now + Nanos::secs(1));
+        }
+        advertiser.last = Some(now);
+        let next = match &mut advertiser.farewells {
+            None => None,
+            Some(left) => {
+                *left = left.saturating_sub(1);
+                Some(*left)
+            }
+        };
+        self.send_advertisement(id, world);
+        match next {
+            Some(0) => {
+                if let Some(attachment) = self.attachments.get_mut(&id) {
+                    attachment.advertiser = None;
+                }
+            }
+            Some(_) => self.schedule_advertisement(id, now + LEAST_DELAY),
+            None => {
+                let drawn = self.draw();
+                let Some(advertiser) = self.attachments.get_mut(&id).and_then(|a| a.advertiser.as_mut()) else {
+                    return;
+                };
+                let pause = advertiser.pause(|span| Nanos::new(drawn % span.get().max(1)));
+                self.schedule_advertisement(id, now + pause);
+            }
+        }
+    }
+
+    /// Somebody asks for routers (RFC 4861 6.2.6): everybody hears the answer.
+    pub(super) fn hear_router_solicitation(&mut self, id: InterfaceId, world: &impl World) {
+        let now = world.now();
+        let delay = self.jitter(ANSWER_DELAY);
+        let Some(attachment) = self.attachments.get(&id) else { return };
+        let (Some(advertiser), Some(next)) = (&attachment.advertiser, attachment.advertise_at) else { return };
+        if advertiser.farewells.is_some() {
+            return;
+        }
+        let soonest = advertiser.last.map_or(now, |last| last + LEAST_DELAY);
+        let at = (now + delay).max(soonest);
+        if at < next {
+            self.schedule_advertisement(id, at);
+        }
+    }
+
+    /// Says once that the router is none any more, on every link: it is about to end.
+    pub fn farewell(&mut self, world: &mut impl World) {
+        let advertising = self.attachments.iter_mut().filter_map(|(&id, attachment)| {
+            attachment.advertiser.as_mut()?.farewells = Some(0);
+            Some(id)
+        });
+        let ids: Vec<InterfaceId> = advertising.collect();
+        for id in ids {
+            self.send_advertisement(id, world);
+        }
+    }
+
+    fn send_advertisement(&mut self, id: InterfaceId, world: &mut impl World) {
+        let Some(attachment) = self.attachments.get(&id) else { return };
+        let Some(advertiser) = &attachment.advertiser else { return };
+        let Some(source) = attachment.known.link_local() else { return };
+        let (mac, mtu) = (attachment.known.mac, world.mtu(id).unwrap_or(attachment.known.mtu));
+        let (plan, ends) = (advertiser.plan.clone(), advertiser.farewells.is_some());
+        let prefixes: Vec<ndp::Prefix> = plan.prefixes.iter().filter_map(wire_prefix).collect();
+        let message = RouterAdvertisement {
+            says: Advertises { lifetime_s: if ends { 0 } else { seconds(plan.lifetime) as u16 }, ..says(&plan) },
+            mac: Some(mac),
+            mtu: plan.mtu.then_some(mtu.into()),
+            prefixes: &prefixes,
+            servers: &plan.dns,
+            search: &plan.search,
+            // Whoever is no router any more knows no servers either (RFC 8106 5.1).
+            dns_lifetime_s: if ends { 0 } else { seconds(plan.dns_lifetime) },
+        };
+        let write = |buffer: &mut [u8]| message.write(buffer, source, ipv6::ALL_NODES);
+        if let Some(packet) = written(ipv6::MINIMUM_MTU, world, write) {
+            self.transmit_ip(id, packet, ipv6::multicast_mac(ipv6::ALL_NODES), world);
+        }
+    }
+
+    /// Another router speaks. What it says is for hosts; but where it contradicts what this one says, somebody has made a
+    /// mistake (RFC 4861 6.2.7).
+    pub(super) fn hear_router(
+        &mut self,
+        id: InterfaceId,
+        router: Ipv6Addr,
+        says: Advertises,
+        told: NdpOptions<'_>,
+        world: &mut impl World,
+    ) {
+        let now = world.now();
+        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        let mtu = world.mtu(id).unwrap_or(attachment.known.mtu);
+        let Some(advertiser) = attachment.advertiser.as_mut() else { return };
+        let Some(about) = contradiction(&advertiser.plan, mtu, says, told) else { return };
+        advertiser.others.retain(|_, &mut when| now.since(when) < COMPLAINT);
+        if advertiser.others.contains_key(&router) || advertiser.others.len() >= OTHERS {
+            return;
+        }
+        advertiser.others.insert(router, now);
+        world.event(Event::RouterContradicts { interface: id, router, about });
+    }
+}
+
+fn seconds(time: Nanos) -> u32 {
+    u32::try_from(time.get() / 1_000_000_000).unwrap_or(u32::MAX)
+}
+
+fn says(plan: &RaPlan) -> Advertises {
+    let preference = match plan.preference {
+        Preference::High => ndp::Preference::High,
+        Preference::Medium => ndp::Preference::Medium,
+        Preference::Low => ndp::Preference::Low,
+    };
+    let RaPlan { hop_limit, managed, other, .. } = *plan;
+    // A router that is no default router has no preference (RFC 4191 2.2).
+    let preference = if plan.lifetime == Nanos::ZERO { ndp::Preference::Medium } else { preference };
+    Advertises {
+        hop_limit,
+        managed,
+        other,
+        preference,
+        lifetime_s: seconds(plan.lifetime) as u16,
+        ..Advertises::default()
+    }
+}
+
+fn wire_prefix(prefix: &plan::RaPrefix) -> Option<ndp::Prefix> {
+    let IpAddr::V6(address) = prefix.prefix.address else { return None };
+    Some(ndp::Prefix {
+        address,
+        length: prefix.prefix.length,
+        on_link: prefix.on_link,
+        autonomous: prefix.autonomous,
+        valid_s: seconds(prefix.valid),
+        preferred_s: seconds(prefix.preferred),
+    })
+}
+
+/// What another router says otherwise, where either says something.
+fn contradiction(plan: &RaPlan, mtu: u16, theirs: Advertises, told: NdpOptions<'_>) -> Option<&'static str> {
+    let ours = says(plan);
+    if theirs.hop_limit != 0 && ours.hop_limit != 0 && theirs.hop_limit != ours.hop_limit {
+        return Some("the hop limit");
+    }
+    if theirs.managed != ours.managed {
+        return Some("whether addresses come by DHCPv6");
+    }
+    if theirs.other != ours.other {
+        return Some("whether other settings come by DHCPv6");
+    }
+    told.into_iter().find_map(|option| match option {
+        NdpOption::Mtu(theirs) if plan.mtu && theirs != u32::from(mtu) => Some("the MTU"),
+        NdpOption::Prefix(theirs) => {
+            let same = |ours: &ndp::Prefix| (ours.address, ours.length) == (theirs.address, theirs.length);
+            let ours = plan.prefixes.iter().filter_map(wire_prefix).find(same)?;
+            let other = (ours.valid_s, ours.preferred_s) != (theirs.valid_s, theirs.preferred_s);
+            other.then_some("the lifetime of a prefix")
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,188 @@
+//! What is kept for each interface, and taking over other interfaces.
+
+use super::advertise::Advertiser;
+use super::detection::Detection;
+use super::hearing::Strangers;
+use super::machine::Machine;
+use super::membership::{self, Membership};
+use super::redirect::Redirects;
+use super::{ANNOUNCEMENTS, Chore, Host, Key, World, addresses, is_on_link, is_own};
+use crate::{HostLimits, Interface};
+use packet::DropReason;
+use packet::event::NeighbourState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
+use units::{Bucket, Instant, InterfaceId, PortId};
+
+#[derive(Debug)]
+pub(super) struct Attachment {
+    /// As it was adopted.
+    pub known: Interface,
+    pub errors: Bucket,
+    pub strangers: Strangers,
+    /// Questions to everybody on the link.
+    pub questions: Bucket,
+    pub redirects: Redirects,
+    /// When an address was last defended against another claim.
+    pub defended: BTreeMap<IpAddr, Instant>,
+    /// Addresses that may be another's, and when that is looked at next.
+    pub detections: BTreeMap<Ipv6Addr, (Detection, Instant)>,
+    pub membership: Membership,
+    pub advertiser: Option<Advertiser>,
+    /// When the next report and the next advertisement are due.
+    pub report_at: Option<Instant>,
+    pub advertise_at: Option<Instant>,
+}
+
+impl Attachment {
+    pub fn new(known: Interface, limits: HostLimits) -> Attachment {
+        let errors = || Bucket::per_second(limits.icmp_rate, limits.icmp_burst);
+        Attachment {
+            known,
+            errors: errors(),
+            strangers: Strangers::new(limits),
+            questions: Bucket::per_second(limits.neighbour_questions, limits.neighbour_questions),
+            redirects: Redirects::new(errors()),
+            defended: BTreeMap::new(),
+            detections: BTreeMap::new(),
+            membership: Membership::default(),
+            advertiser: None,
+            report_at: None,
+            advertise_at: None,
+        }
+    }
+
+    /// The first thing to do about an address that is new.
+    fn begin(&mut self, address: IpAddr, now: Instant) -> (Instant, InterfaceId, Chore) {
+        let chore = match address {
+            IpAddr::V4(_) => Chore::Announce(address, ANNOUNCEMENTS),
+            IpAddr::V6(address) => {
+                self.detections.insert(address, (Detection::New, now));
+                Chore::Detect(address)
+            }
+        };
+        (now, self.known.id, chore)
+    }
+}
+
+impl Host {
+    /// Interfaces may have come, gone or changed: forgets what belonged to those that are gone, and sees to the addresses
+    /// that are new.
+    pub fn adopt(&mut self, world: &mut impl World) {
+        let now = world.now();
+        let current: BTreeMap<InterfaceId, Interface> =
+            world.interfaces().iter().map(|interface| (interface.id, interface.clone())).collect();
+        let same_link = |a: &Interface, b: &Interface| (a.port, a.vlan, a.mac) == (b.port, b.vlan, b.mac);
+        self.attachments.retain(|id, attachment| current.get(id).is_some_and(|i| same_link(i, &attachment.known)));
+        let attachments = &self.attachments;
+        self.timers.retain(|(_, id, _)| attachments.contains_key(id));
+        let stays = |(key, machine, _): &(Key, &Machine, usize)| self.stays(*key, machine.state, &current);
+        let gone: Vec<Key> = self.neighbours.iter().filter(|entry| !stays(entry)).map(|(key, ..)| key).collect();
+        for key in gone {
+            self.dismiss(key, DropReason::PortRemoved, world);
+        }
+        for (id, interface) in current {
+            self.adopt_interface(id, interface, now);
+        }
+        self.tick(world);
+    }
+
+    fn adopt_interface(&mut self, id: InterfaceId, interface: Interface, now: Instant) {
+        let limits = self.limits;
+        let attachment = self.attachments.entry(id);
+        let mut known = None;
+        let attachment = attachment
+            .and_modify(|attachment| known = Some(std::mem::replace(&mut attachment.known, interface.clone())))
+            .or_insert_with(|| Attachment::new(interface.clone(), limits));
+        attachment.defended.retain(|&address, _| is_own(&interface, address));
+        attachment.detections.retain(|&address, _| is_own(&interface, address.into()));
+        let new = addresses(&interface).filter(|&a| known.as_ref().is_none_or(|known| !is_own(known, a)));
+        self.timers.extend(new.map(|address| attachment.begin(address, now)));
+        let own = interface.ipv6.iter().flat_map(|a| a.subnet_router().into_iter().chain([a.address]));
+        attachment.membership.set(membership::groups(own), now);
+        self.schedule_report(id);
+        self.adopt_advertiser(id, now);
+    }
+
+    /// The medium of a port has gone or come back. Whoever is behind it may be others then: what was found out of its
+    /// neighbours is forgotten when it goes; when it comes, our own addresses begin anew (RFC 5227 2.3 and RFC 4862 5.4.2
+    /// whenever a link becomes active), our groups are told of and we are advertised, and who was asked for in between,
+    /// which nobody heard, is asked for again. Configured neighbours stay.
+    pub fn link_changed(&mut self, port: PortId, up: bool, world: &mut impl World) {
+        let now = world.now();
+        let on_port = |attachment: &Attachment| attachment.known.port == port;
+        let ids: BTreeSet<InterfaceId> =
+            self.attachments.values().filter(|a| on_port(a)).map(|attachment| attachment.known.id).collect();
+        if !up {
+            let found = |&(key, machine, _): &(Key, &Machine, usize)| {
+                machine.state != NeighbourState::Static && ids.contains(&key.0)
+            };
+            let gone: Vec<Key> = self.neighbours.iter().filter(found).map(|(key, ..)| key).collect();
+            for key in gone {
+                self.dismiss(key, DropReason::PortDown, world);
+            }
+            return;
+        }
+        self.timers.retain(|(_, id, _)| !ids.contains(id));
+        for &id in &ids {
+            let Some(attachment) = self.attachments.get_mut(&id) else { continue };
+            (attachment.report_at, attachment.advertise_at) = (None, None);
+            let known = attachment.known.clone();
+            self.timers.extend(addresses(&known).map(|address| attachment.begin(address, now)));
+            attachment.membership.again(now);
+            self.schedule_report(id);
+            self.restart_advertiser(id, now);
+        }
+        self.tick(world);
+        let asked = |(key, machine, _): &(Key, &Machine, usize)| {
+            machine.state == NeighbourState::Incomplete && ids.contains(&key.0)
+        };
+        let unheard: Vec<Key> = self.neighbours.iter().filter(asked).map(|(key, ..)| key).collect();
+        unheard.into_iter().for_each(|key| self.ask_anew(key, world));
+    }
+
+    /// The link of a port carries another longest packet: hosts hear of it with an advertisement.
+    pub fn mtu_changed(&mut self, port: PortId, world: &mut impl World) {
+        let on_port = self.attachments.values().filter(|attachment| attachment.known.port == port);
+        let ids: Vec<InterfaceId> = on_port.map(|attachment| attachment.known.id).collect();
+        ids.into_iter().for_each(|id| self.restart_advertiser(id, world.now()));
+        self.tick(world);
+    }
+
+    /// Other rates from now on; the buckets start full again. How much is remembered stays as it was.
+    pub fn limit(&mut self, limits: HostLimits) {
+        if limits == self.limits {
+            return;
+        }
+        self.limits = limits;
+        for attachment in self.attachments.values_mut() {
+            let new = Attachment::new(attachment.known.clone(), limits);
+            (attachment.errors, attachment.redirects) = (new.errors, new.redirects);
+            (attachment.strangers, attachment.questions) = (new.strangers, new.questions);
+        }
+    }
+
+    /// Whether a neighbour is still one under the interfaces of `current`.
+    fn stays(&self, key: Key, state: NeighbourState, current: &BTreeMap<InterfaceId, Interface>) -> bool {
+        let Some(interface) = current.get(&key.0).filter(|_| self.attachments.contains_key(&key.0)) else {
+            return false;
+        };
+        !is_own(interface, key.1) && (state == NeighbourState::Static || is_on_link(interface, key.1))
+    }
+
+    /// What is kept for an interface; nothing where it was never adopted or is gone.
+    pub(super) fn attachment(&mut self, id: InterfaceId) -> Option<&mut Attachment> {
+        self.attachments.get_mut(&id)
+    }
+
+    /// An address of `interface` to speak to `peer` from that is not another's.
+    pub(super) fn source6(&self, interface: &Interface, peer: Ipv6Addr) -> Option<Ipv6Addr> {
+        let source = interface.source6(peer)?;
+        if !self.is_lost(interface.id, source) {
+            return Some(source);
+        }
+        let mut others = interface.clone();
+        others.ipv6.retain(|attached| !self.is_lost(interface.id, attached.address));
+        others.source6(peer)
+    }
+}

@@ -1,0 +1,139 @@
+//! Fragments to be translated that came before the first of their packet. Only the first has ports, so they wait for it. Anybody can
+//! send such fragments, so their number and time are bounded (RFC 4787 REQ-14a). Fragments in order do not wait.
+
+use super::datagrams::{Added, Bounds, Datagrams, Held, Key};
+use super::reassembly::piece4;
+use super::{Host, Parsed, World, parse};
+use nat::{Datagram, Nat};
+use packet::{DropReason, Packet};
+use std::net::IpAddr;
+use units::{Instant, Nanos};
+
+/// Fragments that wait at most, and those of one sender: as many as the longest packet has on Ethernet, and some.
+const BOUNDS: Bounds = Bounds { fragments: 256, fragments_per_source: 64 };
+/// How long they wait: reordering is a matter of milliseconds.
+const WAIT: Nanos = Nanos::secs(2);
+/// How often another worker is asked whether it has seen the first.
+const ASK: Nanos = Nanos::millis(1);
+
+/// The fragments, and how far first fragments are known.
+#[derive(Debug)]
+pub(super) struct Firsts {
+    waiting: Datagrams,
+    seen: u64,
+    ask: Instant,
+}
+
+impl Firsts {
+    pub fn new() -> Firsts {
+        Firsts { waiting: Datagrams::new(BOUNDS), seen: 0, ask: Instant::FAR }
+    }
+
+    /// Fragments that wait.
+    pub fn held(&self) -> usize {
+        self.waiting.held()
+    }
+
+    /// When to look at them again.
+    pub fn next(&self) -> Option<Instant> {
+        self.waiting.next().map(|due| due.min(self.ask))
+    }
+
+    pub fn drain(&mut self) -> impl Iterator<Item = Packet> + use<> {
+        self.waiting.drain()
+    }
+}
+
+fn key(datagram: Datagram) -> Key {
+    Key {
+        source: IpAddr::V4(datagram.source.into()),
+        destination: IpAddr::V4(datagram.destination.into()),
+        protocol: datagram.protocol,
+        identification: datagram.identification.into(),
+        scope: None,
+    }
+}
+
+impl Host {
+    /// A fragment that waits for the first of its packet.
+    pub(super) fn await_first(&mut self, packet: Packet, world: &mut impl World) {
+        let piece = match parse(&packet) {
+            Some(Parsed::V4(ip)) => piece4(&ip, &packet).ok(),
+            _ => None,
+        };
+        let Some(piece) = piece else { return world.drop(packet, DropReason::BadFragment) };
+        let now = world.now();
+        if self.firsts.held() == 0 {
+            // The translator knows the earlier ones, and is asked below.
+            self.firsts.seen = world.nat().map_or(0, |(_, nat)| nat.firsts());
+        }
+        let known = |datagram: &Datagram| {
+            world.nat().and_then(|(_, nat)| nat.with(|state| state.fragments.find(datagram, now).is_some()))
+        };
+        if datagram(piece.key).as_ref().and_then(known).unwrap_or(false) {
+            // It came meanwhile.
+            return world.forward(packet);
+        }
+        while let Some(gone) = self.firsts.waiting.make_room(piece.key) {
+            gone.into_iter().for_each(|packet| world.drop(packet, DropReason::FragmentLimit));
+        }
+        self.firsts.ask = now + ASK;
+        match self.firsts.waiting.add(piece, packet, now, WAIT) {
+            Added::Waits => {}
+            // Without its first fragment no packet is complete.
+            Added::Complete(whole) => {
+                whole.fragments.into_iter().for_each(|held| world.drop(held.packet, DropReason::BadFragment));
+            }
+            Added::Refused(packet, reason) => world.drop(packet, reason),
+            Added::Discarded(packets, reason) => packets.into_iter().for_each(|packet| world.drop(packet, reason)),
+        }
+    }
+
+    /// True if fragments wait, and first fragments have come since the host looked.
+    #[inline]
+    pub fn firsts_came(&self, nat: &Nat) -> bool {
+        self.firsts.held() > 0 && self.firsts.seen != nat.firsts()
+    }
+
+    /// Sends on the fragments whose first has come, and gives up those that have waited too long.
+    pub fn release_fragments(&mut self, world: &mut impl World) {
+        if self.firsts.held() == 0 {
+            return;
+        }
+        let now = world.now();
+        self.firsts.ask = now + ASK;
+        let seen = self.firsts.seen;
+        let came = world.nat().and_then(|(_, nat)| {
+            nat.with(|state| {
+                let recent: Option<Vec<Datagram>> = state.fragments.since(seen).map(Iterator::collect);
+                // Too many have come to name them all: each that is waited for is asked about.
+                let all = || self.firsts.waiting.keys().filter_map(datagram);
+                let known = |datagram: &Datagram| state.fragments.find(datagram, now).is_some();
+                (state.fragments.came(), recent.unwrap_or_else(|| all().filter(known).collect()))
+            })
+        });
+        let (seen, came) = came.unwrap_or_default();
+        self.firsts.seen = seen;
+        for held in came.into_iter().filter_map(|datagram| self.firsts.waiting.take(key(datagram))).flatten() {
+            world.forward(held.packet);
+        }
+        while let Some(fragments) = self.firsts.waiting.expire(now) {
+            for Held { packet, .. } in fragments {
+                world.drop(packet, DropReason::NatFragment);
+            }
+        }
+    }
+}
+
+/// The packet of a key, as the translator names it.
+fn datagram(key: Key) -> Option<Datagram> {
+    match (key.source, key.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => Some(Datagram {
+            source: source.into(),
+            destination: destination.into(),
+            protocol: key.protocol,
+            identification: key.identification as u16,
+        }),
+        _ => None,
+    }
+}

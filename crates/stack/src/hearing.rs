@@ -1,0 +1,118 @@
+//! Whose ARP and neighbour discovery messages are heard when more come than the router wants to hear.
+//!
+//! An answer to a question of ours is always heard, and a neighbour in use some times a second: neither can be many.
+//! Strangers share what is left. Each has a slot, by its addresses and a secret, so that one that sends without end silences
+//! few others; all of them together have a rate.
+
+use super::detection::Detection;
+use super::{Host, Key};
+use crate::HostLimits;
+use std::net::{IpAddr, Ipv6Addr};
+use units::{Bucket, Instant, InterfaceId, Mac, Nanos};
+
+/// Slots of strangers.
+const SLOTS: usize = 256;
+/// How long a slot counts.
+const WINDOW: Nanos = Nanos::millis(100);
+/// A slot may use this part of what strangers have in that time.
+const PART: u64 = 64;
+/// Messages of one slot that are always heard in that time, as far as the rate of all allows.
+const LEAST: u64 = 16;
+
+/// What the strangers of a link have used.
+#[derive(Debug)]
+pub(super) struct Strangers {
+    all: Bucket,
+    each: u16,
+    secret: u64,
+    /// When the slots begin anew.
+    ends: Instant,
+    heard: Box<[u16; SLOTS]>,
+}
+
+impl Strangers {
+    pub fn new(limits: HostLimits) -> Strangers {
+        let rate = limits.neighbour_messages;
+        let windows = Nanos::secs(1).get() / WINDOW.get();
+        let each = (rate / windows / PART).max(LEAST);
+        Strangers {
+            all: Bucket::per_second(rate, rate),
+            each: u16::try_from(each).unwrap_or(u16::MAX),
+            secret: limits.secret,
+            ends: Instant::START,
+            heard: Box::new([0; SLOTS]),
+        }
+    }
+
+    /// Whether one more message of a stranger is heard.
+    pub fn take(&mut self, sender: IpAddr, station: Mac, now: Instant) -> bool {
+        if now >= self.ends {
+            self.ends = now + WINDOW;
+            self.heard.fill(0);
+        }
+        let heard = &mut self.heard[slot(sender, station, self.secret)];
+        if *heard >= self.each || !self.all.take(now) {
+            return false;
+        }
+        *heard += 1;
+        true
+    }
+}
+
+/// Multiplied and folded twice, so that every bit of the addresses has a part in it (Knuth, TAOCP 3, 6.4).
+fn slot(sender: IpAddr, station: Mac, secret: u64) -> usize {
+    let address = match sender {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
+    };
+    let Mac([a, b, c, d, e, f]) = station;
+    let mix = |x: u64| (x ^ x >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mix(mix(address ^ secret) ^ u64::from_be_bytes([0, 0, a, b, c, d, e, f])) >> 56) as usize
+}
+
+impl Host {
+    /// Whether a message of `sender` about itself is heard; `answers` where it can be the answer to a question.
+    pub(super) fn hears(&mut self, from: Key, station: Mac, answers: bool, now: Instant) -> bool {
+        self.neighbours.is_heard(from, Some(station), answers, now) || self.hears_stranger(from, station, now)
+    }
+
+    /// Whether a message is heard that could be anybody's.
+    pub(super) fn hears_stranger(&mut self, (id, sender): Key, station: Mac, now: Instant) -> bool {
+        self.attachment(id).is_some_and(|attachment| attachment.strangers.take(sender, station, now))
+    }
+
+    /// Whether the router waits for somebody to object to an address of its own.
+    pub(super) fn awaits_objection(&self, id: InterfaceId, address: Ipv6Addr) -> bool {
+        let detection = self.attachments.get(&id).and_then(|attachment| attachment.detections.get(&address));
+        detection.is_some_and(|(detection, _)| *detection != Detection::Duplicate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn strangers(rate: u64) -> Strangers {
+        Strangers::new(HostLimits { neighbour_messages: rate, ..HostLimits::default() })
+    }
+
+    #[test]
+    fn one_sender_without_end_silences_few_others() {
+        let mut strangers = strangers(30_000);
+        let sender = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + n));
+        let loud = (0..100_000).filter(|_| strangers.take(sender(0), Mac::default(), Instant::new(1))).count();
+        let others = (1..1000).filter(|&n| strangers.take(sender(n), Mac([2; 6]), Instant::new(2))).count();
+        assert_eq!(loud, 46, "a sixty-fourth of a tenth of a second");
+        assert!(others > 980, "{others} of 999 others are heard");
+    }
+
+    #[test]
+    fn all_strangers_together_are_heard_at_their_rate() {
+        let mut strangers = strangers(1000);
+        let at = |n: u32| Instant::START + Nanos::secs(10) + Nanos::micros(50) * u64::from(n);
+        let sender = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(n.wrapping_mul(2_654_435_761)));
+        let heard = (0..100_000).filter(|&n| strangers.take(sender(n), Mac::default(), at(n))).count();
+        assert!((5900..=6000).contains(&heard), "a burst of one second, and five seconds: {heard}");
+    }
+}

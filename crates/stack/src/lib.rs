@@ -1,0 +1,429 @@
+//! The router's own protocols: the general path of packets the fast path cannot deal with.
+//!
+//! | file | what | source |
+//! |---|---|---|
+//! | `machine`, `neighbours`, `resolve` | who is on the links, packets that wait to know | RFC 4861 7, 826, 1122, 6583 |
+//! | `arp`, `discovery` | the messages by which they are found | RFC 826, 5227; RFC 4861 |
+//! | `hearing` | whom it hears when there are too many messages | RFC 6583 |
+//! | `detection` | whether an own address is another's | RFC 4862 5.4, 4429 |
+//! | `membership` | the groups it is in | RFC 3810 |
+//! | `advertise` | telling hosts of the router | RFC 4861 6.2, 4191, 8106 |
+//! | `local`, `extensions`, `requests`, `reset` | packets for the router itself | RFC 792, 1122, 4443, 8200, 9293 |
+//! | `errors` | telling senders what went wrong | RFC 1812 4.3, RFC 4443 2.4 |
+//! | `redirect` | telling senders of a better first hop | RFC 1812 5.2.7.2, RFC 4861 8.2 |
+//! | `options` | IP options of packets on their way | RFC 1812 5.2.4, RFC 8200 4.2 |
+//! | `fragment` | packets longer than the next link takes that may not be cut, and our own | RFC 791 2.3, 1191 |
+//! | `fragment6` | IPv6 packets of our own longer than their path takes | RFC 8200 4.5 |
+//! | `path_mtu` | how long that is | RFC 1191, 8201 |
+//! | `reassembly`, `datagrams` | packets for the router that come in fragments | RFC 791 3.2, RFC 8200 4.5 |
+//! | `firsts` | fragments that wait for the first of their packet, to be translated | RFC 4787 REQ-14 |
+//! | `output` | how packets of our own leave | |
+//!
+//! A state machine without a clock: the time is [`World::now`], and everything it wants to happen later is in
+//! [`Host::next`]. What it does not do: probe for IPv4 addresses before it uses them (RFC 5227 2.1), and answer for others.
+
+#![forbid(unsafe_code)]
+
+mod advertise;
+mod arp;
+mod attachment;
+mod datagrams;
+mod detection;
+mod discovery;
+mod errors;
+mod extensions;
+mod firsts;
+mod fragment;
+mod fragment6;
+mod hearing;
+mod interface;
+mod limits;
+mod local;
+mod machine;
+mod membership;
+mod neighbours;
+mod objective;
+mod options;
+mod output;
+mod path_mtu;
+mod reassembly;
+mod redirect;
+mod requests;
+mod reset;
+mod resolve;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use interface::{Attached, Interface};
+pub use limits::HostLimits;
+pub use objective::{Because, Wants};
+pub use resolve::Verdict;
+pub use world::World;
+
+use attachment::Attachment;
+use datagrams::Datagrams;
+use detection::Standing;
+use errors::Complaint;
+use firsts::Firsts;
+use machine::Input;
+use membership::Told;
+use neighbours::{Bounds, Key, Neighbours, Waiting};
+use output::written;
+use packet::event::NeighbourState;
+use packet::wire::mld::{self, Query, Record};
+use packet::wire::{Ipv4, Ipv6, ipv6};
+use packet::{DropReason, Exception, Meta, Packet};
+use path_mtu::PathMtus;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
+use units::{Instant, InterfaceId, Mac, Nanos};
+
+/// A neighbour, for `show`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NeighbourReport {
+    /// On whose link it is.
+    pub interface: InterfaceId,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its link-layer address, where known.
+    pub mac: Option<Mac>,
+    /// What is known of it.
+    pub state: NeighbourState,
+    /// Since when it is in this state.
+    pub since: Instant,
+    /// Packets that wait for it.
+    pub pending: usize,
+}
+
+/// Due neighbours dealt with in one call of [`Host::tick`]: the rest comes with the next.
+const DUE_PER_TICK: usize = 256;
+/// How often an address that is new is announced, and the time between (RFC 5227 1.1, ANNOUNCE_NUM and
+/// ANNOUNCE_INTERVAL; RFC 4861 7.2.6 allows as much).
+const ANNOUNCEMENTS: u8 = 2;
+const ANNOUNCE_INTERVAL: Nanos = Nanos::secs(2);
+
+/// Something to be done for an interface at some time; of what is due at once, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Chore {
+    /// Telling of the groups it is in.
+    Report,
+    /// Asking whether an address is another's, or finding that it is not.
+    Detect(Ipv6Addr),
+    /// Announcing an address, so often.
+    Announce(IpAddr, u8),
+    /// Advertising the router.
+    Advertise,
+}
+
+/// The router's own protocols on one worker.
+#[derive(Debug)]
+pub struct Host {
+    limits: HostLimits,
+    neighbours: Neighbours,
+    attachments: BTreeMap<InterfaceId, Attachment>,
+    timers: BTreeSet<(Instant, InterfaceId, Chore)>,
+    datagrams: Datagrams,
+    firsts: Firsts,
+    path_mtus: PathMtus,
+    /// The last identification given to an IPv4 packet of ours.
+    identification: u16,
+    /// Numbers drawn for jitter.
+    draws: u64,
+}
+
+impl Host {
+    /// A host that knows nobody and has no interfaces: see [`Host::adopt`].
+    pub fn new(limits: HostLimits) -> Host {
+        let bounds = Bounds {
+            neighbours_per_interface: limits.neighbours_per_interface.max(1),
+            pending_per_neighbour: limits.pending_per_neighbour.max(1),
+            pending: limits.pending.max(1),
+        };
+        Host {
+            limits,
+            neighbours: Neighbours::new(bounds),
+            attachments: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            datagrams: Datagrams::new(datagrams::Bounds {
+                fragments: limits.fragments,
+                fragments_per_source: limits.fragments / 4,
+            }),
+            firsts: Firsts::new(),
+            path_mtus: PathMtus::default(),
+            identification: 0,
+            draws: 0,
+        }
+    }
+
+    /// Takes a packet with an exception ([`Exception::of`] its `meta.exception`). `meta.l3`, `meta.in_interface` and
+    /// the flags `GROUP` and `IPV6` must be those of the frame; its bytes may be anything.
+    pub fn receive(&mut self, packet: Packet, world: &mut impl World) {
+        let Some(exception) = Exception::of(packet.meta().exception) else {
+            // A programmer's mistake, but the packet is a sender's: it has to end somehow.
+            debug_assert!(false, "only exceptions come to the host");
+            return world.forward(packet);
+        };
+        match exception {
+            Exception::Arp => self.receive_arp(packet, world),
+            Exception::Local => self.receive_local(packet, world),
+            Exception::Options => self.process_options(packet, world),
+            Exception::Resolve => self.resolve(packet, world),
+            Exception::TooBig => self.receive_too_big(packet, world),
+            Exception::Expired => self.refuse(packet, Complaint::Expired, DropReason::TtlExpired, world),
+            Exception::NoRoute => self.refuse(packet, Complaint::NoRoute, DropReason::NoRoute, world),
+            Exception::Unreachable => self.refuse(packet, Complaint::Unreachable, DropReason::Unreachable, world),
+            Exception::Redirect => self.redirect(packet, world),
+            Exception::Prohibited => self.prohibit(packet, world),
+            Exception::Again | Exception::Dispatched => world.forward(packet),
+            Exception::Unanswered => self.refuse(packet, Complaint::NoAnswer, DropReason::NeighbourFailed, world),
+            Exception::Fragment => self.await_first(packet, world),
+            Exception::BeyondScope => self.refuse(packet, Complaint::BeyondScope, DropReason::LinkLocal, world),
+        }
+    }
+
+    /// Does what is due. Cheap when nothing is; at most a bounded amount of work, so [`Host::next`] may lie in the past
+    /// afterwards.
+    pub fn tick(&mut self, world: &mut impl World) {
+        let now = world.now();
+        for _ in 0..DUE_PER_TICK {
+            let Some(key) = self.neighbours.due(now) else { break };
+            self.neighbour_due(key, world);
+        }
+        for _ in 0..DUE_PER_TICK {
+            match self.timers.first() {
+                Some(&(at, ..)) if at <= now => self.do_next(world),
+                _ => break,
+            }
+        }
+        self.expire_fragments(world);
+        self.release_fragments(world);
+    }
+
+    /// When [`Host::tick`] is to be called next; [`Instant::FAR`] where nothing is to come.
+    pub fn next(&self) -> Instant {
+        let chore = self.timers.first().map(|&(at, ..)| at);
+        let (neighbour, datagram) = (self.neighbours.next(), self.datagrams.next());
+        chore.into_iter().chain(neighbour).chain(datagram).chain(self.firsts.next()).min().unwrap_or(Instant::FAR)
+    }
+
+    /// Configures the link-layer address of a neighbour, which is then never asked. False, and nothing changed, where
+    /// the interface does not exist or no more neighbours can be remembered.
+    pub fn set_static(&mut self, interface: InterfaceId, address: IpAddr, mac: Mac, world: &mut impl World) -> bool {
+        world.interface(interface).is_some() && self.fix((interface, address), mac, world)
+    }
+
+    /// Forgets a neighbour that was configured; others stay.
+    pub fn clear_static(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
+        let key = (interface, address);
+        if self.neighbours.machine(key).is_some_and(|machine| machine.state == NeighbourState::Static) {
+            self.dismiss(key, DropReason::NeighbourFailed, world);
+        }
+    }
+
+    /// Forgets a neighbour that was found, and drops what waits for it; one that was configured stays.
+    pub fn forget(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
+        let key = (interface, address);
+        if self.neighbours.machine(key).is_some_and(|machine| machine.state != NeighbourState::Static) {
+            self.dismiss(key, DropReason::NeighbourFailed, world);
+        }
+    }
+
+    /// Every neighbour, by interface and address.
+    pub fn neighbours(&self) -> Vec<NeighbourReport> {
+        let report = |((interface, address), machine, pending): (Key, &machine::Machine, usize)| NeighbourReport {
+            interface,
+            address,
+            mac: machine.mac,
+            state: machine.state,
+            since: machine.since,
+            pending,
+        };
+        self.neighbours.iter().map(report).collect()
+    }
+
+    /// Takes over what another host knows of a neighbour; a usable one is usable here.
+    pub fn recall(&mut self, known: &NeighbourReport, world: &mut impl World) {
+        let machine = machine::Machine::recalled(known.state, known.mac, known.since);
+        let usable = machine.usable();
+        if self.admit((known.interface, known.address), machine, world)
+            && let Some(mac) = usable
+        {
+            // Without room for its adjacency it is asked for again, as by the other host.
+            let _ = world.tables().resolve(known.interface, known.address, mac);
+        }
+    }
+
+    /// Another host of the same worker, which has failed, knew a neighbour: where its address is known it is believed, and
+    /// asked when it is next needed.
+    pub fn hear_of(&mut self, known: &NeighbourReport, world: &mut impl World) {
+        let here = world.interface(known.interface).is_some();
+        if let Some(mac) = known.mac.filter(|_| here && known.state != NeighbourState::Static) {
+            self.hear((known.interface, known.address), Input::Claim(mac), true, world);
+        }
+    }
+
+    /// Packets held: those that wait for a neighbour, and fragments that wait for the rest or the first of their packet.
+    pub fn pending(&self) -> usize {
+        self.neighbours.held() + self.datagrams.held() + self.firsts.held()
+    }
+
+    /// Drops every packet held: the worker stops.
+    pub fn drain(&mut self, world: &mut impl World) {
+        let keys: Vec<Key> = self.neighbours.iter().filter(|&(_, _, held)| held > 0).map(|(key, ..)| key).collect();
+        for key in keys {
+            for waiting in self.neighbours.take_waiting(key) {
+                world.drop(waiting.packet(), DropReason::Shutdown);
+            }
+        }
+        self.datagrams.drain().chain(self.firsts.drain()).for_each(|packet| world.drop(packet, DropReason::Shutdown));
+    }
+
+    /// Does what is to be done first.
+    fn do_next(&mut self, world: &mut impl World) {
+        let Some((_, id, chore)) = self.timers.pop_first() else { return };
+        match chore {
+            Chore::Report => self.report(id, world),
+            Chore::Detect(address) => self.detect(id, address, world),
+            Chore::Announce(address, left) => self.announce(id, address, left, world),
+            Chore::Advertise => self.advertise(id, world),
+        }
+    }
+
+    /// Announces an address, and sees to the next time.
+    fn announce(&mut self, id: InterfaceId, address: IpAddr, left: u8, world: &mut impl World) {
+        if !world.interface(id).is_some_and(|interface| is_own(interface, address)) {
+            return;
+        }
+        match address {
+            IpAddr::V4(address) => self.announce4(id, address, world),
+            IpAddr::V6(address) if self.standing(id, address) == Standing::Own => self.announce6(id, address, world),
+            IpAddr::V6(_) => return,
+        }
+        if left > 1 {
+            self.timers.insert((world.now() + ANNOUNCE_INTERVAL, id, Chore::Announce(address, left - 1)));
+        }
+    }
+
+    /// When the groups of an interface are told of next.
+    fn schedule_report(&mut self, id: InterfaceId) {
+        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        if let Some(old) = attachment.report_at.take() {
+            self.timers.remove(&(old, id, Chore::Report));
+        }
+        attachment.report_at = attachment.membership.next();
+        self.timers.extend(attachment.report_at.map(|at| (at, id, Chore::Report)));
+    }
+
+    /// Tells of groups (RFC 3810 5.2).
+    fn report(&mut self, id: InterfaceId, world: &mut impl World) {
+        let now = world.now();
+        let drawn = self.draw();
+        let Some(attachment) = self.attachments.get_mut(&id) else { return };
+        let told = attachment.membership.due(now, |span| Nanos::new(drawn % span.get().max(1)));
+        // From nobody, as long as the link-local address may be another's (RFC 3810 5.2.13).
+        let own = attachment.known.link_local().filter(|own| !attachment.detections.contains_key(own));
+        let source = own.unwrap_or(Ipv6Addr::UNSPECIFIED);
+        match told {
+            Some(Told { records, old: false }) => {
+                let write = |buffer: &mut [u8]| mld::write_report(buffer, source, &records);
+                self.send_report(id, mld::ALL_MLD_ROUTERS, write, world);
+            }
+            // Version 1 has another message to leave a group, which nobody needs (RFC 2710 4).
+            Some(Told { records, old: true }) => {
+                for (_, group) in records.into_iter().filter(|&(record, _)| record != Record::Left) {
+                    self.send_report(id, group, |buffer| mld::write_report_v1(buffer, source, group), world);
+                }
+            }
+            None => {}
+        }
+        self.schedule_report(id);
+    }
+
+    fn send_report(
+        &mut self,
+        id: InterfaceId,
+        to: Ipv6Addr,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+        world: &mut impl World,
+    ) {
+        if let Some(packet) = written(ipv6::MINIMUM_MTU, world, write) {
+            self.transmit_ip(id, packet, ipv6::multicast_mac(to), world);
+        }
+    }
+
+    /// Somebody asks for the members of groups.
+    fn hear_query(&mut self, id: InterfaceId, query: Query, world: &impl World) {
+        let (now, drawn) = (world.now(), self.draw());
+        if let Some(attachment) = self.attachments.get_mut(&id) {
+            attachment.membership.ask(query, now, |span| Nanos::new(drawn % span.get().max(1)));
+            self.schedule_report(id);
+        }
+    }
+
+    /// A number as good as random: the same in every run of the same secret.
+    fn draw(&mut self) -> u64 {
+        self.draws = self.draws.wrapping_add(1);
+        // Steele, Lea, Flood 2014 (SplitMix), its mixing function.
+        let mut z = self.draws.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.limits.secret);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// A time below `span`.
+    fn jitter(&mut self, span: Nanos) -> Nanos {
+        Nanos::new(self.draw() % span.get().max(1))
+    }
+
+    /// Identifications of fragments that nobody can guess from the one before (RFC 7739 5).
+    fn next_identification6(&mut self) -> u32 {
+        self.draw() as u32
+    }
+
+    fn next_identification(&mut self) -> u16 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
+    }
+}
+
+fn addresses(interface: &Interface) -> impl Iterator<Item = IpAddr> + '_ {
+    let v4 = interface.ipv4.iter().map(|attached| IpAddr::V4(attached.address));
+    v4.chain(interface.ipv6.iter().map(|attached| IpAddr::V6(attached.address)))
+}
+
+/// Whether `address` is the router's own on `interface`.
+fn is_own(interface: &Interface, address: IpAddr) -> bool {
+    addresses(interface).any(|own| own == address)
+}
+
+/// Whether `address` can be a neighbour's on `interface`: it lies in a connected prefix and is no broadcast address of
+/// it, or is link-local.
+fn is_on_link(interface: &Interface, address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            let named = |a: &crate::Attached<_>| a.broadcast() != Some(address) && a.network() != Some(address);
+            interface.ipv4.iter().any(|a| a.covers(address) && named(a))
+        }
+        IpAddr::V6(address) => address.is_unicast_link_local() || interface.ipv6.iter().any(|a| a.covers(address)),
+    }
+}
+
+/// The network layer of a packet, up to the end of the frame.
+fn l3(packet: &Packet) -> &[u8] {
+    packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default()
+}
+
+/// A packet's IP header, read again: the classifier has seen it, but nothing here relies on that.
+enum Parsed<'a> {
+    V4(Ipv4<'a>),
+    V6(Ipv6<'a>),
+}
+
+fn parse(packet: &Packet) -> Option<Parsed<'_>> {
+    if packet.meta().flags & Meta::IPV6 == 0 {
+        Ipv4::parse_unsummed(l3(packet)).ok().map(Parsed::V4)
+    } else {
+        Ipv6::parse(l3(packet)).ok().map(Parsed::V6)
+    }
+}

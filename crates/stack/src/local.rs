@@ -1,0 +1,264 @@
+//! Packets for the router itself: it answers ICMP requests, hears neighbours, and tells who asks for anything else that
+//! it is not here (RFC 1122 3.2.2, RFC 4443 4).
+
+use super::errors::{Complaint, restored};
+use super::extensions::{self, Obstacle};
+use super::options::is_own4;
+use super::output::{HOPS, blank, mark, way};
+use super::reassembly::FragmentHeader;
+use super::{Host, Parsed, World, is_own, l3, parse, requests, reset};
+use fib::Outcome;
+use packet::wire::icmp4::{self, Icmp4};
+use packet::wire::icmp6::{self, Icmp6};
+use packet::wire::ipv4_options::{self, Ipv4Option};
+use packet::wire::mld::{self, Query};
+use packet::wire::transport::verify_checksum;
+use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, ipv6, protocol};
+use packet::{DropReason, Meta, Packet, segment};
+use std::net::{IpAddr, Ipv6Addr};
+use units::Mac;
+
+/// What a packet for the router gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    /// The reply to an ICMP request.
+    Reply,
+    /// A TCP reset.
+    Reset,
+    /// An ICMP error; the packet is dropped for the reason.
+    Error(Complaint, DropReason),
+    /// It is a neighbour discovery message.
+    Discovery,
+    /// Nothing: somebody asks for the members of groups.
+    Query(Query),
+    /// Nothing: it is heard, and asks for nothing.
+    Silence,
+    /// Nothing: it is dropped for the reason.
+    Drop(DropReason),
+    /// Nothing: a router says how long a packet of ours may be.
+    PathMtu,
+    /// It is a part of a packet, in IPv6 with this header.
+    Fragment(Option<FragmentHeader>),
+}
+
+impl Host {
+    pub(super) fn receive_local(&mut self, packet: Packet, world: &mut impl World) {
+        self.deliver(packet, false, world);
+    }
+
+    /// Gives a packet what it gets; `reassembled` where it came in fragments.
+    pub(super) fn deliver(&mut self, packet: Packet, reassembled: bool, world: &mut impl World) {
+        let answer = match parse(&packet) {
+            Some(Parsed::V4(ip)) => {
+                let one = packet.meta().flags & Meta::GROUP == 0 && is_ours4(&packet, &ip, world);
+                answer4(&ip, one)
+            }
+            Some(Parsed::V6(ip)) if self.is_anothers(&packet, ip.header.destination(), world) => {
+                Answer::Drop(DropReason::DuplicateAddress)
+            }
+            Some(Parsed::V6(ip)) => {
+                let to = IpAddr::V6(ip.header.destination());
+                answer6(&ip, world.interfaces().iter().any(|interface| is_own(interface, to)), reassembled)
+            }
+            None => Answer::Drop(DropReason::HeaderTruncated),
+        };
+        match answer {
+            Answer::Reply => self.reply(packet, world),
+            Answer::Reset => self.reset(packet, DropReason::LocalPort, world),
+            Answer::Error(what, reason) => self.refuse(packet, what, reason, world),
+            Answer::Discovery => self.receive_discovery(packet, world),
+            Answer::Query(query) => {
+                let id = packet.meta().in_interface;
+                let source = Ipv6Header::of(l3(&packet)).map_or(Ipv6Addr::UNSPECIFIED, |header| header.source());
+                if !self.hears_stranger((id, source.into()), Mac::default(), world.now()) {
+                    return world.drop(packet, DropReason::NeighbourFlood);
+                }
+                self.hear_query(id, query, world);
+                world.consume(packet);
+            }
+            Answer::Silence => world.consume(packet),
+            Answer::Drop(reason) => world.drop(packet, reason),
+            Answer::PathMtu => {
+                self.hear_path_mtu(&packet, world);
+                world.consume(packet);
+            }
+            Answer::Fragment(header) => self.reassemble(packet, header, world),
+        }
+    }
+
+    /// Whether an address of ours is another's, and packets for it are for that.
+    fn is_anothers(&self, packet: &Packet, to: Ipv6Addr, world: &impl World) -> bool {
+        if to.is_unicast_link_local() {
+            return self.is_lost(packet.meta().in_interface, to);
+        }
+        match world.lookup(packet.meta().in_interface, to.into()) {
+            Outcome::Local(owner) => self.is_lost(owner, to),
+            _ => false,
+        }
+    }
+
+    /// A packet of ours was longer than some link takes (RFC 1191 4, RFC 8201 4).
+    fn hear_path_mtu(&mut self, packet: &Packet, world: &impl World) {
+        let (mtu, original) = match parse(packet) {
+            Some(Parsed::V4(ip)) => match Icmp4::parse_unsummed(ip.payload) {
+                Ok(Icmp4::Unreachable { mtu, original, .. }) => (mtu.into(), original),
+                _ => return,
+            },
+            Some(Parsed::V6(ip)) => {
+                match ip.upper().map(|upper| upper.map(|(_, bytes)| Icmp6::parse_unsummed(bytes))) {
+                    Ok(Some(Ok(Icmp6::PacketTooBig { mtu, original }))) => (mtu, original),
+                    _ => return,
+                }
+            }
+            None => return,
+        };
+        let length = match packet.meta().flags & Meta::IPV6 {
+            0 => Ipv4Header::of(original).map(Ipv4Header::total_length),
+            _ => Ipv6Header::of(original).map(|header| ipv6::HEADER + header.payload_length()),
+        };
+        if let (Some((destination, mark)), Some(length)) = (mark(original), length) {
+            self.path_mtus.learn(destination, mtu, length, mark, world.now());
+        }
+    }
+
+    /// A packet filter rejects it. A TCP connection is reset in the name of who it is for, so that its sender gives up at
+    /// once; of everything else it hears by ICMP (RFC 1812 5.2.7.1).
+    pub(super) fn prohibit(&mut self, mut packet: Packet, world: &mut impl World) {
+        let segment = match parse(&packet) {
+            Some(Parsed::V4(ip)) => ip.header.protocol() == protocol::TCP && !ip.header.is_fragment(),
+            Some(Parsed::V6(ip)) => matches!(ip.upper(), Ok(Some((protocol::TCP, _)))),
+            None => false,
+        };
+        if !segment || packet.meta().flags & Meta::GROUP != 0 {
+            return self.refuse(packet, Complaint::Prohibited, DropReason::Rejected, world);
+        }
+        // Its sender knows the ends it had before it was translated.
+        if !restored(&mut packet, world) {
+            return world.drop(packet, DropReason::Rejected);
+        }
+        // A segment with a wrong checksum may be another's, and one of this machine has none yet.
+        let sound = !packet.is_offloaded() || segment::complete(&mut packet);
+        if sound && verify_checksum(l3(&packet)) == Ok(Some(true)) {
+            return self.reset(packet, DropReason::Rejected, world);
+        }
+        world.drop(packet, DropReason::Rejected);
+    }
+
+    /// RFC 9293 3.10.7.1: no connection exists, and the asker is told so. The packet is dropped for `reason`.
+    fn reset(&mut self, packet: Packet, reason: DropReason, world: &mut impl World) {
+        let id = packet.meta().in_interface;
+        let source = match parse(&packet) {
+            Some(Parsed::V4(ip)) => IpAddr::V4(ip.header.source()),
+            Some(Parsed::V6(ip)) => IpAddr::V6(ip.header.source()),
+            None => return world.drop(packet, DropReason::HeaderTruncated),
+        };
+        // Written beside the pool first: a reset gets no answer, and then no packet is generated that would be dropped in its place.
+        let mut written = [0; reset::LONGEST];
+        if let Some(length) = reset::write(&mut written, l3(&packet), HOPS)
+            && let Some(way) = way(source, id, world)
+            && let Some(mut reply) = blank(length, world)
+        {
+            reply.bytes_mut().copy_from_slice(&written[..length]);
+            self.originate(way, reply, world);
+        }
+        world.drop(packet, reason);
+    }
+}
+
+/// Whether a packet is for one address of ours, and not for a group we are in.
+fn is_ours4(packet: &Packet, ip: &Ipv4<'_>, world: &impl World) -> bool {
+    is_own4(ip.header.destination(), packet.meta().in_interface, world)
+}
+
+/// What an IPv4 packet gets; `one` where it is for us alone.
+fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
+    // They have been judged before, but those of packets to groups.
+    for placed in ipv4_options::options(ip.options) {
+        match placed.map(|placed| placed.option) {
+            Ok(Ipv4Option::LooseSourceRoute { .. } | Ipv4Option::StrictSourceRoute { .. }) => {
+                return Answer::Drop(DropReason::SourceRoute);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let what = Complaint::Field { pointer: error.pointer.into() };
+                return Answer::Error(what, DropReason::BadOption);
+            }
+        }
+    }
+    if ip.header.is_fragment() {
+        return Answer::Fragment(None);
+    }
+    match ip.header.protocol() {
+        protocol::ICMP => match Icmp4::parse(ip.payload) {
+            Err(_) => Answer::Drop(DropReason::BadIcmp),
+            // RFC 1122 3.2.2.6 leaves it open whether requests to everybody are answered; they are not, for they amplify.
+            Ok(Icmp4::EchoRequest(_)) if one => Answer::Reply,
+            Ok(Icmp4::Other { kind: requests::TIMESTAMP, body, .. }) if one => {
+                if body.len() >= 8 {
+                    Answer::Reply
+                } else {
+                    Answer::Drop(DropReason::BadIcmp)
+                }
+            }
+            Ok(Icmp4::Unreachable { code: icmp4::FRAGMENTATION_NEEDED, .. }) if one => Answer::PathMtu,
+            Ok(_) => Answer::Silence,
+        },
+        protocol::UDP | protocol::TCP => port(ip.bytes, ip.header_length(), ip.header.protocol(), one),
+        protocol::IGMP => Answer::Silence,
+        _ => Answer::Error(Complaint::Protocol { named_at: 9 }, DropReason::LocalProtocol),
+    }
+}
+
+/// What an IPv6 packet gets; `one` where it is for us alone, `reassembled` where it came in fragments.
+fn answer6(ip: &Ipv6<'_>, one: bool, reassembled: bool) -> Answer {
+    let upper = match extensions::upper(ip, reassembled) {
+        Ok(upper) => upper,
+        Err(Obstacle::Silent(reason)) => return Answer::Drop(reason),
+        Err(Obstacle::Report(what, reason)) => return Answer::Error(what, reason),
+        Err(Obstacle::Fragment(header)) => return Answer::Fragment(Some(header)),
+    };
+    let message = ip.bytes.get(upper.at..).unwrap_or_default();
+    match upper.protocol {
+        protocol::ICMPV6 => match Icmp6::parse(ip.header, message) {
+            Err(_) if is_discovery(message) => Answer::Drop(DropReason::BadNeighbourDiscovery),
+            Err(_) => Answer::Drop(DropReason::BadIcmp),
+            Ok(Icmp6::EchoRequest(_)) => Answer::Reply,
+            // Nothing that is said of neighbours comes in fragments (RFC 6980 5).
+            Ok(Icmp6::Discovery { .. }) if reassembled => Answer::Drop(DropReason::BadNeighbourDiscovery),
+            Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
+            Ok(Icmp6::PacketTooBig { .. }) if one => Answer::PathMtu,
+            Ok(Icmp6::Other { kind: mld::QUERY, .. }) if !reassembled => {
+                Query::parse(ip, message).map_or(Answer::Silence, Answer::Query)
+            }
+            Ok(_) => Answer::Silence,
+        },
+        protocol::TCP => port(ip.bytes, upper.at, protocol::TCP, one),
+        protocol::UDP => port(ip.bytes, upper.at, protocol::UDP, !ip.header.destination().is_multicast()),
+        protocol::NO_NEXT_HEADER => Answer::Silence,
+        kind => {
+            let misplaced = kind == protocol::HOP_BY_HOP;
+            let reason = if misplaced { DropReason::BadOption } else { DropReason::LocalProtocol };
+            Answer::Error(Complaint::Protocol { named_at: upper.named_at }, reason)
+        }
+    }
+}
+
+fn is_discovery(message: &[u8]) -> bool {
+    message.first().is_some_and(|kind| (icmp6::ROUTER_SOLICITATION..=icmp6::REDIRECT).contains(kind))
+}
+
+/// What a UDP or TCP packet gets whose header begins at `at`: nothing listens. One whose checksum is wrong may be for
+/// somebody else.
+fn port(ip: &[u8], at: usize, kind: u8, one: bool) -> Answer {
+    match verify_checksum(ip) {
+        Ok(Some(false)) | Err(_) => Answer::Drop(DropReason::LocalPort),
+        Ok(_) if !one => Answer::Drop(DropReason::LocalPort),
+        Ok(_) if kind == protocol::TCP => Answer::Reset,
+        Ok(_) => {
+            // What follows the datagram in its packet is no part of what its sender is told about.
+            let field = ip.get(at + 4..).and_then(|rest| rest.first_chunk::<2>());
+            let length = field.map_or(ip.len(), |field| (at + usize::from(u16::from_be_bytes(*field))).min(ip.len()));
+            Answer::Error(Complaint::Port { length }, DropReason::LocalPort)
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! One neighbour: what is known of its link-layer address, and when to ask again.
+//!
+//! RFC 4861 7.3 with the states of its appendix C, for IPv6 and, by RFC 1122 2.3.2.1 ("unicast poll"), for ARP alike.
+//! Pure: it is told what happened and says what to do.
+//!
+//! The fast path does not tell about every use of a neighbour, so use is noticed where it can be without a price.
+//! Only a reachable, delayed or probed neighbour is *usable*, that is, in the forwarding tables; the first packet
+//! to a stale one comes here (`Wanted`), makes it usable and starts the delay before it is asked. A neighbour that
+//! has become usable is asked directly whenever its reachable time is over, used or not, and stays usable
+//! meanwhile: two small frames in half a minute, instead of an interruption of every flow.
+
+use packet::event::NeighbourState;
+use units::{Instant, Mac, Nanos};
+
+/// How often everybody is asked for one that is not known (RFC 4861 10, MAX_MULTICAST_SOLICIT).
+const MULTICAST_TRIES: u8 = 3;
+/// How often one is asked directly whether it is still there (RFC 4861 10, MAX_UNICAST_SOLICIT).
+const UNICAST_TRIES: u8 = 3;
+/// Between two questions (RFC 4861 10, RETRANS_TIMER; RFC 1122 2.3.2.1 asks for at most one a second).
+const RETRANSMIT: Nanos = Nanos::secs(1);
+/// How long a stale neighbour is used before it is asked (RFC 4861 10, DELAY_FIRST_PROBE_TIME).
+const DELAY: Nanos = Nanos::secs(5);
+/// How long no packet asks again for one that did not answer: an address scan costs three questions every few seconds
+/// and not three a second (RFC 6583 6.1).
+const FAILED: Nanos = Nanos::secs(2);
+/// How long an unused neighbour is remembered.
+const STALE: Nanos = Nanos::secs(600);
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Input {
+    /// A packet wants to be sent to it.
+    Wanted,
+    /// The deadline is over.
+    Due,
+    /// It asked for us, or spoke of itself unasked: its address is known, that it hears us is not.
+    Claim(Mac),
+    /// It advertised itself.
+    Answer(Answer),
+}
+
+/// An ARP reply or a neighbour advertisement (RFC 4861 4.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Answer {
+    /// The target's link-layer address, where told.
+    pub mac: Option<Mac>,
+    /// Whether it answers a question of ours, which proves that it hears us.
+    pub solicited: bool,
+    /// Whether it replaces a known address.
+    pub overrides: bool,
+}
+
+/// Whom to ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ask {
+    Everybody,
+    Directly(Mac),
+}
+
+/// What to do about the forwarding tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Usable {
+    Unchanged,
+    /// Packets may be sent to this address: those that wait are released.
+    Up(Mac),
+    /// Packets may no longer be sent.
+    Down,
+}
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Effects {
+    pub ask: Option<Ask>,
+    pub usable: Usable,
+    /// Packets that wait get an error and are dropped.
+    pub fail: bool,
+    /// Nothing is to be remembered of it.
+    pub forget: bool,
+    /// State or address are other than before.
+    pub changed: bool,
+}
+
+/// What is known of a neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Machine {
+    pub state: NeighbourState,
+    pub mac: Option<Mac>,
+    /// Since when it is in this state.
+    pub since: Instant,
+    /// When it has to be looked at again.
+    pub deadline: Instant,
+    tries: u8,
+}
+
+impl Machine {
+    /// One that a packet wants to be sent to; the first question is to be asked.
+    pub fn wanted(now: Instant) -> (Machine, Effects) {
+        let machine =
+            Machine { state: NeighbourState::Incomplete, mac: None, since: now, deadline: now + RETRANSMIT, tries: 1 };
+        (machine, Effects { ask: Some(Ask::Everybody), ..machine.nothing(true) })
+    }
+
+    /// One that spoke first.
+    pub fn heard(mac: Mac, now: Instant) -> (Machine, Effects) {
+        let state = NeighbourState::Stale;
+        let machine = Machine { state, mac: Some(mac), since: now, deadline: now + STALE, tries: 0 };
+        (machine, machine.nothing(true))
+    }
+
+    /// One that was configured.
+    pub fn fixed(mac: Mac, now: Instant) -> (Machine, Effects) {
+        let state = NeighbourState::Static;
+        let machine = Machine { state, mac: Some(mac), since: now, deadline: Instant::FAR, tries: 0 };
+        (machine, Effects { usable: Usable::Up(mac), ..machine.nothing(true) })
+    }
+
+    /// One that another host knows to be in this state.
+    pub fn recalled(state: NeighbourState, mac: Option<Mac>, since: Instant) -> Machine {
+        Machine { state, mac, since, deadline: Instant::FAR, tries: 0 }
+    }
+
+    fn nothing(&self, changed: bool) -> Effects {
+        Effects { ask: None, usable: Usable::Unchanged, fail: false, forget: false, changed }
+    }
+
+    /// The address packets may be sent to.
+    pub fn usable(&self) -> Option<Mac> {
+        match self.state {
+            NeighbourState::Reachable | NeighbourState::Delay | NeighbourState::Probe | NeighbourState::Static => {
+                self.mac
+            }
+            NeighbourState::Incomplete | NeighbourState::Stale | NeighbourState::Failed => None,
+        }
+    }
+
+    /// Whether a question of ours is open.
+    pub fn is_asked(&self) -> bool {
+        matches!(self.state, NeighbourState::Incomplete | NeighbourState::Probe)
+    }
+
+    /// Whether nobody misses it when the table is full.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, NeighbourState::Stale | NeighbourState::Failed)
+    }
+
+    /// Acts on `input`; `reachable` is how long an answer given now counts.
+    pub fn step(&mut self, input: Input, now: Instant, reachable: Nanos) -> Effects {
+        let before = *self;
+        let mut effects = self.nothing(false);
+        match input {
+            Input::Wanted => self.wants(now),
+            Input::Due => self.due(now, &mut effects),
+            Input::Claim(mac) => self.claims(mac, now),
+            Input::Answer(answer) => self.answers(answer, now, reachable),
+        }
+        let (was, is) = (before.usable(), if effects.forget { None } else { self.usable() });
+        effects.usable = match is {
+            Some(mac) if was != Some(mac) => Usable::Up(mac),
+            None if was.is_some() => Usable::Down,
+            _ => Usable::Unchanged,
+        };
+        effects.changed = before.state != self.state || before.mac != self.mac;
+        effects
+    }
+
+    fn enter(&mut self, state: NeighbourState, now: Instant, lasts: Nanos) {
+        if self.state != state {
+            self.since = now;
+        }
+        self.state = state;
+        self.deadline = now + lasts;
+    }
+
+    fn wants(&mut self, now: Instant) {
+        if self.state == NeighbourState::Stale {
+            self.enter(NeighbourState::Delay, now, DELAY);
+        }
+    }
+
+    fn due(&mut self, now: Instant, effects: &mut Effects) {
+        match (self.state, self.mac) {
+            (NeighbourState::Incomplete, _) if self.tries < MULTICAST_TRIES => {
+                self.tries += 1;
+                self.deadline = now + RETRANSMIT;
+                effects.ask = Some(Ask::Everybody);
+            }
+            (NeighbourState::Incomplete, _) => {
+                self.enter(NeighbourState::Failed, now, FAILED);
+                effects.fail = true;
+            }
+            (NeighbourState::Reachable | NeighbourState::Delay, Some(mac)) => {
+                self.tries = 1;
+                self.enter(NeighbourState::Probe, now, RETRANSMIT);
+                effects.ask = Some(Ask::Directly(mac));
+            }
+            (NeighbourState::Probe, Some(mac)) if self.tries < UNICAST_TRIES => {
+                self.tries += 1;
+                self.deadline = now + RETRANSMIT;
+                effects.ask = Some(Ask::Directly(mac));
+            }
+            (NeighbourState::Static, _) => self.deadline = Instant::FAR,
+            // A probed one that is gone is forgotten at once: it may have moved to another address, and the next packet
+            // shall ask everybody.
+            _ => {
+                self.enter(NeighbourState::Failed, now, FAILED);
+                effects.forget = true;
+            }
+        }
+    }
+
+    /// RFC 826 ("merge flag"); RFC 4861 7.2.3 and appendix C for solicitations.
+    fn claims(&mut self, mac: Mac, now: Instant) {
+        if self.state == NeighbourState::Static || self.mac == Some(mac) && self.state != NeighbourState::Failed {
+            return;
+        }
+        self.learn_unproven(mac, now);
+    }
+
+    /// A new address that is not known to hear us: used cautiously where packets flow, remembered where none do.
+    fn learn_unproven(&mut self, mac: Mac, now: Instant) {
+        let in_use = self.state == NeighbourState::Incomplete || self.usable().is_some();
+        self.mac = Some(mac);
+        if in_use {
+            self.enter(NeighbourState::Delay, now, DELAY);
+        } else {
+            self.enter(NeighbourState::Stale, now, STALE);
+        }
+    }
+
+    /// RFC 4861 7.2.5.
+    fn answers(&mut self, answer: Answer, now: Instant, reachable: Nanos) {
+        let known = match self.state {
+            NeighbourState::Static => return,
+            NeighbourState::Incomplete | NeighbourState::Failed => None,
+            _ => self.mac,
+        };
+        let Some(mac) = answer.mac.or(known) else { return };
+        let differs = known.is_some_and(|known| known != mac);
+        if differs && !answer.overrides {
+            // It contradicts without the right to: doubt is all it earns.
+            if self.state == NeighbourState::Reachable {
+                self.enter(NeighbourState::Delay, now, DELAY);
+            }
+        } else if answer.solicited {
+            self.mac = Some(mac);
+            self.enter(NeighbourState::Reachable, now, reachable);
+        } else if known != Some(mac) {
+            self.learn_unproven(mac, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use NeighbourState::{Delay, Failed, Incomplete, Probe, Reachable, Stale};
+
+    const OLD: Mac = Mac([2, 0, 0, 0, 0, 1]);
+    const NEW: Mac = Mac([2, 0, 0, 0, 0, 2]);
+    const LASTS: Nanos = Nanos::secs(30);
+
+    fn at(ms: u64) -> Instant {
+        Instant::START + Nanos::millis(ms)
+    }
+
+    /// A neighbour with the address `OLD` (none yet where there is none in such a state), in `state` since time zero.
+    fn in_state(state: NeighbourState) -> Machine {
+        let mac = (!matches!(state, Incomplete | Failed)).then_some(OLD);
+        Machine { state, mac, since: at(0), deadline: at(1000), tries: 1 }
+    }
+
+    #[test]
+    fn an_unanswered_question_is_asked_three_times_and_fails() {
+        let (mut machine, first) = Machine::wanted(at(0));
+        assert_eq!(first.ask, Some(Ask::Everybody));
+        for ms in [1000, 2000] {
+            assert_eq!(machine.deadline, at(ms));
+            assert_eq!(machine.step(Input::Due, at(ms), LASTS).ask, Some(Ask::Everybody));
+        }
+        let last = machine.step(Input::Due, at(3000), LASTS);
+        assert!(last.fail && last.ask.is_none() && !last.forget);
+        assert_eq!((machine.state, machine.deadline), (Failed, at(5000)));
+        assert!(machine.step(Input::Due, at(5000), LASTS).forget);
+    }
+
+    #[test]
+    fn a_reachable_neighbour_is_probed_while_it_stays_usable() {
+        let mut machine = in_state(Reachable);
+        for ms in [1000, 2000, 3000] {
+            let effects = machine.step(Input::Due, at(ms), LASTS);
+            assert_eq!((effects.ask, effects.usable), (Some(Ask::Directly(OLD)), Usable::Unchanged));
+            assert_eq!(machine.state, Probe);
+        }
+        let effects = machine.step(Input::Due, at(4000), LASTS);
+        assert_eq!((effects.usable, effects.forget, effects.ask), (Usable::Down, true, None));
+    }
+
+    #[test]
+    fn the_first_packet_to_a_stale_neighbour_goes_at_once_and_it_is_asked_later() {
+        let (mut machine, heard) = Machine::heard(OLD, at(0));
+        assert_eq!(heard.usable, Usable::Unchanged);
+        assert_eq!(machine.step(Input::Wanted, at(7), LASTS).usable, Usable::Up(OLD));
+        assert_eq!((machine.state, machine.deadline), (Delay, at(5007)));
+        assert_eq!(machine.step(Input::Due, at(5007), LASTS).ask, Some(Ask::Directly(OLD)));
+    }
+
+    #[test]
+    fn advertisements_act_as_the_table_of_rfc_4861_says() {
+        // (state, address told, solicited, override) -> (state, address); stale neighbours in use are delayed.
+        let (same, other, none) = (Some(OLD), Some(NEW), None);
+        for (state, mac, solicited, overrides, expected) in [
+            (Incomplete, none, true, true, (Incomplete, none)),
+            (Incomplete, other, true, false, (Reachable, other)),
+            (Incomplete, other, false, false, (Delay, other)),
+            (Reachable, other, true, false, (Delay, same)),
+            (Reachable, other, false, false, (Delay, same)),
+            (Reachable, other, true, true, (Reachable, other)),
+            (Reachable, other, false, true, (Delay, other)),
+            (Reachable, same, false, true, (Reachable, same)),
+            (Reachable, none, true, false, (Reachable, same)),
+            (Stale, other, true, false, (Stale, same)),
+            (Stale, same, true, false, (Reachable, same)),
+            (Stale, other, false, true, (Stale, other)),
+            (Stale, none, true, true, (Reachable, same)),
+            (Delay, other, false, false, (Delay, same)),
+            (Probe, other, true, false, (Probe, same)),
+            (Probe, same, true, false, (Reachable, same)),
+            (Probe, same, false, true, (Probe, same)),
+            (Probe, other, false, true, (Delay, other)),
+            (Probe, other, true, true, (Reachable, other)),
+            (Failed, other, true, true, (Reachable, other)),
+            (Failed, other, false, true, (Stale, other)),
+            (NeighbourState::Static, other, true, true, (NeighbourState::Static, same)),
+        ] {
+            let mut machine = in_state(state);
+            let effects = machine.step(Input::Answer(Answer { mac, solicited, overrides }), at(10), LASTS);
+            let case = format!("{state:?} {mac:?} S={solicited} O={overrides}");
+            assert_eq!((machine.state, machine.mac), expected, "{case}");
+            let (was, is) = (in_state(state).usable(), machine.usable());
+            assert_eq!(effects.usable, if was == is { Usable::Unchanged } else { Usable::Up(is.unwrap()) }, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_claim_is_believed_but_proves_nothing() {
+        for (state, mac, expected) in [
+            (Incomplete, OLD, (Delay, OLD)),
+            (Reachable, OLD, (Reachable, OLD)),
+            (Reachable, NEW, (Delay, NEW)),
+            (Stale, NEW, (Stale, NEW)),
+            (Probe, OLD, (Probe, OLD)),
+            (Probe, NEW, (Delay, NEW)),
+            (Failed, OLD, (Stale, OLD)),
+            (NeighbourState::Static, NEW, (NeighbourState::Static, OLD)),
+        ] {
+            let mut machine = in_state(state);
+            machine.step(Input::Claim(mac), at(10), LASTS);
+            assert_eq!((machine.state, machine.mac), (expected.0, Some(expected.1)), "{state:?} {mac}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_happens_usable_and_effects_agree(
+            inputs in proptest::collection::vec((0u8..5, proptest::bool::ANY, proptest::bool::ANY, 0u64..9000), 1..60),
+        ) {
+            let (mut machine, _) = Machine::wanted(at(0));
+            let (mut now, mut installed) = (at(0), None);
+            for (kind, solicited, overrides, ms) in inputs {
+                now += Nanos::millis(ms);
+                let input = match kind {
+                    0 => Input::Wanted,
+                    1 => Input::Due,
+                    2 => Input::Claim(if solicited { OLD } else { NEW }),
+                    3 => Input::Answer(Answer { mac: None, solicited, overrides }),
+                    _ => Input::Answer(Answer { mac: Some(if ms % 2 == 0 { OLD } else { NEW }), solicited, overrides }),
+                };
+                let effects = machine.step(input, now, LASTS);
+                match effects.usable {
+                    Usable::Up(mac) => installed = Some(mac),
+                    Usable::Down => installed = None,
+                    Usable::Unchanged => {}
+                }
+                proptest::prop_assert!(!(effects.fail && effects.forget));
+                if effects.forget {
+                    proptest::prop_assert_eq!(installed, None);
+                    return Ok(());
+                }
+                proptest::prop_assert_eq!(installed, machine.usable());
+                proptest::prop_assert!(machine.deadline > now || input != Input::Due, "time does not stand still");
+            }
+        }
+    }
+}

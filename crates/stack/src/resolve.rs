@@ -1,0 +1,290 @@
+//! Finding neighbours, and the packets that wait to know: what the machines say is done here.
+
+use super::errors::Complaint;
+use super::machine::{Ask, Effects, Input, Machine, Usable};
+use super::{Host, Key, Parsed, Waiting, World, parse};
+use packet::event::{Event, NeighbourState};
+use packet::wire::flow_hash;
+use packet::{DropReason, Packet};
+use std::net::IpAddr;
+use units::{InterfaceId, Mac, Nanos};
+
+/// The middle of the time an answer counts (RFC 4861 10, REACHABLE_TIME); what is used lies between half and one and a
+/// half of it (RFC 4861 6.3.2), so that neighbours found together are not asked together.
+const REACHABLE: Nanos = Nanos::secs(30);
+/// Neighbours that are looked at for one that may make room: members of groups, which may not, are few.
+const SPARE: usize = 64;
+
+/// What is known of a next hop that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Packets may be sent to it.
+    Usable,
+    /// It does not answer, or is no neighbour any more.
+    Failed,
+    /// It cannot be remembered: the table is full.
+    TableFull,
+}
+
+impl Host {
+    /// Somebody who holds packets himself wants to send them to a neighbour. Nothing where it is being asked for:
+    /// [`World::settled`] tells what came of it. Asking again is harmless.
+    pub fn want(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) -> Option<Verdict> {
+        let (now, reachable, key) = (world.now(), self.reachable_time(), (interface, address));
+        if world.interface(interface).is_none() {
+            return Some(Verdict::Failed);
+        }
+        let known = self.neighbours.step(key, |machine| machine.step(Input::Wanted, now, reachable));
+        let effects = match known {
+            Some(effects) => effects,
+            None => {
+                let (machine, effects) = Machine::wanted(now);
+                if !self.admit(key, machine, world) {
+                    return Some(Verdict::TableFull);
+                }
+                effects
+            }
+        };
+        self.apply(key, effects, world);
+        match self.neighbours.machine(key) {
+            Some(machine) if machine.usable().is_some() => Some(Verdict::Usable),
+            Some(machine) if machine.state == NeighbourState::Failed => Some(Verdict::Failed),
+            Some(_) => None,
+            // No adjacency was left for it.
+            None => Some(Verdict::TableFull),
+        }
+    }
+
+    /// A packet whose next hop is not known, or no longer.
+    pub(super) fn resolve(&mut self, packet: Packet, world: &mut impl World) {
+        let destination = match parse(&packet) {
+            Some(Parsed::V4(ip)) => IpAddr::V4(ip.header.destination()),
+            Some(Parsed::V6(ip)) => IpAddr::V6(ip.header.destination()),
+            None => return world.drop(packet, DropReason::HeaderTruncated),
+        };
+        let outcome = world.lookup(packet.meta().in_interface, destination);
+        let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), world.tables().flow_key());
+        match world.next_hop(outcome, destination, flow) {
+            Some(key) => self.submit(key, Waiting::Transit(packet), world),
+            // The route has changed meanwhile: the classifier knows what that means now.
+            None => world.forward(packet),
+        }
+    }
+
+    /// Sends a packet to a neighbour, now or when its address is known.
+    pub(super) fn submit(&mut self, key: Key, waiting: Waiting, world: &mut impl World) {
+        let now = world.now();
+        if world.interface(key.0).is_none() {
+            return world.drop(waiting.packet(), DropReason::PortRemoved);
+        }
+        let reachable = self.reachable_time();
+        let known = self.neighbours.step(key, |machine| machine.step(Input::Wanted, now, reachable));
+        let effects = match known {
+            Some(effects) => effects,
+            None => {
+                let (machine, effects) = Machine::wanted(now);
+                if !self.admit(key, machine, world) {
+                    return world.drop(waiting.packet(), DropReason::NeighbourTable);
+                }
+                effects
+            }
+        };
+        let waits = |machine: &Machine| machine.usable().is_none() && machine.state != NeighbourState::Failed;
+        if self.neighbours.machine(key).is_some_and(waits) {
+            // Before its neighbour is asked: by whom depends on the packet.
+            if let Some((packet, reason)) = self.neighbours.hold(key, waiting) {
+                world.drop(packet, reason);
+            }
+            return self.apply(key, effects, world);
+        }
+        self.apply(key, effects, world);
+        match self.neighbours.machine(key).and_then(|machine| machine.usable()) {
+            Some(mac) => self.release(key, waiting, mac, world),
+            None => self.fail(waiting, world),
+        }
+    }
+
+    /// A neighbour was heard of. One not known yet is remembered only where `create` says so.
+    pub(super) fn hear(&mut self, key: Key, input: Input, create: bool, world: &mut impl World) {
+        let (now, reachable) = (world.now(), self.reachable_time());
+        let effects = match (self.neighbours.step(key, |machine| machine.step(input, now, reachable)), input) {
+            (Some(effects), _) => effects,
+            (None, Input::Claim(mac)) if create => {
+                let (machine, effects) = Machine::heard(mac, now);
+                // Where the table is full, that somebody may be of use later is no reason to forget anybody in use.
+                if !self.admit(key, machine, world) {
+                    return;
+                }
+                effects
+            }
+            _ => return,
+        };
+        self.apply(key, effects, world);
+    }
+
+    /// Asks for a neighbour as though nobody had before.
+    pub(super) fn ask_anew(&mut self, key: Key, world: &mut impl World) {
+        let (machine, effects) = Machine::wanted(world.now());
+        let again = Effects { changed: false, ..effects };
+        let begin = |known: &mut Machine| {
+            *known = machine;
+            again
+        };
+        if let Some(effects) = self.neighbours.step(key, begin) {
+            self.apply(key, effects, world);
+        }
+    }
+
+    /// The deadline of a neighbour is over.
+    pub(super) fn neighbour_due(&mut self, key: Key, world: &mut impl World) {
+        let (now, reachable) = (world.now(), self.reachable_time());
+        if let Some(effects) = self.neighbours.step(key, |machine| machine.step(Input::Due, now, reachable)) {
+            self.apply(key, effects, world);
+        }
+    }
+
+    /// Gives a neighbour a configured address.
+    pub(super) fn fix(&mut self, key: Key, mac: Mac, world: &mut impl World) -> bool {
+        let (fixed, effects) = Machine::fixed(mac, world.now());
+        let set = |machine: &mut Machine| {
+            *machine = fixed;
+            effects
+        };
+        if self.neighbours.step(key, set).is_none() && !self.admit(key, fixed, world) {
+            // Who was found gives way to who is given.
+            let Some(found) = self.neighbours.found_on(key.0) else { return false };
+            self.dismiss(found, DropReason::NeighbourTable, world);
+            assert!(self.neighbours.insert(key, fixed), "there is room for one now");
+        }
+        self.apply(key, effects, world);
+        self.neighbours.machine(key).is_some()
+    }
+
+    /// Remembers one more neighbour. Where its interface has as many as it may, another makes room: see
+    /// [`Neighbours::spare`](super::neighbours::Neighbours::spare). False, and nothing changed, where none can.
+    pub(super) fn admit(&mut self, key: Key, machine: Machine, world: &mut impl World) -> bool {
+        if self.neighbours.is_full(key.0) {
+            let wanted = machine.state != NeighbourState::Stale;
+            // A member of a group of next hops stays: no packet would ask for it again.
+            let goes = |&(on, address): &Key| !world.tables().is_member(on, address);
+            let Some(spare) = self.neighbours.spare(key.0, wanted).take(SPARE).find(goes) else { return false };
+            let waiting = self.neighbours.remove(spare).map(|(_, waiting)| waiting).unwrap_or_default();
+            for waiting in waiting {
+                world.drop(waiting.packet(), DropReason::NeighbourTable);
+            }
+            world.settled(spare.0, spare.1, Verdict::TableFull);
+        }
+        self.neighbours.insert(key, machine)
+    }
+
+    /// Forgets a neighbour; packets that wait for it are dropped for `reason`.
+    pub(super) fn dismiss(&mut self, key: Key, reason: DropReason, world: &mut impl World) {
+        let Some((machine, waiting)) = self.neighbours.remove(key) else { return };
+        if machine.usable().is_some() {
+            world.tables().unresolve(key.0, key.1);
+        }
+        for waiting in waiting {
+            world.drop(waiting.packet(), reason);
+        }
+        world.settled(key.0, key.1, Verdict::Failed);
+    }
+
+    fn apply(&mut self, key: Key, effects: Effects, world: &mut impl World) {
+        if effects.changed {
+            self.tell_change(key, world);
+        }
+        if let Usable::Down = effects.usable {
+            world.tables().unresolve(key.0, key.1);
+        }
+        if effects.fail || effects.usable == Usable::Down {
+            world.tables().fail(key.0, key.1);
+        }
+        if effects.forget {
+            // Only what is not asked any more is forgotten, and that nothing waits for.
+            self.forget_unanswered(key, world);
+            return self.ask_again(key, world);
+        }
+        if effects.fail {
+            for waiting in self.neighbours.take_waiting(key) {
+                self.fail(waiting, world);
+            }
+            world.settled(key.0, key.1, Verdict::Failed);
+        }
+        if let Usable::Up(mac) = effects.usable {
+            self.come_up(key, mac, world);
+        }
+        match effects.ask {
+            Some(Ask::Everybody) => self.ask(key, None, world),
+            Some(Ask::Directly(mac)) => self.ask(key, Some(mac), world),
+            None => {}
+        }
+    }
+
+    fn forget_unanswered(&mut self, key: Key, world: &mut impl World) {
+        let waiting = self.neighbours.remove(key).map(|(_, waiting)| waiting).unwrap_or_default();
+        for waiting in waiting {
+            self.fail(waiting, world);
+        }
+        world.settled(key.0, key.1, Verdict::Failed);
+    }
+
+    /// A group leaves a next hop out that does not answer, so no packet will ask for it again: we do.
+    fn ask_again(&mut self, key: Key, world: &mut impl World) {
+        if world.interface(key.0).is_some() && world.tables().is_member(key.0, key.1) {
+            let (machine, effects) = Machine::wanted(world.now());
+            if self.admit(key, machine, world) {
+                self.apply(key, effects, world);
+            }
+        }
+    }
+
+    /// The fast path may use the neighbour from now on; what waited goes first.
+    fn come_up(&mut self, key: Key, mac: Mac, world: &mut impl World) {
+        if !world.tables().resolve(key.0, key.1, mac) {
+            // No adjacency is left. Kept, it would send every packet round between the classifier and here.
+            return self.dismiss(key, DropReason::NeighbourTable, world);
+        }
+        for waiting in self.neighbours.take_waiting(key) {
+            self.release(key, waiting, mac, world);
+        }
+        world.settled(key.0, key.1, Verdict::Usable);
+    }
+
+    fn release(&mut self, key: Key, waiting: Waiting, mac: Mac, world: &mut impl World) {
+        match waiting {
+            Waiting::Transit(packet) => world.forward(packet),
+            Waiting::Own(packet) => self.transmit_ip(key.0, packet, mac, world),
+        }
+    }
+
+    /// The neighbour did not answer (RFC 1812 5.2.7.1, RFC 4861 7.2.2).
+    fn fail(&mut self, waiting: Waiting, world: &mut impl World) {
+        match waiting {
+            Waiting::Transit(packet) => self.refuse(packet, Complaint::NoAnswer, DropReason::NeighbourFailed, world),
+            Waiting::Own(packet) => world.drop(packet, DropReason::NeighbourFailed),
+        }
+    }
+
+    fn ask(&mut self, key: Key, directly: Option<Mac>, world: &mut impl World) {
+        let now = world.now();
+        // A scan of a prefix becomes no broadcast storm. Who is left out is asked for again in a second.
+        if directly.is_none() && !self.attachment(key.0).is_some_and(|attachment| attachment.questions.take(now)) {
+            return;
+        }
+        match key.1 {
+            IpAddr::V4(target) => self.ask4(key.0, target, directly, world),
+            IpAddr::V6(target) => self.ask6(key.0, target, directly, world),
+        }
+    }
+
+    fn tell_change(&mut self, key: Key, world: &mut impl World) {
+        if let Some(&Machine { state, mac, .. }) = self.neighbours.machine(key) {
+            world.event(Event::Neighbour { interface: key.0, address: key.1, mac, state });
+        }
+    }
+
+    /// A reachable time between half and one and a half of the usual, drawn from a counter: the same in every run.
+    fn reachable_time(&mut self) -> Nanos {
+        Nanos::new(REACHABLE.get() / 2) + self.jitter(REACHABLE)
+    }
+}
