@@ -9,10 +9,15 @@ pub(crate) use change::Opened;
 pub use change::{Adopted, Change, Decorate, NewFunctions, NewPort};
 pub use reschedule::Reschedule;
 
+use super::ports::Ports;
+use super::paths::Paths;
+use super::vector::Vector;
+use super::crew::Peers;
 use super::crew::Crew;
 use super::duties::Task;
 use super::output::Part;
-use super::{Command, PortState, Remains, Role, Worker};
+use super::ports::{PortState, Remains, Role};
+use super::{Command, Mailbox, Worker};
 use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
 use crate::function::Function;
 use crate::path::{Allowance, Fill, Instance, PathCounters};
@@ -28,6 +33,7 @@ use plan::Grouping;
 use stack::World;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use units::{Instant, Nanos, PathId, PortId, TaskId, WorkerId};
 
 /// How long what waits for a removed port may take to leave.
@@ -78,6 +84,25 @@ impl Common {
     }
 }
 
+/// What the control side has asked for, and how far it is.
+pub(super) struct Adoption {
+    pub mailbox: Arc<Mailbox>,
+    /// How many commands had been posted when the mailbox was last read.
+    pub seen: u64,
+    /// The generation to adopt as soon as the paths are empty.
+    pub pending: Option<Change>,
+    /// In the middle of adopting a generation.
+    pub adopting: bool,
+    /// Since when a new configuration waits for the paths to be empty.
+    pub waits_since: Option<Instant>,
+}
+
+impl Adoption {
+    pub fn new(mailbox: Arc<Mailbox>) -> Adoption {
+        Adoption { mailbox, seen: 0, pending: None, adopting: false, waits_since: None }
+    }
+}
+
 impl fmt::Debug for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Change to generation {}", self.snapshot.generation)
@@ -87,12 +112,12 @@ impl fmt::Debug for Change {
 impl Worker {
     pub(super) fn read_mail(&mut self, now: Instant) {
         // Counted before the commands are taken: one posted in between is seen again, and harmless.
-        self.seen = self.mailbox.posted();
-        self.quiet = 0;
-        for command in self.mailbox.take() {
+        self.adoption.seen = self.adoption.mailbox.posted();
+        self.idle.quiet = 0;
+        for command in self.adoption.mailbox.take() {
             match command {
                 Command::Adopt(mut change, reply) => {
-                    if self.pending.is_some() {
+                    if self.adoption.pending.is_some() {
                         // The control side waits for each change; one that comes all the same takes its turn.
                         while !self.paths_are_empty() {
                             self.flush();
@@ -100,7 +125,7 @@ impl Worker {
                         self.adopt(now);
                     }
                     change.reply = Some(reply);
-                    self.pending = Some(*change);
+                    self.adoption.pending = Some(*change);
                 }
                 Command::Divide(snapshot) => self.divide(snapshot, now),
                 Command::Reschedule(new) => self.reschedule(*new),
@@ -108,21 +133,21 @@ impl Worker {
                 Command::Onlookers(reply) => drop(reply.send(self.onlookers())),
                 Command::Links(port, reply) => drop(reply.send(self.links(port))),
                 Command::Watch(trace, reply) => drop(reply.send(self.watch(trace))),
-                Command::Inject(port, frames, reply) => self.injected.push_back((port, frames, reply)),
+                Command::Inject(port, frames, reply) => self.vector.injected.push_back((port, frames, reply)),
                 Command::Neighbour(interface, address, mac) => {
                     match mac {
-                        Some(mac) => drop(self.statics.insert((interface, address), mac)),
-                        None => drop(self.statics.remove(&(interface, address))),
+                        Some(mac) => drop(self.protocols.statics.insert((interface, address), mac)),
+                        None => drop(self.protocols.statics.remove(&(interface, address))),
                     }
                     if !self.speaks() {
                         continue;
                     }
-                    let control = self.dispatch.control;
+                    let control = self.paths.dispatch.control;
                     self.with_host(control, |host, world| match mac {
                         Some(mac) => drop(host.set_static(interface, address, mac, world)),
                         None => host.clear_static(interface, address, world),
                     });
-                    self.host_due = self.host.next();
+                    self.protocols.host_due = self.protocols.host.next();
                 }
             }
         }
@@ -130,18 +155,18 @@ impl Worker {
 
     /// Only the first worker speaks for the router, and changes what is known of neighbours.
     pub(super) fn speaks(&self) -> bool {
-        self.id == WorkerId(0) && self.ports.iter().any(Option::is_some)
+        self.id == WorkerId(0) && self.ports.states.iter().any(Option::is_some)
     }
 
     pub(super) fn paths_are_empty(&self) -> bool {
-        self.instances.iter().flatten().all(|instance| instance.queued() == 0)
-            && self.ports.iter().flatten().all(|state| state.stalled.is_none())
+        self.paths.instances.iter().flatten().all(|instance| instance.queued() == 0)
+            && self.ports.states.iter().flatten().all(|state| state.stalled.is_none())
     }
 
     pub(super) fn adopt(&mut self, now: Instant) {
-        let Some(change) = self.pending.take() else { return };
-        self.adopting = true;
-        (self.quiet, self.waits_since) = (0, None);
+        let Some(change) = self.adoption.pending.take() else { return };
+        self.adoption.adopting = true;
+        (self.idle.quiet, self.adoption.waits_since) = (0, None);
         let Change { snapshot, ports, schemes, links, functions, station, mesh, reply } = change;
         self.executing.adopt(station, mesh, now);
         let mut retired: Vec<(PortId, Queueing)> = Vec::new();
@@ -155,7 +180,7 @@ impl Worker {
         for (id, link) in links {
             self.emulate(id, link, &snapshot);
         }
-        for index in 0..self.ports.len() {
+        for index in 0..self.ports.states.len() {
             if snapshot.port(PortId::at(index)).is_none() {
                 self.start_closing(PortId::at(index), now);
             }
@@ -166,15 +191,15 @@ impl Worker {
         self.note_promises(&snapshot);
         let promised = |path: &PathSpec| (path.id, path.cpu.reservation.and_then(|reservation| reservation.delay));
         self.fates.latencies.keep(snapshot.paths.iter().map(promised));
-        self.groups = snapshot.multicast.carry(&self.snapshot.multicast, &self.groups);
+        self.paths.groups = snapshot.multicast.carry(&self.snapshot.multicast, &self.paths.groups);
         self.snapshot = snapshot;
         self.forsake_gone();
         self.tell_ports();
         if self.speaks() {
             self.introduce_host();
         }
-        self.host_due = self.host.next();
-        self.adopting = false;
+        self.protocols.host_due = self.protocols.host.next();
+        self.adoption.adopting = false;
         self.audit();
         let generation = self.snapshot.generation;
         self.fates.event(&Event::Adopted { worker: self.id, generation });
@@ -186,8 +211,8 @@ impl Worker {
 
     /// Tells the host of the generation that runs, and of the neighbours that are configured.
     pub(super) fn introduce_host(&mut self) {
-        let statics = std::mem::take(&mut self.statics);
-        let (control, limits) = (self.dispatch.control, self.snapshot.limits);
+        let statics = std::mem::take(&mut self.protocols.statics);
+        let (control, limits) = (self.paths.dispatch.control, self.snapshot.limits);
         self.with_host(control, |host, world| {
             host.limit(limits);
             host.adopt(world);
@@ -197,17 +222,17 @@ impl Worker {
                 }
             }
         });
-        self.statics = statics;
+        self.protocols.statics = statics;
     }
 
     fn install_port(&mut self, new: NewPort, snapshot: &Snapshot, retired: &mut Vec<(PortId, Queueing)>) {
         let NewPort { id, port, scheme } = new;
-        if id.index() >= self.ports.len() {
-            self.ports.resize_with(id.index() + 1, || None);
+        if id.index() >= self.ports.states.len() {
+            self.ports.states.resize_with(id.index() + 1, || None);
         }
         let (port, role, lanes) = match port {
             Opened::Redecorated(decorate) => {
-                let Some(Some(state)) = self.ports.get_mut(id.index()) else { return };
+                let Some(Some(state)) = self.ports.states.get_mut(id.index()) else { return };
                 state.link.replace_port(|old| decorate(old.undecorated()));
                 state.link.refresh_offloads(&mut self.fates);
                 return retired.extend(scheme.into_iter().flat_map(|scheme| self.replace_scheme(id, scheme)));
@@ -221,7 +246,7 @@ impl Worker {
             }
         };
         self.leave_behind(id);
-        let Worker { ports, remains, fates, .. } = self;
+        let Worker { ports: Ports { states: ports, remains, .. }, fates, .. } = self;
         if let Some(state) = &mut ports[id.index()] {
             state.link.abandon_port(fates);
             state.link.replace_port(|old| {
@@ -240,7 +265,7 @@ impl Worker {
         let mut link = Link::new(id, port, scheme).keyed(snapshot.limits.key(FLOWS));
         link.relay(role == Role::Relay);
         let (input, output) = self.add_port_tasks(id, snapshot);
-        self.ports[id.index()] = Some(PortState {
+        self.ports.states[id.index()] = Some(PortState {
             link,
             input,
             output,
@@ -267,7 +292,7 @@ impl Worker {
 
     /// A port pretends to have another link.
     fn emulate(&mut self, id: PortId, link: Option<NewLink>, snapshot: &Snapshot) {
-        let Worker { ports, fates, emulated, .. } = self;
+        let Worker { ports: Ports { states: ports, emulated, .. }, fates, .. } = self;
         let Some(Some(state)) = ports.get_mut(id.index()) else { return };
         let name = snapshot.port(id).map_or("port", |view| &*view.name);
         state.link.emulate(link, name, fates);
@@ -278,7 +303,7 @@ impl Worker {
     }
 
     fn start_closing(&mut self, id: PortId, now: Instant) {
-        let Some(Some(state)) = self.ports.get_mut(id.index()) else { return };
+        let Some(Some(state)) = self.ports.states.get_mut(id.index()) else { return };
         if state.closing.is_none() {
             state.closing = Some(now + CLOSING);
             let (input, output) = (state.input, state.output);
@@ -294,7 +319,7 @@ impl Worker {
     /// What waits in a port that is about to go will never be received. It is counted, and its frames come back: those
     /// of a wire in memory would be lost with it.
     fn leave_behind(&mut self, id: PortId) {
-        let Worker { ports, batch, fates, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, vector: Vector { batch, .. }, fates, .. } = self;
         let Some(Some(state)) = ports.get_mut(id.index()) else { return };
         for _ in 0..LEFT_BEHIND {
             state.link.port.receive(fates.now, batch, &mut fates.pool);
@@ -313,17 +338,17 @@ impl Worker {
     /// A removed port whose link is empty: gone.
     pub(super) fn close_port(&mut self, id: PortId) {
         self.leave_behind(id);
-        let Some(mut state) = self.ports.get_mut(id.index()).and_then(Option::take) else { return };
+        let Some(mut state) = self.ports.states.get_mut(id.index()).and_then(Option::take) else { return };
         state.link.abandon_port(&mut self.fates);
         if state.lanes.is_some() {
             self.duties.remove(state.input, self.fates.now);
         }
         self.duties.remove(state.output, self.fates.now);
         state.promised.into_iter().for_each(|task| self.duties.remove(task, self.fates.now));
-        self.blocked.retain(|&port| port != id);
-        self.emulated.retain(|&port| port != id);
-        self.remains.extend(state.lanes.map(Remains::Lanes));
-        self.remains.push(Remains::Port(id, state.link.into_port()));
+        self.ports.blocked.retain(|&port| port != id);
+        self.ports.emulated.retain(|&port| port != id);
+        self.ports.remains.extend(state.lanes.map(Remains::Lanes));
+        self.ports.remains.push(Remains::Port(id, state.link.into_port()));
         self.bury_remains();
         if state.role == Role::Device {
             self.fates.event(&Event::PortDrained { port: id });
@@ -332,7 +357,7 @@ impl Worker {
 
     /// What other workers have put into what is left of ports is dropped; what they can put nothing into any more goes.
     pub(super) fn bury_remains(&mut self) {
-        let Worker { remains, batch, fates, .. } = self;
+        let Worker { ports: Ports { remains, .. }, vector: Vector { batch, .. }, fates, .. } = self;
         remains.retain_mut(|remains| match remains {
             Remains::Lanes(lanes) => {
                 lanes.stop();
@@ -366,7 +391,7 @@ impl Worker {
     pub(super) fn forwarder(&mut self, path: &PathSpec, snapshot: &Snapshot) -> TaskId {
         let common = Common::of(path, snapshot.cpu.best_effort);
         let terms = terms_of(path);
-        let Worker { forwarders, duties, fates, .. } = self;
+        let Worker { paths: Paths { forwarders, .. }, duties, fates, .. } = self;
         *forwarders.entry(common).or_insert_with(|| duties.add(Task::Forward, terms, fates.now))
     }
 
@@ -375,18 +400,18 @@ impl Worker {
         self.duties.nothing_is_ready();
         // In order, so that every run gives the same tasks the same ids.
         let mut old: BTreeMap<(PathId, Option<PortId>), Instance> =
-            self.instances.drain(..).flatten().map(|instance| ((instance.path, instance.port), instance)).collect();
+            self.paths.instances.drain(..).flatten().map(|instance| ((instance.path, instance.port), instance)).collect();
         let mut functions: BTreeMap<(PathId, PortId), Vec<Box<dyn Function>>> =
             functions.into_iter().map(|new| ((new.path, new.port), new.functions)).collect();
         // Ports of the generation that belong to this worker.
-        let mine = self.ports.iter().enumerate().filter(|(_, state)| state.is_some()).map(|(i, _)| PortId::at(i));
+        let mine = self.ports.states.iter().enumerate().filter(|(_, state)| state.is_some()).map(|(i, _)| PortId::at(i));
         let open: Vec<PortId> = mine.filter(|&port| snapshot.port(port).is_some()).collect();
-        self.ports.iter_mut().flatten().for_each(|state| state.outputs.clear());
+        self.ports.states.iter_mut().flatten().for_each(|state| state.outputs.clear());
         let mut own = [REFUSED; 2];
         let mut served = Vec::with_capacity(snapshot.paths.len() * open.len());
         let mut heirs = BTreeMap::new();
         for (position, path) in snapshot.paths.iter().enumerate() {
-            heirs.insert(path.id, self.instances.len());
+            heirs.insert(path.id, self.paths.instances.len());
             if path.id == CONTROL || path.id == GENERAL {
                 let kept = old.remove(&(path.id, None));
                 own[usize::from(path.id == GENERAL)] = self.add_instance((snapshot, path), None, kept, None);
@@ -400,7 +425,7 @@ impl Worker {
         self.rank_outputs();
         let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
         let size = (snapshot.paths.len(), snapshot.ports.len());
-        self.dispatch = Dispatch::new(size, best_effort, own.into(), served.into_iter());
+        self.paths.dispatch = Dispatch::new(size, best_effort, own.into(), served.into_iter());
     }
 
     /// Instances that no generation has any more. `heirs` says where the instances of each path begin.
@@ -408,7 +433,7 @@ impl Worker {
         let mut last = None;
         for (_, gone) in old {
             debug_assert_eq!(gone.queued(), 0);
-            let heir = heirs.get(&gone.path).and_then(|&at| self.instances.get_mut(at)?.as_mut());
+            let heir = heirs.get(&gone.path).and_then(|&at| self.paths.instances.get_mut(at)?.as_mut());
             match heir.filter(|heir| heir.path == gone.path) {
                 // What a path has counted stays counted when one of its ports goes.
                 Some(heir) => heir.counters += gone.counters,
@@ -428,7 +453,7 @@ impl Worker {
         kept: Option<Instance>,
         functions: Option<Vec<Box<dyn Function>>>,
     ) -> Target {
-        let target = self.instances.len() as Target;
+        let target = self.paths.instances.len() as Target;
         let task = self.forwarder(path, snapshot);
         assert!(target < UNDECIDED, "ports and paths are bounded");
         let before = kept.as_ref().and_then(|instance| instance.allowance);
@@ -471,16 +496,16 @@ impl Worker {
                 allowance,
             },
         };
-        if let Some(Some(state)) = port.map(|port| &mut self.ports[port.index()]) {
+        if let Some(Some(state)) = port.map(|port| &mut self.ports.states[port.index()]) {
             state.outputs.push(target);
         }
-        self.instances.push(Some(instance));
+        self.paths.instances.push(Some(instance));
         target
     }
 
     /// Drops what other workers have handed over, or sends it where that is all it waits for.
     fn empty_rings(&mut self) {
-        let Worker { ports, batch, fates, crew, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, vector: Vector { batch, .. }, peers: Peers { crew, .. }, fates, .. } = self;
         for (index, state) in ports.iter_mut().enumerate().filter_map(|(i, state)| Some((i, state.as_mut()?))) {
             if let Some(lanes) = &mut state.lanes {
                 lanes.drain(PortId::at(index), &mut *state.link.port, fates);
@@ -511,16 +536,16 @@ impl Worker {
     /// others have handed over since.
     pub fn shut_down(&mut self, now: Instant) {
         self.fates.now = now;
-        let control = self.dispatch.control;
+        let control = self.paths.dispatch.control;
         self.with_host(control, |host, world| {
             host.farewell(world);
             host.drain(world);
         });
-        for port in 0..self.ports.len() {
+        for port in 0..self.ports.states.len() {
             self.run_output((PortId::at(port), Part::All), packet::BATCH);
         }
         self.forsake_all(DropReason::Shutdown);
-        for instance in self.instances.iter_mut().flatten() {
+        for instance in self.paths.instances.iter_mut().flatten() {
             let half = &mut instance.half;
             let mut next = || half.take().map(Half::into_packet).or_else(|| instance.input.pop());
             while let Some(packet) = next().or_else(|| instance.output.pop()) {
@@ -529,7 +554,7 @@ impl Worker {
             }
         }
         self.drop_held(DropReason::Shutdown);
-        for state in self.ports.iter_mut().flatten() {
+        for state in self.ports.states.iter_mut().flatten() {
             state.link.clear(DropReason::Shutdown, &mut self.fates);
         }
         self.count_refused();

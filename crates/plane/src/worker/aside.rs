@@ -5,8 +5,10 @@
 //! A vector that does not come back is given up: when it has used what the path allows, or when a new configuration has
 //! waited for it long enough. Its packets are counted as dropped, and their frames go home by themselves should it ever end.
 
+use super::paths::Paths;
 use super::Worker;
-use super::stages::Vector;
+use super::stages::Forwarded;
+use super::vector::Vector;
 use crate::aside::{Lent, Out, Returned, Side};
 use crate::classify::Target;
 use crate::function;
@@ -32,12 +34,12 @@ impl Worker {
     /// Whether somebody else runs the functions of an instance.
     #[inline]
     pub(super) fn is_aside(&self, target: Target) -> bool {
-        let instance = self.instances.get(usize::from(target)).and_then(Option::as_ref);
+        let instance = self.paths.instances.get(usize::from(target)).and_then(Option::as_ref);
         instance.is_some_and(|instance| instance.side.is_some())
     }
 
     /// Lends the core for what is left of a run that has `used` so much: a vector of what such a time is enough for.
-    pub(super) fn lend<M: Meter>(&mut self, target: Target, grant: Grant, used: Nanos, meter: &mut M) -> Vector {
+    pub(super) fn lend<M: Meter>(&mut self, target: Target, grant: Grant, used: Nanos, meter: &mut M) -> Forwarded {
         let slice = lending(grant.slice).saturating_sub(used).max(Nanos::new(1));
         let each = self.duties.agenda.mean_cost(grant.task).get();
         let enough = slice.get().checked_div(each).unwrap_or(UNKNOWN.into()).max(u64::from(grant.vector));
@@ -47,7 +49,7 @@ impl Worker {
 
     /// Gives out a vector of at most `most` packets where none is, and lends the core for `slice`; as long as it takes, within
     /// reason, where there is none.
-    pub(super) fn run_aside<M: Meter>(&mut self, target: Target, most: usize, slice: Nanos, meter: &mut M) -> Vector {
+    pub(super) fn run_aside<M: Meter>(&mut self, target: Target, most: usize, slice: Nanos, meter: &mut M) -> Forwarded {
         if !self.is_out(target)
             && let Some(done) = self.give_out(target, most, meter)
         {
@@ -56,9 +58,9 @@ impl Worker {
         let unscheduled = slice == Nanos::MAX;
         let mut slice = if unscheduled { FLUSH } else { slice };
         let bytes_wanted = self.wants_bytes::<M>();
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
-        let Some(side) = &mut instance.side else { return Vector::default() };
-        let Some(out) = &mut side.out else { return Vector::default() };
+        let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) else { return Forwarded::default() };
+        let Some(side) = &mut instance.side else { return Forwarded::default() };
+        let Some(out) = &mut side.out else { return Forwarded::default() };
         let allowed = instance.limit.map(|limit| limit * out.packets as u64);
         if let Some(allowed) = allowed {
             slice = slice.min(allowed.saturating_sub(out.used)).max(Nanos::new(1));
@@ -94,17 +96,17 @@ impl Worker {
             Some(errand) => self.take_back(target, errand, used, meter),
             None if over => self.give_up_vector(target, DropReason::CpuLimit, used),
             None if unscheduled => self.give_up_vector(target, DropReason::FunctionFailed, used),
-            None => Vector { moved: 0, used, away: true },
+            None => Forwarded { moved: 0, used, away: true },
         }
     }
 
     fn is_out(&self, target: Target) -> bool {
-        self.instances.get(usize::from(target)).and_then(Option::as_ref).is_some_and(|i| i.away() > 0)
+        self.paths.instances.get(usize::from(target)).and_then(Option::as_ref).is_some_and(|i| i.away() > 0)
     }
 
     /// Gives a vector out. Where there is none to give, or nobody to give it to, answers what was done instead.
-    fn give_out<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Option<Vector> {
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Some(Vector::default()) };
+    fn give_out<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Option<Forwarded> {
+        let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) else { return Some(Forwarded::default()) };
         instance.fill.look(instance.input.len());
         let offloads = instance.offloads || instance.half.is_some();
         // What is looked at packet by packet goes out packet by packet.
@@ -113,19 +115,19 @@ impl Worker {
             self.gather(target, most)
         } else {
             let most = instance.output.room().min(most);
-            instance.input.pop_into(&mut self.batch, most);
-            self.batch.len()
+            instance.input.pop_into(&mut self.vector.batch, most);
+            self.vector.batch.len()
         };
-        if self.batch.is_empty() {
+        if self.vector.batch.is_empty() {
             // Segments of a super-frame, or nothing.
             let used = self.lap(meter, Work { packets: moved as u32, ..Work::new(Of::Forwarding, 0, 0) });
-            return Some(self.pass_on(target, Vector { moved, used, away: false }, meter));
+            return Some(self.pass_on(target, Forwarded { moved, used, away: false }, meter));
         }
-        let bytes = if M::BYTES || self.duties.agenda.is_traced() { self.batch.bytes() } else { 0 };
-        let out = Out::new((self.batch.len(), bytes), offloads, self.fates.now);
-        let Worker { instances, batch, snapshot, tables, fates, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Some(Vector::default()) };
-        let Some(side) = &mut instance.side else { return Some(Vector::default()) };
+        let bytes = if M::BYTES || self.duties.agenda.is_traced() { self.vector.batch.bytes() } else { 0 };
+        let out = Out::new((self.vector.batch.len(), bytes), offloads, self.fates.now);
+        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, snapshot, tables, fates, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Some(Forwarded::default()) };
+        let Some(side) = &mut instance.side else { return Some(Forwarded::default()) };
         let terms = (fates.now, fates.follows(), out);
         if side.give(batch, &mut instance.functions, (snapshot, tables), terms) {
             return None;
@@ -134,7 +136,7 @@ impl Worker {
         self.divert(target);
         self.accuse(target, Misdeed::NeverReturned);
         let used = self.lap(meter, Work::new(Of::Forwarding, moved, 0));
-        Some(Vector { moved, used, away: false })
+        Some(Forwarded { moved, used, away: false })
     }
 
     /// A vector is done.
@@ -144,10 +146,10 @@ impl Worker {
         errand: Box<crate::aside::Errand>,
         used: Nanos,
         meter: &mut M,
-    ) -> Vector {
-        let Worker { instances, batch, fates, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Vector::default() };
-        let Some(side) = &mut instance.side else { return Vector::default() };
+    ) -> Forwarded {
+        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, fates, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Forwarded::default() };
+        let Some(side) = &mut instance.side else { return Forwarded::default() };
         let Returned { mut odd, passed, panic } = side.take(errand, batch, &mut instance.functions);
         let offloads = side.out.take().is_some_and(|out| out.offloads);
         let mut moved = batch.len();
@@ -161,9 +163,9 @@ impl Worker {
             self.renew_functions(target);
             self.accuse(target, Misdeed::Panicked(&reason));
         }
-        if let Some(port) = self.instances[usize::from(target)].as_ref().and_then(|instance| instance.port) {
-            let state = self.ports.get(port.index()).and_then(Option::as_ref);
-            odd |= !self.executing.leaving(port, state, self.fates.now, self.batch.as_mut_slice());
+        if let Some(port) = self.paths.instances[usize::from(target)].as_ref().and_then(|instance| instance.port) {
+            let state = self.ports.states.get(port.index()).and_then(Option::as_ref);
+            odd |= !self.executing.leaving(port, state, self.fates.now, self.vector.batch.as_mut_slice());
         }
         if odd && self.send_on(target) {
             self.divert(target);
@@ -171,35 +173,35 @@ impl Worker {
         if offloads {
             moved += self.put(target);
         }
-        self.pass_on(target, Vector { moved, used, away: false }, meter)
+        self.pass_on(target, Forwarded { moved, used, away: false }, meter)
     }
 
     /// Every packet of the batch goes no further.
     fn refuse_all(&mut self, reason: DropReason) {
-        let packets = self.batch.as_mut_slice();
+        let packets = self.vector.batch.as_mut_slice();
         packets.iter_mut().for_each(|packet| packet.meta_mut().refused = reason.index() as u8 + 1);
     }
 
     /// A vector is not waited for any more.
     #[cold]
-    fn give_up_vector(&mut self, target: Target, reason: DropReason, used: Nanos) -> Vector {
-        let Worker { instances, fates, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Vector::default() };
-        let Some(out) = instance.forsake(reason, fates) else { return Vector::default() };
+    fn give_up_vector(&mut self, target: Target, reason: DropReason, used: Nanos) -> Forwarded {
+        let Worker { paths: Paths { instances, .. }, fates, .. } = self;
+        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Forwarded::default() };
+        let Some(out) = instance.forsake(reason, fates) else { return Forwarded::default() };
         self.renew_functions(target);
         let misdeed = match reason {
             DropReason::CpuLimit => Misdeed::OverLimit(out.used),
             _ => Misdeed::DidNotReturn(self.fates.now.since(out.since)),
         };
         self.accuse(target, misdeed);
-        Vector { moved: out.packets, used, away: false }
+        Forwarded { moved: out.packets, used, away: false }
     }
 
     /// A new configuration has waited since `since` for the paths to be empty: vectors that keep it waiting are given up.
     #[cold]
     pub(super) fn call_in(&mut self, since: Instant) {
-        for target in 0..self.instances.len() {
-            let out = self.instances[target].as_ref().and_then(|instance| instance.side.as_ref()?.out.as_ref());
+        for target in 0..self.paths.instances.len() {
+            let out = self.paths.instances[target].as_ref().and_then(|instance| instance.side.as_ref()?.out.as_ref());
             let late = |out: &Out| self.fates.now.since(out.since.max(since)) >= PATIENCE;
             if out.is_some_and(late) {
                 self.give_up_vector(target as Target, DropReason::FunctionFailed, Nanos::ZERO);
@@ -209,13 +211,13 @@ impl Worker {
 
     /// The worker ends: nobody waits for what is away.
     pub(super) fn forsake_all(&mut self, reason: DropReason) {
-        let Worker { instances, fates, .. } = self;
+        let Worker { paths: Paths { instances, .. }, fates, .. } = self;
         instances.iter_mut().flatten().for_each(|instance| drop(instance.forsake(reason, fates)));
     }
 
     /// The functions of an instance begin anew: those it had are lost, or have panicked.
     fn renew_functions(&mut self, target: Target) {
-        let Worker { instances, snapshot, .. } = self;
+        let Worker { paths: Paths { instances, .. }, snapshot, .. } = self;
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return };
         let spec = snapshot.paths.iter().find(|path| path.id == instance.path);
         instance.functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
@@ -223,7 +225,7 @@ impl Worker {
 
     /// Tells what the functions of an instance did, unless something was told of them lately.
     fn accuse(&mut self, target: Target, misdeed: Misdeed<'_>) {
-        let Worker { instances, fates, id, .. } = self;
+        let Worker { paths: Paths { instances, .. }, fates, id, .. } = self;
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return };
         let Some(side) = &mut instance.side else { return };
         if side.told.is_none_or(|then| fates.now.since(then) >= QUIET) {
@@ -234,7 +236,7 @@ impl Worker {
 
     /// Who runs the functions of each path from now on, as `snapshot` says. Nothing is out.
     pub(super) fn set_aside(&mut self, snapshot: &Arc<Snapshot>) {
-        let Worker { instances, asides, .. } = self;
+        let Worker { paths: Paths { instances, asides, .. }, .. } = self;
         for path in &snapshot.paths {
             let of = |instance: &&mut Instance| instance.path == path.id && instance.port.is_some();
             for instance in instances.iter_mut().flatten().filter(of) {

@@ -4,6 +4,7 @@
 //! It is done where the packet would be put on its path, so that a copy takes the path's instance at its port, with the queues,
 //! the functions and the scheme there. Whatever becomes of one copy, the others go on.
 
+use super::paths::Paths;
 use super::Worker;
 use super::duties::Duties;
 use super::onward::enter;
@@ -35,7 +36,7 @@ impl Worker {
     /// Makes the copies of a packet that is to be copied. It is already counted at its port.
     #[cold]
     pub(super) fn replicate(&mut self, packet: Packet) {
-        let Worker { snapshot, tables, dispatch, fates, instances, duties, groups, touched, .. } = self;
+        let Worker { paths: Paths { dispatch, instances, groups, touched, .. }, snapshot, tables, fates, duties, .. } = self;
         let counters = &mut groups[..];
         Copier { snapshot, tables, dispatch, fates, instances, duties, counters, touched: Some(touched) }
             .replicate(packet);

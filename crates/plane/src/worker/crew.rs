@@ -88,3 +88,13 @@ impl Crew {
         }
     }
 }
+
+/// The other workers, as one of them sees them.
+pub(super) struct Peers {
+    /// The ends of the rings to them.
+    pub crew: Crew,
+    /// Whether there is no other worker.
+    pub alone: bool,
+    /// They ring it when they have something for this worker.
+    pub bell: Arc<Bell>,
+}

@@ -5,6 +5,9 @@
 //! first; packets behind it stay on the input queue until its last part is on the output queue. So the packets of a flow
 //! leave in the order in which they came, however long each is.
 
+use super::ports::Ports;
+use super::paths::Paths;
+use super::vector::Vector;
 use super::Worker;
 use crate::classify::Target;
 use crate::path::Instance;
@@ -18,7 +21,7 @@ impl Worker {
     /// A port takes less than before: what waits to be offered to its link is made to fit.
     #[cold]
     pub(super) fn refit_paths(&mut self, port: PortId) {
-        let Worker { instances, ports, fates, .. } = self;
+        let Worker { paths: Paths { instances, .. }, ports: Ports { states: ports, .. }, fates, .. } = self;
         let Some(Some(state)) = ports.get(port.index()) else { return };
         for &target in &state.outputs {
             let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { continue };
@@ -31,8 +34,8 @@ impl Worker {
 
     /// What the port of an instance takes.
     fn port_takes(&self, target: Target) -> Offloads {
-        let port = self.instances.get(usize::from(target)).and_then(|i| i.as_ref()?.port);
-        let state = port.and_then(|port| self.ports.get(port.index())?.as_ref());
+        let port = self.paths.instances.get(usize::from(target)).and_then(|i| i.as_ref()?.port);
+        let state = port.and_then(|port| self.ports.states.get(port.index())?.as_ref());
         state.map(|state| state.link.offloads()).unwrap_or_default()
     }
 
@@ -41,7 +44,7 @@ impl Worker {
     #[cold]
     pub(super) fn gather(&mut self, target: Target, most: usize) -> usize {
         let can = self.port_takes(target);
-        let Worker { instances, batch, fates, .. } = self;
+        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, fates, .. } = self;
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
         let cut = go_on(instance, fates);
         if instance.half.is_some() {
@@ -64,7 +67,7 @@ impl Worker {
     #[cold]
     pub(super) fn put(&mut self, target: Target) -> usize {
         let can = self.port_takes(target);
-        let Worker { instances, batch, fates, snapshot, tables, .. } = self;
+        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, fates, snapshot, tables, .. } = self;
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
         for mut packet in batch.drain() {
             if !must_cut(&packet, can) && !is_to_fragment(&packet) {

@@ -5,7 +5,8 @@ use crate::path::Instance;
 use cpu::Agenda;
 use cpu::task::{Kind, Terms};
 use std::collections::VecDeque;
-use units::{Instant, PortId, TaskId};
+use plan::CpuPlan;
+use units::{Instant, Nanos, PortId, TaskId};
 
 /// A continuation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,12 +45,20 @@ pub(super) struct Slot {
 pub(super) struct Duties {
     pub agenda: Agenda,
     slots: Vec<Slot>,
+    /// What switching from one task to another was found to cost when the router began.
+    switch_cost: Nanos,
 }
 
 impl Duties {
-    /// No tasks on `agenda`.
-    pub fn new(agenda: Agenda) -> Duties {
-        Duties { agenda, slots: Vec::new() }
+    /// No tasks; switching from one to another costs so much.
+    pub fn new(switch_cost: Nanos) -> Duties {
+        Duties { agenda: Agenda::new(switch_cost), slots: Vec::new(), switch_cost }
+    }
+
+    /// No tasks any more, and nothing known of those there were.
+    pub fn begin_anew(&mut self, plan: &CpuPlan, now: Instant) {
+        *self = Duties::new(self.switch_cost);
+        self.agenda.rule(plan, now);
     }
 
     pub fn add(&mut self, task: Task, terms: Terms, now: Instant) -> TaskId {

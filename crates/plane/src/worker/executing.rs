@@ -1,7 +1,10 @@
 //! Packets that carry instructions, on one worker: shown to its station where they come in, in the middle and where they
 //! leave; brought from the worker that received them to the one they belong to (adr 0040).
 
-use super::{Mesh, PortState, Worker};
+use super::ports::Ports;
+use super::vector::Vector;
+use super::ports::PortState;
+use super::{Mesh, Worker};
 use crate::classify::{Classifier, REFUSED, Scratch, Target, Unwitnessed};
 use crate::station::{Dedicated, PACE, Place, Station, UNKNOWN, Variables};
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
@@ -188,7 +191,7 @@ impl Worker {
     /// is refused, or is put aside to [pass](Worker::let_pass). Answers whether some of the rest belong here, whatever their flow: they are marked.
     #[inline(never)]
     pub(super) fn bring(&mut self, port: PortId) -> bool {
-        let Worker { executing, batch, fates, ports, id, snapshot, .. } = self;
+        let Worker { vector: Vector { batch, .. }, ports: Ports { states: ports, .. }, executing, fates, id, snapshot, .. } = self;
         let (Some(station), Some(mesh)) = (&mut executing.station, &mut executing.mesh) else { return false };
         let (Some(Some(state)), Some(stations)) = (ports.get_mut(port.index()), &snapshot.stations) else {
             return false;
@@ -240,7 +243,7 @@ impl Worker {
     /// Puts packets that found no room on their way to the worker they belong to behind those of the batch that stay: they go on here. Answers how many.
     #[cold]
     pub(super) fn let_pass(&mut self) -> usize {
-        let Worker { executing, batch, .. } = self;
+        let Worker { vector: Vector { batch, .. }, executing, .. } = self;
         let Some(mesh) = &mut executing.mesh else { return 0 };
         let count = mesh.passing.len();
         mesh.passing.drain().for_each(|packet| batch.push(packet));
@@ -253,7 +256,7 @@ impl Worker {
         for from in 0..mesh.sources() {
             while let Some(port) = self.next_brought(from) {
                 self.arrive_brought(port);
-                self.quiet = 0;
+                self.idle.quiet = 0;
             }
         }
     }
@@ -261,7 +264,7 @@ impl Worker {
     /// Fills the batch with packets that worker `from` has received by one port. Answers which; none where there are none, or
     /// that port waits.
     fn next_brought(&mut self, from: usize) -> Option<PortId> {
-        let Worker { executing, batch, fates, ports, .. } = self;
+        let Worker { vector: Vector { batch, .. }, ports: Ports { states: ports, .. }, executing, fates, .. } = self;
         let mesh = executing.mesh.as_mut()?;
         let port = mesh.peek(from)?.meta().in_port;
         if port.index() >= ports.len() {
@@ -282,18 +285,18 @@ impl Worker {
 
     /// The batch was received by another worker, and is classified here.
     fn arrive_brought(&mut self, port: PortId) {
-        let Some(Some(state)) = self.ports.get_mut(port.index()) else {
-            let Worker { batch, fates, .. } = self;
+        let Some(Some(state)) = self.ports.states.get_mut(port.index()) else {
+            let Worker { vector: Vector { batch, .. }, fates, .. } = self;
             return batch.drain().for_each(|packet| fates.drop(packet, DropReason::PortRemoved));
         };
-        state.brought += self.batch.len() as u64;
+        state.brought += self.vector.batch.len() as u64;
         let counted = state.received_bytes;
         self.sort_out(port, None);
         // What is forwarded in the input task was received in it.
-        self.injecting = true;
+        self.vector.injecting = true;
         self.spread(port);
-        self.injecting = false;
-        if let Some(Some(state)) = self.ports.get_mut(port.index()) {
+        self.vector.injecting = false;
+        if let Some(Some(state)) = self.ports.states.get_mut(port.index()) {
             // Whoever received them has counted their bytes.
             state.received_bytes = counted;
         }
@@ -303,35 +306,35 @@ impl Worker {
     #[inline(always)]
     pub(super) fn sort_out(&mut self, port: PortId, came: Option<Instant>) {
         let passing = std::mem::take(&mut self.executing.passing);
-        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return };
+        let Some(Some(state)) = self.ports.states.get_mut(port.index()) else { return };
         let snapshot = &*self.snapshot;
         if let Some(view) = snapshot.port(port) {
             let classifier =
-                Classifier { snapshot, tables: &self.tables, dispatch: &self.dispatch, witness: Unwitnessed };
-            let packets = self.batch.as_mut_slice();
-            state.received_bytes += classifier.batch((port, view), came, packets, &mut self.scratch);
+                Classifier { snapshot, tables: &self.tables, dispatch: &self.paths.dispatch, witness: Unwitnessed };
+            let packets = self.vector.batch.as_mut_slice();
+            state.received_bytes += classifier.batch((port, view), came, packets, &mut self.vector.scratch);
             if self.fates.shows_arrivals() {
-                if self.injecting {
-                    self.batch.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::FOLLOWED);
+                if self.vector.injecting {
+                    self.vector.batch.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::FOLLOWED);
                 }
-                self.fates.choose(port, self.batch.as_mut_slice());
+                self.fates.choose(port, self.vector.batch.as_mut_slice());
             }
             if passing > 0 {
-                let (instances, first) = (&self.instances, self.batch.len() - passing);
+                let (instances, first) = (&self.paths.instances, self.vector.batch.len() - passing);
                 let leaves_by = |target: Target| instances.get(usize::from(target))?.as_ref()?.port;
                 self.executing.passed(
                     (port, &leaves_by),
-                    &mut self.batch.as_mut_slice()[first..],
-                    &mut self.scratch,
+                    &mut self.vector.batch.as_mut_slice()[first..],
+                    &mut self.vector.scratch,
                     first,
                 );
             }
-            if self.scratch.stations && self.executing.station.is_some() {
-                let Worker { executing, fates, batch, scratch, .. } = self;
+            if self.vector.scratch.stations && self.executing.station.is_some() {
+                let Worker { vector: Vector { batch, scratch, .. }, executing, fates, .. } = self;
                 executing.arrived(port, state, fates.now, batch, scratch);
             }
         } else {
-            self.scratch.targets[..self.batch.len()].fill(REFUSED);
+            self.vector.scratch.targets[..self.vector.batch.len()].fill(REFUSED);
         }
     }
 

@@ -16,6 +16,28 @@ type Place = (InterfaceId, IpAddr);
 /// Bits of the filter before the table of places.
 const FILTER: usize = 1024;
 
+/// Packets that wait for next hops, and what is known of those.
+pub(super) struct NeighbourQueue {
+    pub held: Holding,
+    /// Next hops that are known, and that packets still wait for.
+    pub ready: VecDeque<NextHop>,
+    /// When to see whether a next hop has to be asked for.
+    pub ask_due: Instant,
+    /// Who has asked for a next hop, a bit for each worker.
+    pub asked_by: BTreeMap<NextHop, u64>,
+}
+
+impl Default for NeighbourQueue {
+    fn default() -> NeighbourQueue {
+        NeighbourQueue {
+            held: Holding::default(),
+            ready: VecDeque::new(),
+            ask_due: Instant::START,
+            asked_by: BTreeMap::new(),
+        }
+    }
+}
+
 /// Where among those that wait for the same next hop a packet waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {

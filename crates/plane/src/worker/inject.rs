@@ -1,6 +1,7 @@
 //! Frames that come in by a port without its device: replayed ones.
 
-use super::{Role, Worker};
+use super::Worker;
+use super::ports::Role;
 use packet::BATCH;
 
 impl Worker {
@@ -10,8 +11,8 @@ impl Worker {
     /// not spread over workers.
     #[cold]
     pub(super) fn inject(&mut self) {
-        while let Some((port, frames, reply)) = self.injected.pop_front() {
-            let state = self.ports.get(port.index()).and_then(Option::as_ref);
+        while let Some((port, frames, reply)) = self.vector.injected.pop_front() {
+            let state = self.ports.states.get(port.index()).and_then(Option::as_ref);
             let mut taken = 0;
             if state.is_some_and(|state| state.closing.is_none() && state.role != Role::Relay) {
                 for together in frames.chunks(BATCH) {
@@ -19,13 +20,13 @@ impl Worker {
                         let Some(mut packet) = self.fates.pool.take_for(frame.len()) else { break };
                         packet.fill(frame);
                         packet.meta_mut().timestamp = self.fates.now;
-                        self.batch.push(packet);
+                        self.vector.batch.push(packet);
                     }
-                    taken += self.batch.len() as u64;
-                    if !self.batch.is_empty() {
-                        self.injecting = true;
+                    taken += self.vector.batch.len() as u64;
+                    if !self.vector.batch.is_empty() {
+                        self.vector.injecting = true;
                         self.arrive(port);
-                        self.injecting = false;
+                        self.vector.injecting = false;
                     }
                 }
             }

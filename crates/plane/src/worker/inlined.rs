@@ -1,5 +1,6 @@
 //! Minimal forwarding inside the input task (spec Q-07), which the paper advises against: off unless it is wanted.
 
+use super::paths::Paths;
 use super::Worker;
 use cpu::meter::Meter;
 use packet::BATCH;
@@ -10,18 +11,18 @@ impl Worker {
     /// nothing is overtaken, and the forwarding task is not changed to. What finds no room is left to that. Answers what it
     /// took.
     pub(super) fn run_inlined<M: Meter>(&mut self, port: PortId, meter: &mut M) -> Nanos {
-        let input = self.ports.get(port.index()).and_then(Option::as_ref).map(|state| state.input);
-        let mut touched = std::mem::take(&mut self.touched);
+        let input = self.ports.states.get(port.index()).and_then(Option::as_ref).map(|state| state.input);
+        let mut touched = std::mem::take(&mut self.paths.touched);
         let mut used = Nanos::ZERO;
         for &target in &touched {
-            let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { continue };
+            let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) else { continue };
             if !std::mem::take(&mut instance.inlined) {
                 continue;
             }
             let task = instance.task;
             let vector = self.run_forward(target, BATCH, meter);
             used += vector.used;
-            let Worker { instances, duties, fates, .. } = self;
+            let Worker { paths: Paths { instances, .. }, duties, fates, .. } = self;
             if let Some(input) = input {
                 duties.agenda.inlined(input, task, vector.used, vector.moved);
             }
@@ -33,7 +34,7 @@ impl Worker {
             }
         }
         touched.clear();
-        self.touched = touched;
+        self.paths.touched = touched;
         used
     }
 }

@@ -20,6 +20,7 @@ mod mesh;
 mod onward;
 mod outlet;
 mod output;
+mod paths;
 mod ports;
 mod report;
 mod restart;
@@ -27,6 +28,7 @@ mod run;
 mod stages;
 mod stalled;
 mod team;
+mod vector;
 
 pub(crate) use adopt::Opened;
 pub use adopt::{Adopted, Change, Decorate, NewFunctions, NewPort, Reschedule};
@@ -39,31 +41,28 @@ pub(crate) use outlet::ROUNDS;
 pub use report::{LinksReport, PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters};
 pub use restart::HalfAdopted;
 
-use crate::aside::{Asides, Virtual};
+use crate::aside::Asides;
 use crate::bell::Bell;
-use crate::classify::{Dispatch, Scratch, Target};
-use crate::multicast::GroupCounters;
-use crate::path::Instance;
+use crate::classify::Target;
 use crate::snapshot::Snapshot;
-use adopt::Common;
-use cpu::Agenda;
-use crew::NextHop;
+use adopt::Adoption;
+use crew::Peers;
 use duties::Duties;
 use executing::Executing;
 use fib::Tables;
-use holding::Holding;
+use holding::NeighbourQueue;
 use link::Link;
+use outlet::Protocols;
+use packet::Pool;
 use packet::accounting::Accounting;
 use packet::event::Observer;
-use packet::port::Port;
-use packet::{Batch, Pool};
+use paths::Paths;
+use ports::{PortState, Ports, Role};
 use schemes::Next;
-use stack::{Host, HostLimits, Verdict};
-use stalled::Stalled;
-use std::collections::{BTreeMap, VecDeque};
+use stack::HostLimits;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use units::{Instant, InterfaceId, Mac, Nanos, PortId, TaskId, WorkerId};
+use units::{Instant, Nanos, PortId, TaskId, WorkerId};
+use vector::Vector;
 
 /// What a step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,91 +73,6 @@ pub enum Step {
     Idle(Instant),
 }
 
-/// A port with its link and tasks.
-struct PortState {
-    link: Link,
-    input: TaskId,
-    output: TaskId,
-    /// The instances whose packets leave here.
-    outputs: Vec<Target>,
-    /// Those of them that have a reservation, and the others.
-    reserved: Vec<Target>,
-    shared: Vec<Target>,
-    /// The output task of the first; none where there are none, or where output is no task of its own.
-    promised: Option<TaskId>,
-    /// Packets that it has given to the scheme and nobody has transmitted for it: so many it may transmit.
-    owed: usize,
-    received: u64,
-    received_bytes: u64,
-    /// Packets dropped before they took a path.
-    refused: u64,
-    /// Packets that took a path.
-    passed: u64,
-    /// When what still waits here is dropped: the port was removed.
-    closing: Option<Instant>,
-    role: Role,
-    /// Packets of other workers that came in here.
-    spread: u64,
-    /// Packets of this worker that another has received here.
-    brought: u64,
-    /// The other workers that use this port's queue.
-    lanes: Option<Box<Lanes>>,
-    /// Whether it waits where the path of a packet is full, and the line loses what does not fit.
-    throttles: bool,
-    /// Packets that were received and wait for room on their paths.
-    stalled: Option<Box<Stalled>>,
-    /// The longest IP packet its medium carried when last looked at, and the longest of its configuration.
-    mtu: (Option<u16>, u16),
-    /// Bytes sent that a meter was told of.
-    metered: u64,
-}
-
-impl PortState {
-    /// Counts packets that came in by the port.
-    fn arrived(&mut self, packets: u64, fates: &mut Accounting) {
-        if self.role == Role::Relay {
-            fates.ledger.take_over(packets);
-        } else {
-            fates.ledger.receive(packets);
-        }
-        self.received += packets;
-    }
-
-    /// After the worker has failed: what waits is forgotten, uncounted, and the counters add up again.
-    fn settle(&mut self) {
-        self.stalled = None;
-        let (known, came) = (self.refused + self.passed + self.spread, self.received + self.brought);
-        self.refused += came.saturating_sub(known);
-        self.received += known.saturating_sub(came);
-        self.link.forget();
-    }
-
-    /// Whether a removed port has nothing more to transmit.
-    fn may_close(&self) -> bool {
-        self.link.backlog().packets == 0
-            && self.link.under_way() == 0
-            && self.link.port.waiting_inside().packets == 0
-            && self.lanes.as_ref().is_none_or(|lanes| lanes.is_finished())
-    }
-}
-
-/// What a port is to its worker.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
-    /// The first queue of a device, or its only one.
-    Device,
-    /// Another queue of a device: the worker of the first speaks for it.
-    Queue,
-    /// Nothing of the device, but a way to a worker that has a queue.
-    Relay,
-}
-
-/// What is left of a port: another worker may still put packets in it.
-enum Remains {
-    Lanes(Box<Lanes>),
-    Port(PortId, Box<dyn Port>),
-}
-
 /// How often the ledgers of paths and links are checked, besides at each adoption.
 const AUDIT: Nanos = Nanos::secs(1);
 /// How often ports are asked whether their medium is there.
@@ -167,76 +81,35 @@ const WATCH: Nanos = Nanos::millis(100);
 /// has waited: a worker before a medium that is stuck shall not be busy with looking at it.
 const RETRY: (Nanos, Nanos) = (Nanos::micros(20), Nanos::millis(1));
 
+/// When a worker is idle, and what it looks at now and then.
+struct Idle {
+    /// Dispatches in a row that moved nothing, since a task was last woken from outside.
+    quiet: usize,
+    /// Those of them that were to move something, or took no time.
+    stuck: usize,
+    /// When the ledgers are checked next.
+    audit_due: Instant,
+    /// When ports are asked next whether their medium is there.
+    watch_due: Instant,
+}
+
 /// One core's share of the router.
 pub struct Worker {
     id: WorkerId,
     snapshot: Arc<Snapshot>,
     tables: Arc<Tables>,
-    mailbox: Arc<Mailbox>,
-    seen: u64,
-    pending: Option<Change>,
-    /// In the middle of adopting a generation.
-    adopting: bool,
     fates: Accounting,
     duties: Duties,
-    /// What switching from one task to another was found to cost when the router began.
-    switch_cost: Nanos,
-    /// The tasks that run functions, by what they have in common.
-    forwarders: BTreeMap<Common, TaskId>,
-    ports: Vec<Option<PortState>>,
-    instances: Vec<Option<Instance>>,
-    dispatch: Dispatch,
-    host: Host,
-    statics: BTreeMap<(InterfaceId, std::net::IpAddr), Mac>,
-    /// Packets that wait for next hops.
-    holding: Holding,
-    /// Next hops that are known, and that packets still wait for.
-    ready: VecDeque<NextHop>,
-    /// When to see whether a next hop has to be asked for.
-    ask_due: Instant,
-    /// Who has asked for a next hop, a bit for each worker.
-    asked_by: BTreeMap<NextHop, u64>,
-    /// What the host has found out about next hops just now.
-    verdicts: Vec<(NextHop, Verdict)>,
-    crew: Crew,
-    /// Whether there is no other worker.
-    alone: bool,
-    bell: Arc<Bell>,
-    remains: Vec<Remains>,
-    host_due: Instant,
-    audit_due: Instant,
-    watch_due: Instant,
-    /// Ports with packets that cannot leave yet: for want of room, or because their scheme waits for a time.
-    blocked: Vec<PortId>,
-    /// Ports whose links are emulated.
-    emulated: Vec<PortId>,
-    /// Since when none of them could go on.
-    blocked_since: Instant,
-    /// Dispatches in a row that moved nothing, since a task was last woken from outside.
-    quiet: usize,
-    /// Those of them that were to move something, or took no time.
-    stuck: usize,
-    batch: Batch,
-    /// What stays of a batch from which some are sent on; empty otherwise.
-    kept: Batch,
-    /// What is spread over paths was given, or has waited for room there, and did not just come from a device.
-    injecting: bool,
-    /// Frames to take in before the next dispatch, and whom to tell how many were.
-    injected: VecDeque<(PortId, Vec<Vec<u8>>, Sender<u64>)>,
-    scratch: Box<Scratch>,
-    /// What came to the groups of the snapshot, in the order of their routes.
-    groups: Vec<GroupCounters>,
-    touched: Vec<Target>,
-    /// Ports with packets that wait for room on their paths.
-    stalls: Vec<PortId>,
-    /// Where packets are received the way of interrupts: the port whose turn is next.
-    interrupted: Option<usize>,
-    /// Who makes those who run functions that are interrupted when their slice is over.
-    asides: Box<dyn Asides>,
-    /// Since when a new configuration waits for the paths to be empty.
-    waits_since: Option<Instant>,
+    ports: Ports,
+    paths: Paths,
+    vector: Vector,
+    neighbours: NeighbourQueue,
+    protocols: Protocols,
+    peers: Peers,
+    adoption: Adoption,
     /// What is done with packets that carry instructions.
     executing: Executing,
+    idle: Idle,
 }
 
 impl Worker {
@@ -255,109 +128,78 @@ impl Worker {
             id,
             snapshot: Arc::new(Snapshot::empty()),
             tables,
-            mailbox,
-            seen: 0,
-            pending: None,
-            adopting: false,
             fates: Accounting::new(pool, observer),
-            duties: Duties::new(Agenda::new(switch_cost)),
-            switch_cost,
-            forwarders: BTreeMap::new(),
-            ports: Vec::new(),
-            instances: Vec::new(),
-            dispatch: Dispatch::default(),
-            host: Host::new(limits),
-            statics: BTreeMap::new(),
-            holding: Holding::default(),
-            ready: VecDeque::new(),
-            ask_due: Instant::START,
-            asked_by: BTreeMap::new(),
-            verdicts: Vec::new(),
-            alone: crew.is_alone(),
-            crew,
-            bell,
-            remains: Vec::new(),
-            host_due: Instant::FAR,
-            audit_due: Instant::START,
-            watch_due: Instant::START,
-            blocked: Vec::new(),
-            emulated: Vec::new(),
-            blocked_since: Instant::START,
-            quiet: 0,
-            stuck: 0,
-            batch: Batch::new(),
-            kept: Batch::new(),
-            injecting: false,
-            injected: VecDeque::new(),
-            scratch: Scratch::new(),
-            groups: Vec::new(),
-            touched: Vec::with_capacity(16),
-            stalls: Vec::new(),
-            interrupted: None,
-            asides: Box::new(Virtual),
-            waits_since: None,
+            duties: Duties::new(switch_cost),
+            ports: Ports::default(),
+            paths: Paths::default(),
+            vector: Vector::default(),
+            neighbours: NeighbourQueue::default(),
+            protocols: Protocols::new(limits),
+            peers: Peers { alone: crew.is_alone(), crew, bell },
+            adoption: Adoption::new(mailbox),
             executing: Executing::default(),
+            idle: Idle { quiet: 0, stuck: 0, audit_due: Instant::START, watch_due: Instant::START },
         }
     }
 
     /// From the next configuration on functions that are interrupted when their slice is over are run by those whom `asides`
     /// makes. Without it they run at once, and what they cost is interrupted: where time is not real.
     pub fn lend_to(&mut self, asides: Box<dyn Asides>) {
-        self.asides = asides;
+        self.paths.asides = asides;
     }
 
     #[inline]
     fn begin(&mut self, now: Instant) {
         self.fates.begin(now);
-        if self.mailbox.posted() != self.seen {
+        if self.adoption.mailbox.posted() != self.adoption.seen {
             self.read_mail(now);
             // Whoever posted may have begun to watch before.
             self.fates.begin(now);
         }
-        if self.pending.is_some() {
+        if self.adoption.pending.is_some() {
             if self.paths_are_empty() {
                 self.adopt(now);
             } else {
                 self.duties.agenda.hurry(now);
-                let since = *self.waits_since.get_or_insert(now);
+                let since = *self.adoption.waits_since.get_or_insert(now);
                 self.call_in(since);
             }
         }
-        if !self.injected.is_empty() && self.pending.is_none() {
+        if !self.vector.injected.is_empty() && self.adoption.pending.is_none() {
             self.inject();
         }
-        if !self.alone {
+        if !self.peers.alone {
             self.take_over(now);
-            if self.pending.is_none() && self.executing.mesh.is_some() {
+            if self.adoption.pending.is_none() && self.executing.mesh.is_some() {
                 self.take_brought();
             }
         }
         if now >= self.executing.due {
             self.executing.tend(now);
         }
-        if !self.holding.is_empty() {
+        if !self.neighbours.held.is_empty() {
             self.tend(now);
         }
-        if now >= self.host_due || self.host.firsts_came(&self.snapshot.translations) {
-            self.wake_instance(self.dispatch.control);
+        if now >= self.protocols.host_due || self.protocols.host.firsts_came(&self.snapshot.translations) {
+            self.wake_instance(self.paths.dispatch.control);
         }
-        if now >= self.watch_due {
+        if now >= self.idle.watch_due {
             self.watch_ports();
             self.bury_remains();
-            if !self.alone {
+            if !self.peers.alone {
                 self.count_forsaken();
             }
-            self.watch_due = now + WATCH;
+            self.idle.watch_due = now + WATCH;
         }
-        if now >= self.audit_due {
+        if now >= self.idle.audit_due {
             self.audit();
             self.remark();
-            self.audit_due = now + AUDIT;
+            self.idle.audit_due = now + AUDIT;
         }
-        if !self.blocked.is_empty() {
+        if !self.ports.blocked.is_empty() {
             self.retry_blocked(now);
         }
-        if !self.emulated.is_empty() {
+        if !self.ports.emulated.is_empty() {
             self.attend(now);
         }
     }
@@ -365,7 +207,7 @@ impl Worker {
     /// Emulated links at which something has arrived, or that could take what waits, are served.
     #[cold]
     fn attend(&mut self, now: Instant) {
-        let Worker { emulated, ports, duties, quiet, .. } = self;
+        let Worker { ports: Ports { emulated, states: ports, .. }, idle: Idle { quiet, .. }, duties, .. } = self;
         for port in emulated {
             let Some(Some(state)) = ports.get(port.index()) else { continue };
             if state.link.due() <= now {
@@ -376,7 +218,7 @@ impl Worker {
     }
 
     fn retry_blocked(&mut self, now: Instant) {
-        let Worker { blocked, blocked_since, ports, duties, quiet, .. } = self;
+        let Worker { ports: Ports { blocked, blocked_since, states: ports, .. }, idle: Idle { quiet, .. }, duties, .. } = self;
         blocked.retain(|&port| {
             let Some(Some(state)) = ports.get(port.index()) else { return false };
             let may_leave = match state.link.next() {
@@ -396,7 +238,7 @@ impl Worker {
     }
 
     fn wake_instance(&mut self, target: Target) {
-        if let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) {
+        if let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) {
             self.duties.urge_instance(target, instance, self.fates.now);
         }
     }
@@ -411,7 +253,7 @@ impl Worker {
     pub fn rests_until(&self) -> Instant {
         let signs = |task: TaskId| match self.duties.task(task) {
             Some(duties::Task::Input(port)) if self.duties.agenda.is_silent(task) => {
-                let state = self.ports.get(port.index()).and_then(Option::as_ref);
+                let state = self.ports.states.get(port.index()).and_then(Option::as_ref);
                 state.is_some_and(|state| matches!(state.link.port.waiter(), packet::port::Waiter::Descriptor(_)))
             }
             _ => false,
@@ -421,17 +263,17 @@ impl Worker {
 
     /// `timer` is when a task is due.
     fn deadline_by(&self, now: Instant, timer: Instant) -> Instant {
-        let mut until = self.host_due.min(self.audit_due).min(self.watch_due).min(timer).min(self.executing.due);
-        if !self.holding.is_empty() {
-            until = until.min(self.ask_due.max(now));
+        let mut until = self.protocols.host_due.min(self.idle.audit_due).min(self.idle.watch_due).min(timer).min(self.executing.due);
+        if !self.neighbours.held.is_empty() {
+            until = until.min(self.neighbours.ask_due.max(now));
         }
-        let retry = Nanos::new((now.since(self.blocked_since).get() / 4).clamp(RETRY.0.get(), RETRY.1.get()));
+        let retry = Nanos::new((now.since(self.ports.blocked_since).get() / 4).clamp(RETRY.0.get(), RETRY.1.get()));
         let shared =
             |state: &&PortState| state.lanes.as_ref().is_some_and(|l| l.is_waiting() || state.closing.is_some());
-        if self.ports.iter().flatten().any(|state| shared(&state)) {
+        if self.ports.states.iter().flatten().any(|state| shared(&state)) {
             until = until.min(now + retry);
         }
-        for state in self.blocked.iter().filter_map(|port| self.ports.get(port.index())?.as_ref()) {
+        for state in self.ports.blocked.iter().filter_map(|port| self.ports.states.get(port.index())?.as_ref()) {
             let again = match state.link.next() {
                 Next::At(time) if time > now => time,
                 Next::Ready | Next::At(_) => now + retry,
@@ -439,7 +281,7 @@ impl Worker {
             };
             until = until.min(again).min(state.closing.unwrap_or(Instant::FAR).max(now + retry));
         }
-        for state in self.ports.iter().flatten().filter(|state| state.closing.is_none()) {
+        for state in self.ports.states.iter().flatten().filter(|state| state.closing.is_none()) {
             // A port whose input task sleeps is not looked at before that wakes.
             let sleeps = self.duties.agenda.sleeps_until(state.input).is_some() || state.stalled.is_some();
             if let (packet::port::Waiter::At(time), false) = (state.link.port.waiter(), sleeps) {
@@ -452,14 +294,14 @@ impl Worker {
     /// When the first of its emulated links has to be served, which is to happen exactly then: who sleeps had better be awake a moment
     /// before. [`Instant::FAR`] where there is none.
     pub fn due_exactly(&self) -> Instant {
-        let links = self.emulated.iter().filter_map(|port| Some(&self.ports.get(port.index())?.as_ref()?.link));
+        let links = self.ports.emulated.iter().filter_map(|port| Some(&self.ports.states.get(port.index())?.as_ref()?.link));
         links.map(Link::due).min().unwrap_or(Instant::FAR)
     }
 
     /// What the driver of this worker may sleep on: every port it receives by. One whose input task sleeps brings nothing
     /// before that wakes, unless it has been silent for so long that a sign of it is worth more than its time.
     pub fn waiters(&self) -> impl Iterator<Item = packet::port::Waiter> + '_ {
-        let open = self.ports.iter().flatten().filter(|state| state.closing.is_none());
+        let open = self.ports.states.iter().flatten().filter(|state| state.closing.is_none());
         open.map(|state| match self.duties.agenda.sleeps_until(state.input) {
             Some(time) if !self.duties.agenda.is_silent(state.input) => packet::port::Waiter::At(time),
             _ => state.link.port.waiter(),
@@ -468,7 +310,7 @@ impl Worker {
 
     /// Whether every port it receives by is looked at only when its estimator says: there is nothing to look out for.
     pub fn sleeps(&self) -> bool {
-        let mut open = self.ports.iter().flatten().filter(|state| state.closing.is_none()).peekable();
+        let mut open = self.ports.states.iter().flatten().filter(|state| state.closing.is_none()).peekable();
         let sleeps = |state: &PortState| self.duties.agenda.sleeps_until(state.input).is_some();
         open.peek().is_some() && open.all(sleeps)
     }
@@ -481,29 +323,29 @@ impl Worker {
     /// Says that the worker is about to sleep. False where there is something to do after all; where it sleeps, it says so
     /// with [`Worker::wakes`] when it is awake again.
     pub fn may_sleep(&self) -> bool {
-        if self.alone {
+        if self.peers.alone {
             return true;
         }
-        self.bell.lie_down();
+        self.peers.bell.lie_down();
         let waits = |state: &PortState| match (&state.lanes, state.role) {
             (Some(lanes), _) => lanes.is_waiting() && state.link.port.room() > 0,
             (None, Role::Relay) => state.link.port.has_arrivals(),
             _ => false,
         };
-        let found = self.mailbox.posted() != self.seen
-            || self.crew.has_mail()
+        let found = self.adoption.mailbox.posted() != self.adoption.seen
+            || self.peers.crew.has_mail()
             || self.executing.has_mail()
-            || self.ports.iter().flatten().any(waits);
+            || self.ports.states.iter().flatten().any(waits);
         if found {
-            self.bell.get_up();
+            self.peers.bell.get_up();
         }
         !found
     }
 
     /// The worker has slept. Ports that were silent are looked at now.
     pub fn wakes(&mut self) {
-        self.bell.get_up();
-        for state in self.ports.iter().flatten() {
+        self.peers.bell.get_up();
+        for state in self.ports.states.iter().flatten() {
             if self.duties.agenda.is_silent(state.input) {
                 self.duties.agenda.rouse(state.input, self.fates.now);
             }
@@ -520,9 +362,9 @@ impl Worker {
     /// # Panics
     /// When one does not balance.
     pub fn audit(&self) {
-        let mut queued = (self.host.pending() + self.holding.len()) as u64;
+        let mut queued = (self.protocols.host.pending() + self.neighbours.held.len()) as u64;
         let (mut own, mut own_queued) = (crate::path::PathCounters::default(), queued);
-        for instance in self.instances.iter().flatten() {
+        for instance in self.paths.instances.iter().flatten() {
             let inside = instance.queued() as u64;
             queued += inside;
             if instance.path == crate::snapshot::CONTROL || instance.path == crate::snapshot::GENERAL {
@@ -534,7 +376,7 @@ impl Worker {
             }
         }
         assert_eq!(own.waiting(), own_queued, "paths of the router's own protocols: {own:?}");
-        for (port, state) in self.ports.iter().enumerate().filter_map(|(i, p)| Some((i, p.as_ref()?))) {
+        for (port, state) in self.ports.states.iter().enumerate().filter_map(|(i, p)| Some((i, p.as_ref()?))) {
             let (counters, backlog) = (state.link.counters(), u64::from(state.link.backlog().packets));
             queued += backlog + state.link.under_way() as u64;
             assert_eq!(counters.offered, counters.sent + counters.dropped + backlog, "link {port}: {counters:?}");
@@ -551,13 +393,13 @@ impl Worker {
 
     /// Asks the schemes of all links about every packet from now on, also where one may pass an idle link: to measure it.
     pub fn ask_always(&mut self) {
-        self.ports.iter_mut().flatten().for_each(|state| state.link.ask_always());
+        self.ports.states.iter_mut().flatten().for_each(|state| state.link.ask_always());
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         // Also where it panicked: nobody shall wait for its answer.
-        self.mailbox.close();
+        self.adoption.mailbox.close();
     }
 }

@@ -1,6 +1,7 @@
 //! Packets that a function has given another destination go back to classification, and from there to the path and the
 //! port of that destination (spec Q-06: a function may finish what the classifier began).
 
+use super::paths::Paths;
 use super::{ROUNDS, Worker};
 use crate::classify::{Classifier, REFUSED, Target, Unwitnessed};
 use crate::path::Instance;
@@ -18,26 +19,26 @@ impl Worker {
             let onward = [Exception::Again as u8, Exception::Dispatched as u8].contains(&meta.exception);
             onward && meta.refused == 0
         };
-        if !self.batch.as_slice().iter().any(again) {
+        if !self.vector.batch.as_slice().iter().any(again) {
             return true;
         }
         let mut odd = false;
-        while let Some(packet) = self.batch.pop_front() {
+        while let Some(packet) = self.vector.batch.pop_front() {
             if again(&packet) {
                 self.reclassify(from, packet);
             } else {
                 odd |= packet.meta().refused | packet.meta().exception != 0;
-                self.kept.push(packet);
+                self.vector.kept.push(packet);
             }
         }
-        drop(self.batch.drain());
-        std::mem::swap(&mut self.batch, &mut self.kept);
+        drop(self.vector.batch.drain());
+        std::mem::swap(&mut self.vector.batch, &mut self.vector.kept);
         odd
     }
 
     /// Puts a packet of the path `from` where it belongs now.
     fn reclassify(&mut self, from: Target, mut packet: Packet) {
-        let Worker { snapshot, tables, dispatch, instances, fates, duties, .. } = self;
+        let Worker { paths: Paths { dispatch, instances, .. }, snapshot, tables, fates, duties, .. } = self;
         let mut target = REFUSED;
         if packet.meta_mut().go_round() > ROUNDS {
             packet.meta_mut().refused = DropReason::Rounds.index() as u8 + 1;

@@ -4,7 +4,8 @@ use super::copying::Copier;
 use super::crew::NextHop;
 use super::duties::Duties;
 use super::onward::enter;
-use super::{PortState, Worker};
+use super::Worker;
+use super::ports::PortState;
 use crate::classify::{COPIED, Classifier, Dispatch, REFUSED, Target, Unwitnessed};
 use crate::multicast::GroupCounters;
 use crate::path::Instance;
@@ -15,12 +16,30 @@ use packet::accounting::Accounting;
 use packet::event::{Event, Stage};
 use packet::port::refusal;
 use packet::{DropReason, Meta, Packet};
-use stack::{Host, Interface, Verdict, World};
+use stack::{Host, HostLimits, Interface, Verdict, World};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use units::{Instant, InterfaceId, PortId};
+use units::{Instant, InterfaceId, Mac, PortId};
 
 /// How often a packet may go from the general path back to classification.
 pub(crate) const ROUNDS: u8 = 4;
+
+/// The router's own protocols on a worker.
+pub(super) struct Protocols {
+    pub host: Host,
+    /// When the host has something to do.
+    pub host_due: Instant,
+    /// The neighbours that are configured.
+    pub statics: BTreeMap<(InterfaceId, IpAddr), Mac>,
+    /// What the host has found out about next hops just now.
+    pub verdicts: Vec<(NextHop, Verdict)>,
+}
+
+impl Protocols {
+    pub fn new(limits: HostLimits) -> Protocols {
+        Protocols { host: Host::new(limits), host_due: Instant::FAR, statics: BTreeMap::new(), verdicts: Vec::new() }
+    }
+}
 
 /// What the host may reach of its worker while it handles packets of the instance `current`.
 pub(super) struct Outlet<'a> {
@@ -41,17 +60,17 @@ impl Worker {
         let mut outlet = Outlet {
             snapshot: &self.snapshot,
             tables: &self.tables,
-            dispatch: &self.dispatch,
+            dispatch: &self.paths.dispatch,
             fates: &mut self.fates,
-            instances: &mut self.instances,
-            ports: &self.ports,
+            instances: &mut self.paths.instances,
+            ports: &self.ports.states,
             duties: &mut self.duties,
-            verdicts: &mut self.verdicts,
-            groups: &mut self.groups,
+            verdicts: &mut self.protocols.verdicts,
+            groups: &mut self.paths.groups,
             current,
         };
-        let answer = work(&mut self.host, &mut outlet);
-        if !self.verdicts.is_empty() {
+        let answer = work(&mut self.protocols.host, &mut outlet);
+        if !self.protocols.verdicts.is_empty() {
             self.tell_verdicts();
         }
         answer

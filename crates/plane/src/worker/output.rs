@@ -5,8 +5,11 @@
 //!
 //! [`Task::Reserved`]: super::duties::Task::Reserved
 
+use super::ports::Ports;
+use super::paths::Paths;
 use super::duties::Duties;
-use super::{PortState, Worker};
+use super::Worker;
+use super::ports::PortState;
 use crate::classify::Target;
 use packet::{BATCH, DropReason};
 use schemes::Next;
@@ -64,7 +67,7 @@ impl Worker {
     /// The part of the output task of a port: all paths, unless reservations have a task of their own.
     #[inline]
     pub(super) fn shared_part(&self, port: PortId) -> Part {
-        let state = self.ports.get(port.index()).and_then(Option::as_ref);
+        let state = self.ports.states.get(port.index()).and_then(Option::as_ref);
         match state.and_then(|state| state.promised) {
             Some(_) => Part::Shared,
             None => Part::All,
@@ -78,7 +81,7 @@ impl Worker {
         if most < BATCH {
             return self.run_output_in_turn((port, part), most);
         }
-        let Worker { ports, instances, fates, duties, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, fates, duties, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
         let (mut moved, mut more) = (0, false);
         if let Some(lanes) = &state.lanes {
@@ -105,7 +108,7 @@ impl Worker {
     /// The same for few packets. First packets within their reservation; then those that came first, whatever
     /// their path; where the scheme ranks classes, those of the highest.
     fn run_output_in_turn(&mut self, (port, part): (PortId, Part), most: usize) -> (usize, bool) {
-        let Worker { ports, instances, fates, duties, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, fates, duties, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (0, false) };
         let mut moved = 0;
         if let Some(lanes) = &state.lanes {
@@ -163,7 +166,7 @@ impl Worker {
     /// What is left to do for a port: `more` waits on its paths.
     #[inline]
     fn after_output(&mut self, (port, part): (PortId, Part), mut moved: usize, mut more: bool) -> (usize, bool) {
-        let Worker { ports, fates, blocked, blocked_since, duties, .. } = self;
+        let Worker { ports: Ports { states: ports, blocked, blocked_since, .. }, fates, duties, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return (moved, more) };
         // A link that is emulated says itself when it is ready: see `attend`.
         let by_itself = state.link.is_emulated() && state.link.next() == Next::Ready;

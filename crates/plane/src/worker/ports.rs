@@ -1,6 +1,12 @@
 //! What a worker notices of its ports now and then, and tells.
 
-use super::{PortState, Role, Worker};
+use super::lanes::Lanes;
+use super::stalled::Stalled;
+use super::Worker;
+use crate::classify::Target;
+use link::Link;
+use packet::port::Port;
+use units::{Instant, TaskId};
 use crate::registered::InstructionTrouble;
 use crate::snapshot::Snapshot;
 use fib::Tables;
@@ -8,6 +14,110 @@ use packet::accounting::Accounting;
 use packet::event::Event;
 use schemes::Trouble;
 use units::{PortId, WorkerId};
+
+/// A port with its link and tasks.
+pub(super) struct PortState {
+    pub link: Link,
+    pub input: TaskId,
+    pub output: TaskId,
+    /// The instances whose packets leave here.
+    pub outputs: Vec<Target>,
+    /// Those of them that have a reservation, and the others.
+    pub reserved: Vec<Target>,
+    pub shared: Vec<Target>,
+    /// The output task of the first; none where there are none, or where output is no task of its own.
+    pub promised: Option<TaskId>,
+    /// Packets that it has given to the scheme and nobody has transmitted for it: so many it may transmit.
+    pub owed: usize,
+    pub received: u64,
+    pub received_bytes: u64,
+    /// Packets dropped before they took a path.
+    pub refused: u64,
+    /// Packets that took a path.
+    pub passed: u64,
+    /// When what still waits here is dropped: the port was removed.
+    pub closing: Option<Instant>,
+    pub role: Role,
+    /// Packets of other workers that came in here.
+    pub spread: u64,
+    /// Packets of this worker that another has received here.
+    pub brought: u64,
+    /// The other workers that use this port's queue.
+    pub lanes: Option<Box<Lanes>>,
+    /// Whether it waits where the path of a packet is full, and the line loses what does not fit.
+    pub throttles: bool,
+    /// Packets that were received and wait for room on their paths.
+    pub stalled: Option<Box<Stalled>>,
+    /// The longest IP packet its medium carried when last looked at, and the longest of its configuration.
+    pub mtu: (Option<u16>, u16),
+    /// Bytes sent that a meter was told of.
+    pub metered: u64,
+}
+
+impl PortState {
+    /// Counts packets that came in by the port.
+    pub fn arrived(&mut self, packets: u64, fates: &mut Accounting) {
+        if self.role == Role::Relay {
+            fates.ledger.take_over(packets);
+        } else {
+            fates.ledger.receive(packets);
+        }
+        self.received += packets;
+    }
+
+    /// After the worker has failed: what waits is forgotten, uncounted, and the counters add up again.
+    pub fn settle(&mut self) {
+        self.stalled = None;
+        let (known, came) = (self.refused + self.passed + self.spread, self.received + self.brought);
+        self.refused += came.saturating_sub(known);
+        self.received += known.saturating_sub(came);
+        self.link.forget();
+    }
+
+    /// Whether a removed port has nothing more to transmit.
+    pub fn may_close(&self) -> bool {
+        self.link.backlog().packets == 0
+            && self.link.under_way() == 0
+            && self.link.port.waiting_inside().packets == 0
+            && self.lanes.as_ref().is_none_or(|lanes| lanes.is_finished())
+    }
+}
+
+/// What a port is to its worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// The first queue of a device, or its only one.
+    Device,
+    /// Another queue of a device: the worker of the first speaks for it.
+    Queue,
+    /// Nothing of the device, but a way to a worker that has a queue.
+    Relay,
+}
+
+/// What is left of a port: another worker may still put packets in it.
+pub(super) enum Remains {
+    Lanes(Box<Lanes>),
+    Port(PortId, Box<dyn Port>),
+}
+
+/// The ports of a worker.
+#[derive(Default)]
+pub(super) struct Ports {
+    /// By port.
+    pub states: Vec<Option<PortState>>,
+    /// Ports with packets that cannot leave yet: for want of room, or because their scheme waits for a time.
+    pub blocked: Vec<PortId>,
+    /// Since when none of them could go on.
+    pub blocked_since: Instant,
+    /// Ports whose links are emulated.
+    pub emulated: Vec<PortId>,
+    /// Ports with packets that wait for room on their paths.
+    pub stalls: Vec<PortId>,
+    /// Ports that are gone, and that other workers may still put packets in.
+    pub remains: Vec<Remains>,
+    /// Where packets are received the way of interrupts: the port whose turn is next.
+    pub interrupted: Option<usize>,
+}
 
 impl Worker {
     /// Looks at every port: what it takes, whether its medium is there, what its scheme has to say.
@@ -17,13 +127,13 @@ impl Worker {
         {
             self.fates.event(&Event::InstructionFailed { worker: self.id, instruction, what: &what, for_good });
         }
-        for index in 0..self.ports.len() {
-            let Worker { ports, fates, .. } = self;
+        for index in 0..self.ports.states.len() {
+            let Worker { ports: Ports { states: ports, .. }, fates, .. } = self;
             let Some(state) = &mut ports[index] else { continue };
             if state.link.refresh_offloads(fates) {
                 self.refit_paths(PortId::at(index));
             }
-            let Worker { id, ports, fates, snapshot, tables, .. } = self;
+            let Worker { ports: Ports { states: ports, .. }, id, fates, snapshot, tables, .. } = self;
             let Some(state) = &mut ports[index] else { continue };
             if let Some(lanes) = &state.lanes {
                 lanes.reflect(&*state.link.port);
@@ -41,8 +151,8 @@ impl Worker {
             let other_mtu = observe_mtu(PortId::at(index), state, (tables, snapshot), fates);
             if !state.link.watch(fates) {
                 if other_mtu && self.id == WorkerId(0) {
-                    self.with_host(self.dispatch.control, |host, world| host.mtu_changed(PortId::at(index), world));
-                    self.host_due = self.host.next();
+                    self.with_host(self.paths.dispatch.control, |host, world| host.mtu_changed(PortId::at(index), world));
+                    self.protocols.host_due = self.protocols.host.next();
                 }
                 continue;
             }
@@ -52,21 +162,21 @@ impl Worker {
                 tell_tables(tables, snapshot, port, up);
             }
             if self.id == WorkerId(0) {
-                self.with_host(self.dispatch.control, |host, world| host.link_changed(port, up, world));
-                self.host_due = self.host.next();
+                self.with_host(self.paths.dispatch.control, |host, world| host.link_changed(port, up, world));
+                self.protocols.host_due = self.protocols.host.next();
             }
         }
     }
 
     /// Counts what the media of its ports have refused late.
     pub(super) fn count_refused(&mut self) {
-        let Worker { ports, fates, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, fates, .. } = self;
         ports.iter_mut().flatten().for_each(|state| state.link.count_refused(fates));
     }
 
     /// Tells the tables which ports are up: groups of next hops leave out those behind a port that is not.
     pub(super) fn tell_ports(&mut self) {
-        let Worker { ports, fates, tables, snapshot, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, fates, tables, snapshot, .. } = self;
         for (index, state) in ports.iter_mut().enumerate() {
             let Some(state) = state.as_mut().filter(|state| state.closing.is_none()) else { continue };
             observe_mtu(PortId::at(index), state, (tables, snapshot), fates);

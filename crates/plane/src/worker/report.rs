@@ -1,7 +1,10 @@
 //! What a worker tells of itself: a copy of its counters, made between two steps.
 
+use super::ports::Ports;
+use super::paths::Paths;
 use super::duties::Task;
-use super::{Onlookers, PortState, Role, Worker};
+use super::ports::{PortState, Role};
+use super::{Onlookers, Worker};
 use crate::function::Counter;
 use crate::multicast::GroupCounters;
 use crate::path::{Fill, PathCounters};
@@ -230,7 +233,7 @@ impl Worker {
     /// A copy of all counters. Allocates: made on request, never on the fast path.
     pub fn report(&self) -> WorkerReport {
         let waiting = |state: &PortState| state.link.port.waiting_inside().packets;
-        let waiting: u64 = self.ports.iter().flatten().map(waiting).sum();
+        let waiting: u64 = self.ports.states.iter().flatten().map(waiting).sum();
         let mut ledger = self.fates.ledger.clone();
         ledger.withhold(waiting);
         WorkerReport {
@@ -245,11 +248,11 @@ impl Worker {
             tasks: self.report_tasks(),
             times: self.duties.agenda.times(),
             throttle: self.duties.agenda.throttle(),
-            receive: if self.interrupted.is_some() { Receive::Interrupt } else { Receive::Polling },
+            receive: if self.ports.interrupted.is_some() { Receive::Interrupt } else { Receive::Polling },
             switch_cost: self.duties.agenda.switch_cost(),
             neighbours: self.report_neighbours(),
-            waiting: if self.id == WorkerId(0) { Vec::new() } else { self.holding.iter().collect() },
-            groups: self.groups.clone(),
+            waiting: if self.id == WorkerId(0) { Vec::new() } else { self.neighbours.held.iter().collect() },
+            groups: self.paths.groups.clone(),
             station: self.report_station(),
         }
     }
@@ -271,7 +274,7 @@ impl Worker {
             .iter()
             .filter_map(|path| Some((path.id, path.cpu.reservation?.packets.time_for(path.capacity as u64))));
         let promised: BTreeMap<PathId, Nanos> = promised.collect();
-        for instance in self.instances.iter().flatten() {
+        for instance in self.paths.instances.iter().flatten() {
             // What was promised something has a task of its own, unless all paths share one.
             self.duties.agenda.lasts(instance.task, promised.get(&instance.path).copied());
         }
@@ -279,7 +282,7 @@ impl Worker {
 
     /// Tells what there is to say of the tasks.
     pub(super) fn remark(&mut self) {
-        let Worker { duties, instances, fates, id, .. } = self;
+        let Worker { paths: Paths { instances, .. }, duties, fates, id, .. } = self;
         let mut remarks = Vec::new();
         duties.agenda.remark(|task, remark| remarks.push((task, remark)));
         for (task, remark) in remarks {
@@ -300,8 +303,8 @@ impl Worker {
     }
 
     fn report_neighbours(&self) -> Vec<NeighbourReport> {
-        let mut neighbours = self.host.neighbours();
-        for (hop, packets) in self.holding.iter() {
+        let mut neighbours = self.protocols.host.neighbours();
+        for (hop, packets) in self.neighbours.held.iter() {
             let known = neighbours.iter_mut().find(|n| (n.interface, n.address) == hop);
             known.into_iter().for_each(|neighbour| neighbour.pending += packets);
         }
@@ -309,7 +312,7 @@ impl Worker {
     }
 
     fn report_ports(&self) -> Vec<PortReport> {
-        let open = self.ports.iter().enumerate().filter_map(|(i, p)| Some((PortId::at(i), p.as_ref()?)));
+        let open = self.ports.states.iter().enumerate().filter_map(|(i, p)| Some((PortId::at(i), p.as_ref()?)));
         open.map(|(port, state)| {
             let (backlog, waiting) = (state.link.backlog(), state.link.port.waiting_inside());
             // Packets that other workers' links count as sent were refused: those are dropped.
@@ -342,7 +345,7 @@ impl Worker {
 
     /// What its links tell, or that of one port. Allocates, as [`Worker::report`].
     pub fn links(&mut self, wanted: Option<PortId>) -> LinksReport {
-        let Worker { ports, duties, fates, id, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, duties, fates, id, .. } = self;
         let open = ports.iter_mut().enumerate().filter_map(|(i, state)| Some((PortId::at(i), state.as_mut()?)));
         let asked = open.filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
         let told = asked.map(|(_, state)| {
@@ -355,7 +358,7 @@ impl Worker {
     }
 
     fn report_paths(&self) -> Vec<PathReport> {
-        let of = |path: PathId| self.instances.iter().flatten().filter(move |i| i.path == path);
+        let of = |path: PathId| self.paths.instances.iter().flatten().filter(move |i| i.path == path);
         let report = |path: PathId| {
             let mut counters = PathCounters::default();
             of(path).for_each(|instance| counters += instance.counters);
@@ -372,7 +375,7 @@ impl Worker {
     }
 
     fn report_queues(&self) -> Vec<QueueReport> {
-        let instances = self.instances.iter().flatten();
+        let instances = self.paths.instances.iter().flatten();
         let report = |i: &crate::path::Instance| QueueReport {
             path: i.path,
             port: i.port,
@@ -386,7 +389,7 @@ impl Worker {
 
     /// Keeps what the CPU scheduler does in `trace` from now on, or in none. Answers what was kept until now.
     pub fn watch(&mut self, trace: Option<Box<Trace>>) -> Watched {
-        for port in 0..self.ports.len() {
+        for port in 0..self.ports.states.len() {
             // What has left until now is nobody's who is looked at from now on.
             self.sent_bytes(PortId::at(port));
         }
@@ -397,7 +400,7 @@ impl Worker {
 
     fn report_tasks(&self) -> Vec<TaskReport> {
         let mut paths_of: BTreeMap<TaskId, Vec<PathId>> = BTreeMap::new();
-        for instance in self.instances.iter().flatten() {
+        for instance in self.paths.instances.iter().flatten() {
             let paths = paths_of.entry(instance.task).or_default();
             if paths.last() != Some(&instance.path) {
                 paths.push(instance.path);

@@ -7,14 +7,13 @@
 //! they are next needed.
 
 use super::crew::Crew;
-use super::duties::Duties;
-use super::{PortState, Remains, Role, Worker, ports::tell_tables};
+use super::Worker;
+use super::ports::{PortState, Remains, Role, tell_tables};
 use crate::aside::Side;
 use crate::classify::Scratch;
 use crate::function;
 use crate::path::{Instance, PathCounters};
 use crate::snapshot::{CONTROL, GENERAL};
-use cpu::Agenda;
 use link::Queueing;
 use packet::latency::Since;
 use packet::{Batch, DropReason, Queue};
@@ -35,32 +34,32 @@ impl Worker {
     /// After a panic in [`Worker::step`]: begins anew with what the configuration says. Answers how many packets are lost.
     /// A panic here, or an error, is for good: then [`Worker::give_up`].
     pub fn restart(&mut self, now: Instant) -> Result<u64, HalfAdopted> {
-        if self.adopting {
+        if self.adoption.adopting {
             return Err(HalfAdopted);
         }
         self.fates.now = now;
-        let known = self.host.neighbours();
+        let known = self.protocols.host.neighbours();
         self.clear();
-        for index in 0..self.ports.len() {
+        for index in 0..self.ports.states.len() {
             self.reopen(PortId::at(index));
         }
-        for target in 0..self.instances.len() {
+        for target in 0..self.paths.instances.len() {
             self.renew(target);
         }
         // Their tasks are new, and have the terms of the generation.
         self.rule(&self.snapshot.clone(), now);
         let lost = self.forget_packets();
-        self.host = Host::new(self.snapshot.limits);
+        self.protocols.host = Host::new(self.snapshot.limits);
         if self.speaks() {
             known.iter().for_each(|known| self.tables.unresolve(known.interface, known.address));
             self.introduce_host();
-            let control = self.dispatch.control;
+            let control = self.paths.dispatch.control;
             self.with_host(control, |host, world| {
                 known.iter().for_each(|known| host.hear_of(known, world));
             });
         }
-        self.host_due = self.host.next();
-        (self.audit_due, self.watch_due, self.ask_due) = (now, now, now);
+        self.protocols.host_due = self.protocols.host.next();
+        (self.idle.audit_due, self.idle.watch_due, self.neighbours.ask_due) = (now, now, now);
         self.audit();
         Ok(lost)
     }
@@ -69,38 +68,36 @@ impl Worker {
     /// that it is gone when it is dropped.
     pub fn give_up(&mut self) -> u64 {
         self.clear();
-        for (index, state) in self.ports.iter().enumerate() {
+        for (index, state) in self.ports.states.iter().enumerate() {
             if state.as_ref().is_some_and(|state| state.role == Role::Device) {
                 // Routes over several next hops go by the others.
                 tell_tables(&self.tables, &self.snapshot, PortId::at(index), false);
             }
         }
-        for target in 0..self.instances.len() {
+        for target in 0..self.paths.instances.len() {
             self.renew(target);
         }
-        self.ports.iter_mut().flatten().for_each(PortState::settle);
+        self.ports.states.iter_mut().flatten().for_each(PortState::settle);
         self.forget_packets()
     }
 
     /// Drops what is in the worker's own hands, uncounted.
     fn clear(&mut self) {
-        (self.batch, self.kept, self.scratch) = (Batch::new(), Batch::new(), Scratch::new());
-        let mut agenda = Agenda::new(self.switch_cost);
-        agenda.rule(&self.snapshot.cpu, self.fates.now);
-        self.duties = Duties::new(agenda);
-        self.forwarders.clear();
-        self.stalls.clear();
-        self.touched.clear();
-        self.blocked.clear();
-        self.quiet = 0;
-        self.waits_since = None;
-        self.holding = Default::default();
-        self.ready.clear();
-        self.asked_by.clear();
-        self.verdicts.clear();
-        self.ports.iter_mut().flatten().filter_map(|state| state.lanes.as_mut()).for_each(|lanes| lanes.clear());
+        (self.vector.batch, self.vector.kept, self.vector.scratch) = (Batch::new(), Batch::new(), Scratch::new());
+        self.duties.begin_anew(&self.snapshot.cpu, self.fates.now);
+        self.paths.forwarders.clear();
+        self.ports.stalls.clear();
+        self.paths.touched.clear();
+        self.ports.blocked.clear();
+        self.idle.quiet = 0;
+        self.adoption.waits_since = None;
+        self.neighbours.held = Default::default();
+        self.neighbours.ready.clear();
+        self.neighbours.asked_by.clear();
+        self.protocols.verdicts.clear();
+        self.ports.states.iter_mut().flatten().filter_map(|state| state.lanes.as_mut()).for_each(|lanes| lanes.clear());
         self.clear_brought();
-        for remains in &mut self.remains {
+        for remains in &mut self.ports.remains {
             if let Remains::Lanes(lanes) = remains {
                 lanes.clear();
             }
@@ -109,26 +106,26 @@ impl Worker {
 
     /// A port's link with another scheme and nothing waiting. A port that was about to be closed is, for nothing waits.
     fn reopen(&mut self, id: PortId) {
-        let Some(mut state) = self.ports[id.index()].take() else { return };
+        let Some(mut state) = self.ports.states[id.index()].take() else { return };
         let view = self.snapshot.port(id).filter(|_| state.closing.is_none());
         let (frames, sharing) = (self.fates.pool.region().frames(), state.link.sharing());
         let scheme = view.and_then(|view| Queueing::of(&view.scheme, frames, &mut sharing.again()).ok());
         state.settle();
         let Some(scheme) = scheme else {
-            self.remains.extend(state.lanes.take().map(Remains::Lanes));
-            self.remains.push(Remains::Port(id, state.link.into_port()));
+            self.ports.remains.extend(state.lanes.take().map(Remains::Lanes));
+            self.ports.remains.push(Remains::Port(id, state.link.into_port()));
             return;
         };
         // Memory had to be taken anyway.
         drop(state.link.begin_anew(scheme));
         (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
         (state.promised, state.owed) = (None, 0);
-        self.ports[id.index()] = Some(state);
+        self.ports.states[id.index()] = Some(state);
     }
 
     /// Empty queues and other functions for an instance.
     fn renew(&mut self, target: usize) {
-        let Some(mut old) = self.instances[target].take() else { return };
+        let Some(mut old) = self.paths.instances[target].take() else { return };
         let snapshot = self.snapshot.clone();
         let spec = snapshot.paths.iter().find(|path| path.id == old.path);
         let functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
@@ -139,8 +136,8 @@ impl Worker {
             old.counters.settle();
         }
         // Whoever works for it is left behind, with all that it has.
-        let side = old.side.take().map(|_| Box::new(Side::new(self.asides.open())));
-        self.instances[target] = Some(Instance {
+        let side = old.side.take().map(|_| Box::new(Side::new(self.paths.asides.open())));
+        self.paths.instances[target] = Some(Instance {
             side,
             task,
             input: Queue::new(before),
@@ -161,10 +158,10 @@ impl Worker {
         // The paths of the router's own protocols share the host: what is missing in one is too much in the other.
         let own = |instance: &&mut Instance| instance.path == CONTROL || instance.path == GENERAL;
         let mut sum = PathCounters::default();
-        self.instances.iter_mut().flatten().filter(own).for_each(|instance| sum += instance.counters);
+        self.paths.instances.iter_mut().flatten().filter(own).for_each(|instance| sum += instance.counters);
         let before = sum;
         sum.settle();
-        if let Some(control) = self.instances.iter_mut().flatten().find(|instance| own(instance)) {
+        if let Some(control) = self.paths.instances.iter_mut().flatten().find(|instance| own(instance)) {
             control.counters.dropped += sum.dropped - before.dropped;
             control.counters.generated += sum.generated - before.generated;
         }
@@ -176,17 +173,17 @@ impl Worker {
     /// ring whose reader is gone.
     pub(super) fn count_forsaken(&mut self) {
         let mut lost = 0;
-        for state in self.ports.iter_mut().flatten() {
+        for state in self.ports.states.iter_mut().flatten() {
             lost += state.lanes.as_mut().map_or(0, |lanes| lanes.forsaken());
             lost += state.link.port.forsaken();
         }
-        for remains in &mut self.remains {
+        for remains in &mut self.ports.remains {
             lost += match remains {
                 Remains::Lanes(lanes) => lanes.forsaken(),
                 Remains::Port(_, port) => port.forsaken(),
             };
         }
-        if let Crew::Other(speaker) = &mut self.crew {
+        if let Crew::Other(speaker) = &mut self.peers.crew {
             lost += speaker.forsaken();
         }
         lost += self.forsaken_on_the_way();

@@ -1,5 +1,6 @@
 //! One dispatch: pick a task, change to it, run it vector by vector until it has done what it was granted, charge it.
 
+use super::paths::Paths;
 use super::duties::Task;
 use super::output::Part;
 use super::{Step, Worker};
@@ -20,7 +21,7 @@ impl Worker {
     /// itself could be believed any more.
     pub fn step<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Step {
         self.begin(now);
-        let interrupts = if self.interrupted.is_some() { self.interrupt(meter) } else { 0 };
+        let interrupts = if self.ports.interrupted.is_some() { self.interrupt(meter) } else { 0 };
         let Some(grant) = self.duties.agenda.pick(self.fates.now) else {
             return if interrupts > 0 { Step::Ran } else { Step::Idle(self.deadline(self.fates.now)) };
         };
@@ -39,14 +40,14 @@ impl Worker {
             panic!("worker {}: {unbalanced}", self.id);
         }
         let nothing = moved + interrupts == 0;
-        self.quiet = if nothing { self.quiet + 1 } else { 0 };
+        self.idle.quiet = if nothing { self.idle.quiet + 1 } else { 0 };
         // A port that keeps its turns says nothing of what waits for others, as long as its looks take time.
         let looked = matches!(duty, Some(Task::Input(_))) && self.fates.now > now;
-        self.stuck = if nothing { self.stuck + usize::from(!looked) } else { 0 };
+        self.idle.stuck = if nothing { self.idle.stuck + usize::from(!looked) } else { 0 };
         // Nothing is known to be there, and every port was looked at in turn; or what is there does not move.
         let tasks = self.duties.agenda.count();
-        if self.quiet > tasks && (self.duties.agenda.is_quiet() || self.stuck > 4 * tasks) {
-            (self.quiet, self.stuck) = (0, 0);
+        if self.idle.quiet > tasks && (self.duties.agenda.is_quiet() || self.idle.stuck > 4 * tasks) {
+            (self.idle.quiet, self.idle.stuck) = (0, 0);
             return Step::Idle(self.deadline(self.fates.now));
         }
         Step::Ran
@@ -107,14 +108,14 @@ impl Worker {
             if !vector.away {
                 self.settle_ready(grant.task, target, vector.moved);
             }
-            if self.interrupted.is_some() {
+            if self.ports.interrupted.is_some() {
                 self.interrupt(meter);
             }
             if moved as u32 >= grant.packets || used >= grant.slice || vector.moved == 0 {
                 break;
             }
         }
-        if !self.stalls.is_empty() {
+        if !self.ports.stalls.is_empty() {
             self.retry_stalls();
         }
         let (waiting, room, away) = self.before(grant.task);
@@ -129,7 +130,7 @@ impl Worker {
     fn next_ready(&mut self, task: TaskId) -> Option<crate::classify::Target> {
         let ready = &mut self.duties.slot(task).ready;
         if ready.len() > 1 {
-            let instances = &self.instances;
+            let instances = &self.paths.instances;
             let came = |target: crate::classify::Target| {
                 let instance = instances.get(usize::from(target)).and_then(Option::as_ref);
                 if let Some(out) = instance.and_then(|instance| instance.side.as_ref()?.out.as_ref()) {
@@ -149,7 +150,7 @@ impl Worker {
     /// `moved` packets of `target` have been worked on: is there more, and room for it?
     #[inline]
     fn settle_ready(&mut self, task: TaskId, target: crate::classify::Target, moved: usize) {
-        let Worker { instances, duties, .. } = self;
+        let Worker { paths: Paths { instances, .. }, duties, .. } = self;
         let slot = duties.slot(task);
         slot.waiting = slot.waiting.saturating_sub(moved);
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
@@ -171,7 +172,7 @@ impl Worker {
     /// What waits for a forwarding task, the most room behind it, and whether somebody else works on some of it.
     #[inline]
     fn before(&mut self, task: TaskId) -> (u32, u32, bool) {
-        let Worker { instances, duties, .. } = self;
+        let Worker { paths: Paths { instances, .. }, duties, .. } = self;
         let slot = duties.slot(task);
         let (mut waiting, mut room, mut away) = (0, 0, 0);
         for &target in &slot.ready {
@@ -193,7 +194,7 @@ impl Worker {
             let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Stage::Output, packets, bytes).at(port));
             moved += packets;
-            if self.interrupted.is_some() {
+            if self.ports.interrupted.is_some() {
                 self.interrupt(meter);
             }
             if !more || packets == 0 || moved as u32 >= grant.packets || used >= grant.slice {
@@ -213,14 +214,14 @@ impl Worker {
 
     /// Packets on the output queues of a part of a port.
     fn to_offer(&self, (port, part): (PortId, Part)) -> usize {
-        let Some(Some(state)) = self.ports.get(port.index()) else { return 0 };
-        let of = |&target: &crate::classify::Target| self.instances.get(usize::from(target))?.as_ref();
+        let Some(Some(state)) = self.ports.states.get(port.index()) else { return 0 };
+        let of = |&target: &crate::classify::Target| self.paths.instances.get(usize::from(target))?.as_ref();
         state.part(part).iter().filter_map(of).map(|instance| instance.output.len()).sum()
     }
 
     /// Bytes that have left by a port since this was last asked.
     pub(super) fn sent_bytes(&mut self, port: PortId) -> u64 {
-        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return 0 };
+        let Some(Some(state)) = self.ports.states.get_mut(port.index()) else { return 0 };
         let sent = state.link.counters().sent_bytes;
         // Packets that were refused late have not left.
         sent.saturating_sub(std::mem::replace(&mut state.metered, sent))
@@ -229,16 +230,16 @@ impl Worker {
     /// Receives and classifies whatever has come, packet by packet, before anything else goes on. Answers the packets.
     #[cold]
     pub(super) fn interrupt<M: Meter>(&mut self, meter: &mut M) -> usize {
-        let (mut port, ports) = (self.interrupted.unwrap_or(0), self.ports.len());
+        let (mut port, ports) = (self.ports.interrupted.unwrap_or(0), self.ports.states.len());
         let (mut taken, mut silent) = (0, 0);
         while silent < ports && taken < MOST_INTERRUPTS {
             port = if port + 1 >= ports { 0 } else { port + 1 };
-            let open = self.ports[port].as_ref().is_some_and(|state| state.closing.is_none());
+            let open = self.ports.states[port].as_ref().is_some_and(|state| state.closing.is_none());
             let received = if open { self.take_in(PortId::at(port), meter) } else { 0 };
             silent = if received == 0 { silent + 1 } else { 0 };
             taken += received;
         }
-        self.interrupted = Some(port);
+        self.ports.interrupted = Some(port);
         taken
     }
 
@@ -250,10 +251,10 @@ impl Worker {
 
     /// Runs every path and output once, at no cost.
     pub(super) fn flush(&mut self) {
-        for target in 0..self.instances.len() {
+        for target in 0..self.paths.instances.len() {
             self.run_forward(target as crate::classify::Target, BATCH, &mut cpu::meter::Free);
         }
-        for port in 0..self.ports.len() {
+        for port in 0..self.ports.states.len() {
             self.run_output((PortId::at(port), Part::All), BATCH);
         }
     }

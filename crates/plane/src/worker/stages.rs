@@ -1,5 +1,8 @@
 //! The three stages: input, forwarding, output. What they cost is what the router costs.
 
+use super::ports::Ports;
+use super::paths::Paths;
+use super::vector::Vector;
 use super::Worker;
 use super::holding::Turn;
 use super::onward::enter;
@@ -39,7 +42,7 @@ pub(super) struct Input {
 
 /// What a forwarding task did in one vector.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Vector {
+pub(super) struct Forwarded {
     /// Packets moved.
     pub moved: usize,
     /// What it took.
@@ -53,7 +56,7 @@ impl Worker {
     #[inline]
     pub(super) fn run_input<M: Meter>(&mut self, port: PortId, most: usize, meter: &mut M) -> Input {
         let mut done = Input::default();
-        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return done };
+        let Some(Some(state)) = self.ports.states.get_mut(port.index()) else { return done };
         if let Some(lanes) = &mut state.lanes {
             done.drained = lanes.drain(port, &mut *state.link.port, &mut self.fates);
             if state.closing.is_some() || !lanes.is_attached() {
@@ -66,35 +69,35 @@ impl Worker {
             done.used = self.lap(meter, Work::new(Of::Input, 0, 0).at(port));
             return done;
         }
-        if self.pending.is_none() {
+        if self.adoption.pending.is_none() {
             // What is on the paths goes first; what waits in the port is for the next generation.
-            let Some(Some(state)) = self.ports.get_mut(port.index()) else { return done };
-            self.batch.limit(most);
-            state.link.port.receive(self.fates.now, &mut self.batch, &mut self.fates.pool);
-            let more = self.batch.room() == 0;
-            self.executing.looked(Place::Input(port), self.fates.now, &self.batch, more);
-            self.batch.unlimit();
+            let Some(Some(state)) = self.ports.states.get_mut(port.index()) else { return done };
+            self.vector.batch.limit(most);
+            state.link.port.receive(self.fates.now, &mut self.vector.batch, &mut self.fates.pool);
+            let more = self.vector.batch.room() == 0;
+            self.executing.looked(Place::Input(port), self.fates.now, &self.vector.batch, more);
+            self.vector.batch.unlimit();
             done.more = more;
         }
-        done.received = self.batch.len();
-        let received_bytes = self.ports[port.index()].as_ref().map_or(0, |state| state.received_bytes);
+        done.received = self.vector.batch.len();
+        let received_bytes = self.ports.states[port.index()].as_ref().map_or(0, |state| state.received_bytes);
         if done.received > 0 {
             self.arrive(port);
         }
         let through = self.snapshot.layout == Layout::One && done.received > 0;
         let mut bytes = 0;
-        if let Some(Some(state)) = self.ports.get(port.index()) {
+        if let Some(Some(state)) = self.ports.states.get(port.index()) {
             bytes = state.received_bytes - received_bytes;
             done.stalled = state.stalled.is_some();
         }
-        let stage = if self.interrupted.is_some() { Of::Interrupt } else { Of::Input };
+        let stage = if self.ports.interrupted.is_some() { Of::Interrupt } else { Of::Input };
         if done.received + done.drained > 0 || stage == Of::Input {
             let work = Work::new(stage, done.received + done.drained, bytes).at(port);
             let executed = self.executing.take_executed();
             done.used = self.lap(meter, work.executing(executed));
         }
         if done.received > 0
-            && let Some(Some(state)) = self.ports.get(port.index())
+            && let Some(Some(state)) = self.ports.states.get(port.index())
         {
             self.duties.agenda.weigh(state.input, done.received + done.drained, done.used);
         }
@@ -109,13 +112,13 @@ impl Worker {
     /// The batch has come in by `port`.
     #[inline(always)]
     pub(super) fn arrive(&mut self, port: PortId) {
-        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return };
-        state.arrived(self.batch.len() as u64, &mut self.fates);
-        let marked = self.executing.mesh.is_some() && !self.injecting && self.bring(port);
-        let Some(Some(state)) = self.ports.get_mut(port.index()) else { return };
-        if let (Some(lanes), false) = (&mut state.lanes, self.injecting) {
+        let Some(Some(state)) = self.ports.states.get_mut(port.index()) else { return };
+        state.arrived(self.vector.batch.len() as u64, &mut self.fates);
+        let marked = self.executing.mesh.is_some() && !self.vector.injecting && self.bring(port);
+        let Some(Some(state)) = self.ports.states.get_mut(port.index()) else { return };
+        if let (Some(lanes), false) = (&mut state.lanes, self.vector.injecting) {
             let how = (state.link.port.stamps(), marked);
-            let spread = lanes.spread(&mut self.batch, how, &mut self.fates);
+            let spread = lanes.spread(&mut self.vector.batch, how, &mut self.fates);
             state.spread += spread.packets;
             state.received_bytes += spread.bytes;
         }
@@ -130,10 +133,10 @@ impl Worker {
     /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.
     #[inline]
     pub(super) fn spread(&mut self, port: PortId) {
-        let Worker { ports, batch, scratch, instances, fates, duties, touched, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, vector: Vector { batch, scratch, .. }, paths: Paths { instances, touched, .. }, fates, duties, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return };
         touched.clear();
-        let (some_wait, control, injecting) = (!self.holding.is_empty(), self.dispatch.control, self.injecting);
+        let (some_wait, control, injecting) = (!self.neighbours.held.is_empty(), self.paths.dispatch.control, self.vector.injecting);
         let batch_length = batch.len();
         let mut rest = &scratch.targets[..batch_length];
         while let Some(&target) = rest.first() {
@@ -191,44 +194,44 @@ impl Worker {
     /// first that does not.
     #[cold]
     fn spread_throttled(&mut self, port: PortId, first: usize) {
-        for position in first..first + self.batch.len() {
-            let target = self.scratch.targets[position];
-            let full = self.instances.get(usize::from(target)).and_then(Option::as_ref);
+        for position in first..first + self.vector.batch.len() {
+            let target = self.vector.scratch.targets[position];
+            let full = self.paths.instances.get(usize::from(target)).and_then(Option::as_ref);
             if full.is_some_and(|instance| instance.input.room() == 0) {
                 return self.stall(port, position);
             }
-            let Some(packet) = self.batch.pop_front() else { break };
+            let Some(packet) = self.vector.batch.pop_front() else { break };
             self.put_on_path(port, packet, target);
         }
-        drop(self.batch.drain());
+        drop(self.vector.batch.drain());
     }
 
     /// The same, packet by packet from the one numbered `first` on, where some wait for next hops or may have to.
     #[cold]
     fn spread_slowly(&mut self, port: PortId, first: usize) {
         let mut position = first;
-        while let Some(packet) = self.batch.pop_front() {
-            let target = self.scratch.targets[position];
+        while let Some(packet) = self.vector.batch.pop_front() {
+            let target = self.vector.scratch.targets[position];
             position += 1;
             self.put_on_path(port, packet, target);
         }
-        drop(self.batch.drain());
+        drop(self.vector.batch.drain());
     }
 
     /// The rest of the pipeline in the same task, for the layout of one. Answers what it took.
     fn run_through<M: Meter>(&mut self, meter: &mut M) -> Nanos {
-        let mut touched = std::mem::take(&mut self.touched);
+        let mut touched = std::mem::take(&mut self.paths.touched);
         let mut used = Nanos::ZERO;
         for &target in &touched {
             let aside = |instance: &Instance| instance.side.is_some();
-            if self.instances.get(usize::from(target)).and_then(Option::as_ref).is_some_and(aside) {
+            if self.paths.instances.get(usize::from(target)).and_then(Option::as_ref).is_some_and(aside) {
                 // Its own task runs it, slice by slice.
                 continue;
             }
             loop {
                 let vector = self.run_forward(target, BATCH, meter);
                 used += vector.used;
-                let instance = self.instances.get(usize::from(target)).and_then(Option::as_ref);
+                let instance = self.paths.instances.get(usize::from(target)).and_then(Option::as_ref);
                 let more = instance.is_some_and(|i| i.has_work() && i.output.room() > 0);
                 if vector.moved == 0 || !more {
                     break;
@@ -236,19 +239,19 @@ impl Worker {
             }
         }
         touched.clear();
-        self.touched = touched;
+        self.paths.touched = touched;
         used
     }
 
     /// Runs the functions of an instance on at most `most` packets of what waits.
     #[inline]
-    pub(super) fn run_forward<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Vector {
-        if target == self.dispatch.control || target == self.dispatch.general {
+    pub(super) fn run_forward<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Forwarded {
+        if target == self.paths.dispatch.control || target == self.paths.dispatch.general {
             let moved = self.run_host(target);
             let used = self.lap(meter, self.work_of(target, moved, 0));
-            return Vector { moved, used, away: false };
+            return Forwarded { moved, used, away: false };
         }
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
+        let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) else { return Forwarded::default() };
         if instance.side.is_some() {
             return self.run_aside(target, most, Nanos::MAX, meter);
         }
@@ -259,17 +262,17 @@ impl Worker {
         } else {
             let most = if instance.limit.is_some() { 1 } else { most };
             let most = instance.output.room().min(most);
-            instance.input.pop_into(&mut self.batch, most);
-            self.batch.len()
+            instance.input.pop_into(&mut self.vector.batch, most);
+            self.vector.batch.len()
         };
-        let bytes = if self.wants_bytes::<M>() { self.batch.bytes() } else { 0 };
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return Vector::default() };
-        self.fates.latencies.begun(instance.path, self.batch.as_slice(), self.fates.now);
+        let bytes = if self.wants_bytes::<M>() { self.vector.batch.bytes() } else { 0 };
+        let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) else { return Forwarded::default() };
+        self.fates.latencies.begun(instance.path, self.vector.batch.as_slice(), self.fates.now);
         let stations = instance.stations;
         instance.stations = stations && instance.has_work();
         if let (true, Some(port)) = (stations, instance.port) {
             let more = instance.stations;
-            self.executing.looked(Place::Output(port), self.fates.now, &self.batch, more);
+            self.executing.looked(Place::Output(port), self.fates.now, &self.vector.batch, more);
         }
         let limit = instance.limit;
         let asked = Cell::default();
@@ -283,15 +286,15 @@ impl Worker {
         };
         let mut odd = false;
         if self.fates.follows() {
-            odd = followed(&mut instance.functions, context, self.batch.as_mut_slice(), &mut self.fates);
+            odd = followed(&mut instance.functions, context, self.vector.batch.as_mut_slice(), &mut self.fates);
         } else {
             for function in &mut instance.functions {
-                odd |= !function.process(context, self.batch.as_mut_slice());
+                odd |= !function.process(context, self.vector.batch.as_mut_slice());
             }
         }
         if let (true, Some(port)) = (stations, instance.port) {
-            let state = self.ports.get(port.index()).and_then(Option::as_ref);
-            odd |= !self.executing.leaving(port, state, self.fates.now, self.batch.as_mut_slice());
+            let state = self.ports.states.get(port.index()).and_then(Option::as_ref);
+            odd |= !self.executing.leaving(port, state, self.fates.now, self.vector.batch.as_mut_slice());
         }
         let work = Work {
             path: Some(instance.path),
@@ -310,17 +313,17 @@ impl Worker {
         if offloads {
             moved += self.put(target);
         }
-        self.pass_on(target, Vector { moved, used, away: false }, meter)
+        self.pass_on(target, Forwarded { moved, used, away: false }, meter)
     }
 
     /// Puts the batch, on which the functions of an instance have worked, behind them.
     #[inline]
-    pub(super) fn pass_on<M: Meter>(&mut self, target: Target, done: Vector, meter: &mut M) -> Vector {
-        let Vector { moved, mut used, away } = done;
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return done };
+    pub(super) fn pass_on<M: Meter>(&mut self, target: Target, done: Forwarded, meter: &mut M) -> Forwarded {
+        let Forwarded { moved, mut used, away } = done;
+        let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) else { return done };
         let ahead = instance.output.len();
-        instance.output.append(&mut self.batch, BATCH);
-        for packet in self.batch.drain() {
+        instance.output.append(&mut self.vector.batch, BATCH);
+        for packet in self.vector.batch.drain() {
             // Room was counted before: only a path that generates can get here.
             instance.counters.dropped += 1;
             self.fates.drop(packet, DropReason::OutputQueue);
@@ -333,26 +336,26 @@ impl Worker {
             let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Of::Output, packets, bytes).at(port));
             if !more {
-                return Vector { moved, used, away };
+                return Forwarded { moved, used, away };
             }
         }
-        if let Some(Some(state)) = self.ports.get(port.index()) {
+        if let Some(Some(state)) = self.ports.states.get(port.index()) {
             let task = state.promised.filter(|_| is_reserved).unwrap_or(state.output);
             self.duties.leave(task, waits.saturating_sub(ahead), self.fates.now);
         }
-        Vector { moved, used, away }
+        Forwarded { moved, used, away }
     }
 
     /// Work on packets of an instance.
     fn work_of(&self, target: Target, packets: usize, bytes: u64) -> Work {
-        let instance = self.instances.get(usize::from(target)).and_then(Option::as_ref);
+        let instance = self.paths.instances.get(usize::from(target)).and_then(Option::as_ref);
         Work { path: instance.map(|instance| instance.path), ..Work::new(Of::Forwarding, packets, bytes) }
     }
 
     /// Refuses the packets of the batch where each took longer than `limit` on average. Answers whether so.
     #[cold]
     fn over_limit(&mut self, used: Nanos, limit: Nanos) -> bool {
-        let packets = self.batch.as_mut_slice();
+        let packets = self.vector.batch.as_mut_slice();
         let over = used > limit * packets.len() as u64;
         if over {
             packets.iter_mut().for_each(|packet| packet.meta_mut().refused = DropReason::CpuLimit.index() as u8 + 1);
@@ -367,8 +370,8 @@ impl Worker {
     pub(super) fn divert(&mut self, from: Target) {
         let mut lost: Vec<AdjacencyId> = Vec::new();
         let (mut kept, mut diverted): (Vec<Packet>, Vec<Packet>) = (Vec::new(), Vec::new());
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(from)) else { return };
-        for mut packet in self.batch.drain() {
+        let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(from)) else { return };
+        for mut packet in self.vector.batch.drain() {
             if let Some(reason) = refusal(&packet) {
                 instance.counters.dropped += 1;
                 self.fates.drop(packet, reason);
@@ -385,7 +388,7 @@ impl Worker {
                 kept.push(packet);
             }
         }
-        kept.into_iter().for_each(|packet| self.batch.push(packet));
+        kept.into_iter().for_each(|packet| self.vector.batch.push(packet));
         for _ in 0..instance.input.len() {
             let Some(mut packet) = instance.input.pop() else { break };
             if lost.contains(&packet.meta().adjacency) {
@@ -403,16 +406,16 @@ impl Worker {
         let lost = |packet: &Packet| packet.meta().exception == Exception::Resolve as u8;
         let (wait, others): (Vec<Packet>, Vec<Packet>) = diverted.into_iter().partition(lost);
         others.into_iter().chain(wait.into_iter().rev()).for_each(|packet| self.divert_one(packet));
-        self.wake_instance(self.dispatch.control);
+        self.wake_instance(self.paths.dispatch.control);
     }
 
     fn divert_one(&mut self, packet: Packet) {
         if packet.meta().exception == Exception::Resolve as u8
-            && let Some(hop) = self.holding.before(&packet).or_else(|| self.next_hop(&packet))
+            && let Some(hop) = self.neighbours.held.before(&packet).or_else(|| self.next_hop(&packet))
         {
             return self.hold(hop, packet, Turn::First);
         }
-        let Some(Some(control)) = self.instances.get_mut(usize::from(self.dispatch.control)) else {
+        let Some(Some(control)) = self.paths.instances.get_mut(usize::from(self.paths.dispatch.control)) else {
             return self.fates.drop(packet, DropReason::PathQueue);
         };
         if let Some(packet) = enter(control, packet) {
@@ -425,10 +428,10 @@ impl Worker {
         if self.id != WorkerId(0) {
             return self.hand_to_speaker(target);
         }
-        let Some(Some(instance)) = self.instances.get_mut(usize::from(target)) else { return 0 };
-        instance.input.pop_into(&mut self.batch, HOST_VECTOR);
-        let moved = self.batch.len();
-        let packets: Vec<Packet> = self.batch.drain().collect();
+        let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) else { return 0 };
+        instance.input.pop_into(&mut self.vector.batch, HOST_VECTOR);
+        let moved = self.vector.batch.len();
+        let packets: Vec<Packet> = self.vector.batch.drain().collect();
         let mut due = false;
         self.with_host(target, |host, world| {
             for packet in packets {
@@ -443,9 +446,9 @@ impl Worker {
         });
         if due {
             // It may have sent something though nothing came.
-            self.quiet = 0;
+            self.idle.quiet = 0;
         }
-        self.host_due = self.host.next();
+        self.protocols.host_due = self.protocols.host.next();
         moved
     }
 }

@@ -1,6 +1,10 @@
 //! A worker among others: what it takes over from them, what it hands them, and the packets it holds until a next hop is
 //! known (adr 0012).
 
+use super::ports::Ports;
+use super::paths::Paths;
+use super::crew::Peers;
+use super::Idle;
 use super::Worker;
 use super::crew::{Crew, NextHop};
 use super::holding::{HoldingBounds, Turn, destination};
@@ -21,10 +25,10 @@ const FIRST: u64 = 1;
 impl Worker {
     /// Takes what has come from other workers, as far as there is room for it.
     pub(super) fn take_over(&mut self, now: Instant) {
-        if let Crew::First(colleagues) = &self.crew {
+        if let Crew::First(colleagues) = &self.peers.crew {
             return (0..colleagues.len()).for_each(|index| self.take_over_from(index, now));
         }
-        while let Crew::Other(speaker) = &mut self.crew
+        while let Crew::Other(speaker) = &mut self.peers.crew
             && let Ok((hop, verdict)) = speaker.answers.pop()
         {
             self.learn(hop, verdict);
@@ -32,22 +36,22 @@ impl Worker {
     }
 
     fn take_over_from(&mut self, index: usize, now: Instant) {
-        if self.pending.is_none() {
+        if self.adoption.pending.is_none() {
             self.take_handed(index, now);
         }
         loop {
-            let Crew::First(colleagues) = &mut self.crew else { return };
+            let Crew::First(colleagues) = &mut self.peers.crew else { return };
             let colleague = &mut colleagues[index];
             let Ok(hop) = colleague.questions.pop() else { return };
             let who = 1 << colleague.worker.index();
-            self.quiet = 0;
+            self.idle.quiet = 0;
             self.ask(hop, who);
         }
     }
 
     /// Packets that are not simply forwarded go to the paths of the router's own protocols.
     fn take_handed(&mut self, index: usize, now: Instant) {
-        let Worker { crew, instances, dispatch, fates, duties, quiet, .. } = self;
+        let Worker { peers: Peers { crew, .. }, paths: Paths { instances, dispatch, .. }, idle: Idle { quiet, .. }, fates, duties, .. } = self;
         let Crew::First(colleagues) = crew else { return };
         let handed = &mut colleagues[index].handed;
         while let Ok(packet) = handed.peek() {
@@ -70,7 +74,7 @@ impl Worker {
     /// Hands what waits on a path of the router's own protocols to the worker that speaks for it. Answers how many
     /// packets that were.
     pub(super) fn hand_to_speaker(&mut self, target: Target) -> usize {
-        let Worker { crew, instances, fates, .. } = self;
+        let Worker { peers: Peers { crew, .. }, paths: Paths { instances, .. }, fates, .. } = self;
         let (Crew::Other(speaker), Some(Some(instance))) = (crew, instances.get_mut(usize::from(target))) else {
             return 0;
         };
@@ -109,7 +113,7 @@ impl Worker {
     /// Puts one classified packet where it belongs; behind those of its flow that wait for a next hop, where there are
     /// any. It came in by `port`.
     pub(super) fn put_on_path(&mut self, port: PortId, packet: Packet, target: Target) {
-        let Worker { ports, instances, fates, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, fates, .. } = self;
         let Some(Some(state)) = ports.get_mut(port.index()) else { return };
         if !matches!(instances.get(usize::from(target)), Some(Some(_))) {
             if target == COPIED {
@@ -122,9 +126,9 @@ impl Worker {
         }
         state.passed += 1;
         let hop = if packet.meta().exception == Exception::Resolve as u8 {
-            self.holding.before(&packet).or_else(|| self.next_hop(&packet))
+            self.neighbours.held.before(&packet).or_else(|| self.next_hop(&packet))
         } else if packet.meta().exception == 0 {
-            self.holding.before(&packet)
+            self.neighbours.held.before(&packet)
         } else {
             None
         };
@@ -136,7 +140,7 @@ impl Worker {
 
     /// Puts a packet on the input queue of an instance.
     fn put_in(&mut self, target: Target, packet: Packet) {
-        let Worker { instances, fates, duties, touched, .. } = self;
+        let Worker { paths: Paths { instances, touched, .. }, fates, duties, .. } = self;
         let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
             return fates.drop(packet, DropReason::PortRemoved);
         };
@@ -155,16 +159,16 @@ impl Worker {
         let limits = self.snapshot.limits;
         let bounds = HoldingBounds { each: limits.pending_per_neighbour, all: limits.pending };
         self.count_control(|counters| counters.entered += 1);
-        if let Some(packet) = self.holding.hold(hop, packet, turn, bounds) {
+        if let Some(packet) = self.neighbours.held.hold(hop, packet, turn, bounds) {
             self.count_control(|counters| counters.dropped += 1);
             self.fates.drop(packet, DropReason::NeighbourQueue);
         }
-        self.ask_due = Instant::START;
+        self.neighbours.ask_due = Instant::START;
     }
 
     fn count_control(&mut self, change: impl FnOnce(&mut crate::path::PathCounters)) {
-        let control = usize::from(self.dispatch.control);
-        if let Some(Some(instance)) = self.instances.get_mut(control) {
+        let control = usize::from(self.paths.dispatch.control);
+        if let Some(Some(instance)) = self.paths.instances.get_mut(control) {
             change(&mut instance.counters);
         }
     }
@@ -172,40 +176,40 @@ impl Worker {
     /// Sees to the packets that wait: asks for their next hops, and lets go those whose next hop is known.
     #[cold]
     pub(super) fn tend(&mut self, now: Instant) {
-        if now >= self.ask_due {
-            self.ask_due = now + ASK_AGAIN;
+        if now >= self.neighbours.ask_due {
+            self.neighbours.ask_due = now + ASK_AGAIN;
             self.ask_all(now);
         }
-        if self.pending.is_some() {
+        if self.adoption.pending.is_some() {
             return;
         }
-        self.touched.clear();
-        while let Some(hop) = self.ready.pop_front() {
+        self.paths.touched.clear();
+        while let Some(hop) = self.neighbours.ready.pop_front() {
             if !self.release(hop) {
-                self.ready.push_front(hop);
+                self.neighbours.ready.push_front(hop);
                 break;
             }
         }
-        self.touched.clear();
+        self.paths.touched.clear();
     }
 
     fn ask_all(&mut self, now: Instant) {
         let before = Instant::new(now.get().saturating_sub(ASK_AGAIN.get()));
-        let unasked: Vec<NextHop> = self.holding.unasked(before).collect();
+        let unasked: Vec<NextHop> = self.neighbours.held.unasked(before).collect();
         for hop in unasked {
-            match &mut self.crew {
+            match &mut self.peers.crew {
                 Crew::First(_) => {
-                    self.holding.asked(hop, now);
+                    self.neighbours.held.asked(hop, now);
                     self.ask(hop, FIRST);
                 }
                 Crew::Other(speaker) if speaker.handed.is_abandoned() => self.refuse(hop, DropReason::WorkerFailed),
                 Crew::Other(speaker) => {
                     if speaker.questions.push(hop).is_err() {
                         // Asked again when the ring has room.
-                        self.ask_due = now + Nanos::millis(1);
+                        self.neighbours.ask_due = now + Nanos::millis(1);
                         return;
                     }
-                    self.holding.asked(hop, now);
+                    self.neighbours.held.asked(hop, now);
                     speaker.bell.ring();
                 }
             }
@@ -214,18 +218,18 @@ impl Worker {
 
     /// Asks the host for a next hop, for the workers of a bit each.
     fn ask(&mut self, hop: NextHop, who: u64) {
-        let control = self.dispatch.control;
+        let control = self.paths.dispatch.control;
         match self.with_host(control, |host, world| host.want(hop.0, hop.1, world)) {
             Some(verdict) => self.tell(hop, verdict, who),
-            None => *self.asked_by.entry(hop).or_default() |= who,
+            None => *self.neighbours.asked_by.entry(hop).or_default() |= who,
         }
-        self.host_due = self.host.next();
+        self.protocols.host_due = self.protocols.host.next();
     }
 
     /// What the host has found out about next hops that were asked for goes to those who asked.
     pub(super) fn tell_verdicts(&mut self) {
-        while let Some((hop, verdict)) = self.verdicts.pop() {
-            if let Some(who) = self.asked_by.remove(&hop) {
+        while let Some((hop, verdict)) = self.protocols.verdicts.pop() {
+            if let Some(who) = self.neighbours.asked_by.remove(&hop) {
                 self.tell(hop, verdict, who);
             }
         }
@@ -235,7 +239,7 @@ impl Worker {
         if who & FIRST != 0 {
             self.learn(hop, verdict);
         }
-        let Crew::First(colleagues) = &mut self.crew else { return };
+        let Crew::First(colleagues) = &mut self.peers.crew else { return };
         for colleague in colleagues.iter_mut().filter(|colleague| who >> colleague.worker.index() & 1 != 0) {
             // One that finds no room is asked for again.
             let _ = colleague.answers.push((hop, verdict));
@@ -245,17 +249,17 @@ impl Worker {
 
     /// A next hop that packets wait for has become usable, or never will.
     fn learn(&mut self, hop: NextHop, verdict: Verdict) {
-        self.quiet = 0;
+        self.idle.quiet = 0;
         match verdict {
-            Verdict::Usable if self.ready.contains(&hop) => {}
-            Verdict::Usable => self.ready.push_back(hop),
+            Verdict::Usable if self.neighbours.ready.contains(&hop) => {}
+            Verdict::Usable => self.neighbours.ready.push_back(hop),
             Verdict::TableFull => self.refuse(hop, DropReason::NeighbourTable),
             Verdict::Failed => self.complain(hop),
         }
     }
 
     fn refuse(&mut self, hop: NextHop, reason: DropReason) {
-        while let Some(packet) = self.holding.pop(hop) {
+        while let Some(packet) = self.neighbours.held.pop(hop) {
             self.count_control(|counters| counters.dropped += 1);
             self.fates.drop(packet, reason);
         }
@@ -263,8 +267,8 @@ impl Worker {
 
     /// The senders of what waits for `hop` are told that it does not answer.
     fn complain(&mut self, hop: NextHop) {
-        let general = self.dispatch.general;
-        while let Some(mut packet) = self.holding.pop(hop) {
+        let general = self.paths.dispatch.general;
+        while let Some(mut packet) = self.neighbours.held.pop(hop) {
             packet.meta_mut().exception = Exception::Unanswered as u8;
             packet.meta_mut().path = crate::snapshot::GENERAL;
             self.count_control(|counters| counters.diverted += 1);
@@ -275,11 +279,11 @@ impl Worker {
 
     /// Lets the packets that wait for `hop` go on, oldest first. False where a path has no room for the next.
     fn release(&mut self, hop: NextHop) -> bool {
-        while let Some(mut packet) = self.holding.pop(hop) {
+        while let Some(mut packet) = self.neighbours.held.pop(hop) {
             let classifier = Classifier {
                 snapshot: &self.snapshot,
                 tables: &self.tables,
-                dispatch: &self.dispatch,
+                dispatch: &self.paths.dispatch,
                 witness: Unwitnessed,
             };
             let target = classifier.again(&mut packet);
@@ -296,12 +300,12 @@ impl Worker {
                 }
                 continue;
             }
-            let room = self.instances.get(usize::from(target)).and_then(Option::as_ref).map_or(1, |i| i.input.room());
+            let room = self.paths.instances.get(usize::from(target)).and_then(Option::as_ref).map_or(1, |i| i.input.room());
             if room == 0 && packet.meta().exception == 0 {
-                self.holding.put_back(hop, packet, Some(self.fates.now));
+                self.neighbours.held.put_back(hop, packet, Some(self.fates.now));
                 return false;
             }
-            self.quiet = 0;
+            self.idle.quiet = 0;
             self.count_control(|counters| counters.diverted += 1);
             self.put_in(target, packet);
         }
@@ -317,7 +321,7 @@ impl Worker {
             self.fates.drop(packet, DropReason::NeighbourFailed);
             return true;
         }
-        self.ask_due = Instant::START;
+        self.neighbours.ask_due = Instant::START;
         match next {
             Some(next) if next != hop => {
                 self.count_control(|counters| counters.diverted += 1);
@@ -325,7 +329,7 @@ impl Worker {
                 true
             }
             _ => {
-                self.holding.put_back(hop, packet, None);
+                self.neighbours.held.put_back(hop, packet, None);
                 false
             }
         }
@@ -334,7 +338,7 @@ impl Worker {
     /// Drops what waits for next hops on interfaces that are gone.
     pub(super) fn forsake_gone(&mut self) {
         let gone: Vec<NextHop> =
-            self.holding.iter().map(|(hop, _)| hop).filter(|hop| self.snapshot.interface(hop.0).is_none()).collect();
+            self.neighbours.held.iter().map(|(hop, _)| hop).filter(|hop| self.snapshot.interface(hop.0).is_none()).collect();
         for hop in gone {
             self.refuse(hop, DropReason::PortRemoved);
         }
@@ -342,7 +346,7 @@ impl Worker {
 
     /// Drops everything that waits.
     pub(super) fn drop_held(&mut self, reason: DropReason) {
-        let hops: Vec<NextHop> = self.holding.iter().map(|(hop, _)| hop).collect();
+        let hops: Vec<NextHop> = self.neighbours.held.iter().map(|(hop, _)| hop).collect();
         for hop in hops {
             self.refuse(hop, reason);
         }

@@ -1,7 +1,9 @@
 //! Another scheme for a link, with a generation or by itself.
 
+use super::super::ports::Ports;
 use crate::snapshot::Snapshot;
-use crate::worker::{PortState, Worker};
+use crate::worker::Worker;
+use crate::worker::ports::PortState;
 use link::Queueing;
 use packet::event::Event;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ impl Worker {
     /// A port gets another scheme, unless another generation runs by now.
     pub(super) fn reschedule(&mut self, new: Reschedule) {
         let Reschedule { snapshot, port, scheme, reply } = new;
-        let retired = if self.pending.is_none() && self.snapshot.generation == snapshot.generation {
+        let retired = if self.adoption.pending.is_none() && self.snapshot.generation == snapshot.generation {
             let retired = self.replace_scheme(port, scheme).collect();
             self.snapshot = snapshot;
             self.rank_outputs();
@@ -43,7 +45,7 @@ impl Worker {
         id: PortId,
         scheme: Queueing,
     ) -> impl Iterator<Item = (PortId, Queueing)> + use<> {
-        let Worker { ports, duties, fates, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, duties, fates, .. } = self;
         let mut splits = false;
         let old = match ports.get_mut(id.index()) {
             Some(Some(PortState { link, output, .. })) => {

@@ -1,5 +1,7 @@
 //! The rules of a generation: what tasks are promised and may do, and whose packets leave first.
 
+use super::super::ports::Ports;
+use super::super::paths::Paths;
 use super::{Common, terms_of};
 use crate::classify::Target;
 use crate::path::Instance;
@@ -17,8 +19,8 @@ impl Worker {
     /// The scheduling rules of `snapshot` are in force, for tasks and ports that were there before as well.
     pub(in crate::worker) fn rule(&mut self, snapshot: &Snapshot, now: Instant) {
         self.duties.agenda.rule(&snapshot.cpu, now);
-        self.interrupted = (snapshot.cpu.receive == Receive::Interrupt).then_some(0);
-        for (index, state) in self.ports.iter_mut().enumerate() {
+        self.ports.interrupted = (snapshot.cpu.receive == Receive::Interrupt).then_some(0);
+        for (index, state) in self.ports.states.iter_mut().enumerate() {
             let Some(state) = state else { continue };
             let Some(view) = snapshot.port(PortId::at(index)) else { continue };
             state.link.measure(view.objective.is_some());
@@ -42,14 +44,14 @@ impl Worker {
             }
             let agenda = &mut self.duties.agenda;
             let ring = Ring { slots: state.link.port.ring(), batch: 1, line_rate: view.cpu.line_rate };
-            let estimator = view.cpu.estimator.filter(|_| self.interrupted.is_none());
+            let estimator = view.cpu.estimator.filter(|_| self.ports.interrupted.is_none());
             agenda.estimate(state.input, estimator, view.cpu.greedy, ring, now);
-            match self.interrupted {
+            match self.ports.interrupted {
                 Some(_) => agenda.still(state.input, now),
                 None => agenda.rouse(state.input, now),
             }
         }
-        let inlines = snapshot.cpu.inline && snapshot.layout != Layout::One && self.interrupted.is_none();
+        let inlines = snapshot.cpu.inline && snapshot.layout != Layout::One && self.ports.interrupted.is_none();
         let mut sums: BTreeMap<Common, Terms> = BTreeMap::new();
         for path in &snapshot.paths {
             let of = |instance: &&mut Instance| instance.path == path.id;
@@ -57,7 +59,7 @@ impl Worker {
                 && path.cpu.limit.is_none()
                 && !path.cpu.preemptible
                 && path.functions.iter().all(|call| call.name == "ip");
-            for instance in self.instances.iter_mut().flatten().filter(of) {
+            for instance in self.paths.instances.iter_mut().flatten().filter(of) {
                 instance.limit = path.cpu.limit;
                 // What the router does itself is no forwarding.
                 instance.minimal = minimal && instance.port.is_some() && path.id != CONTROL && path.id != GENERAL;
@@ -67,11 +69,11 @@ impl Worker {
             sums.entry(Common::of(path, snapshot.cpu.best_effort)).and_modify(together).or_insert(terms);
         }
         for (common, terms) in &sums {
-            if let Some(&task) = self.forwarders.get(common) {
+            if let Some(&task) = self.paths.forwarders.get(common) {
                 self.duties.agenda.set(task, *terms);
             }
         }
-        let Worker { forwarders, duties, .. } = self;
+        let Worker { paths: Paths { forwarders, .. }, duties, .. } = self;
         forwarders.retain(|common, &mut task| {
             let kept = sums.contains_key(common);
             if !kept {
@@ -83,7 +85,7 @@ impl Worker {
 
     /// The generation that runs, or the one that is about to, divides the processor as this snapshot of it says.
     pub(super) fn divide(&mut self, snapshot: Arc<Snapshot>, now: Instant) {
-        if let Some(change) = &mut self.pending
+        if let Some(change) = &mut self.adoption.pending
             && change.snapshot.generation == snapshot.generation
         {
             change.snapshot = snapshot;
@@ -96,7 +98,7 @@ impl Worker {
     /// Puts the paths of each port in the order in which its output tasks take their packets: those of reservations first, or those
     /// of the highest class where the scheme ranks them (spec Q-04); between equals as they are matched.
     pub(super) fn rank_outputs(&mut self) {
-        let Worker { ports, instances, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, .. } = self;
         let instance = |target: &Target| instances.get(usize::from(*target)).and_then(Option::as_ref);
         let class = |target: &Target| instance(target).map(|instance| instance.class);
         let is_reserved = |target: &Target| instance(target).is_some_and(|instance| instance.allowance.is_some());
