@@ -15,11 +15,11 @@ use crate::wire::{Carriages, Part, Unread};
 use packet::DropReason;
 use plan::StatePlan;
 use plan::state::{OnAbort, PortStatePlan};
-use plane::registered::InstructionTrouble;
-use plane::station::{
-    Asked, CannotMake, Entry, Maker, Onlooker, Owner, Place, PlaceReport, Shown, StationReport, StoreReport, Variables,
-    Visited, Wanted,
+use plane::hook::{
+    Asked, CannotMake, Entry, Maker, Onlooker, Owner, PacketHook, Place, PlaceReport, Shown, StationReport,
+    StoreReport, Variables, Visited, Wanted,
 };
+use plane::registered::InstructionTrouble;
 use std::any::Any;
 use std::fs::File;
 use std::io::Read;
@@ -138,11 +138,7 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>, pages: Pages) -> 
 }
 
 impl Maker for Executor {
-    fn make(
-        &self,
-        before: Option<&Wanted>,
-        wanted: &Wanted,
-    ) -> Result<Vec<Box<dyn plane::station::Station>>, CannotMake> {
+    fn make(&self, before: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn PacketHook>>, CannotMake> {
         let spec = spec(wanted, operator_key(&wanted.plan)?, self.pages);
         let memory = spec.memory();
         if memory > MOST_MEMORY {
@@ -162,7 +158,7 @@ impl Maker for Executor {
                 station.passes_when_short();
             }
         }
-        Ok(made.stations.into_iter().map(|station| Box::new(station) as Box<dyn plane::station::Station>).collect())
+        Ok(made.stations.into_iter().map(|station| Box::new(station) as Box<dyn PacketHook>).collect())
     }
 
     fn print(&self, plan: &StatePlan, secret: u64) -> u64 {
@@ -248,7 +244,7 @@ const fn refused(reason: DropReason) -> u8 {
     reason.index() as u8 + 1
 }
 
-impl plane::station::Station for Station {
+impl PacketHook for Station {
     #[inline]
     fn owner(&mut self, l3: &[u8], now: Instant) -> Option<Owner> {
         self.whose(l3, now)
@@ -260,7 +256,7 @@ impl plane::station::Station for Station {
     }
 
     #[inline]
-    fn looked(&mut self, at: Place, now: Instant, packets: usize, more: bool) {
+    fn polled(&mut self, at: Place, now: Instant, packets: usize, more: bool) {
         self.note_look(at, now, packets, more);
     }
 
@@ -313,7 +309,7 @@ impl plane::station::Station for Station {
         Station::pace(self)
     }
 
-    fn succeed(&mut self, old: Box<dyn plane::station::Station>) {
+    fn succeed(&mut self, old: Box<dyn PacketHook>) {
         if let Ok(old) = old.into_any().downcast::<Station>() {
             self.take_from(*old);
         }

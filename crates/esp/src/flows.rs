@@ -2,7 +2,7 @@
 
 use crate::store::Key;
 use packet::wire::{Ipv4, Ipv6, hosts, protocol};
-use plane::station::Owner;
+use plane::hook::Owner;
 use units::{Instant, Nanos};
 
 /// Flows that are remembered at a time, at most.

@@ -20,7 +20,7 @@ use crate::wire::{Carriages, Heads, Locations, is_traced};
 use near::execute_at_once;
 use packet::wire::{ethernet, ipv4};
 use packet::{Meta, Packet};
-use plane::station::{Dedicated, Trace, UNKNOWN, Variables};
+use plane::hook::{Dedicated, Trace, UNKNOWN, Variables};
 pub(crate) use stages::commit_repeated;
 use stages::{Means, prepare, prepare_begun, run};
 use std::cell::Cell;

@@ -14,9 +14,9 @@ use crate::strain::Strain;
 use crate::variables::{Permitted, Readings};
 use crate::wire::{Carriage, Locations, behind, peek};
 use packet::Packet;
+pub use plane::hook::Place;
+use plane::hook::{Dedicated, Owner, PACE, UNKNOWN, Variables};
 use plane::registered::InstructionTrouble;
-pub use plane::station::Place;
-use plane::station::{Dedicated, Owner, PACE, UNKNOWN, Variables};
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, PortId};
 

@@ -4,7 +4,7 @@
 //! without ever having found that is short of the processor, and is so until it has. No clock and no load is looked at, so it is the same in virtual
 //! time, and rings of a few thousand frames do not overflow meanwhile.
 
-use plane::station::Place;
+use plane::hook::Place;
 use units::{Instant, Nanos};
 
 /// Packets that may come at once to a worker that keeps up.

@@ -2,7 +2,7 @@
 //! what it looks like (spec 4). Off unless a port permits it; nothing is ever written there.
 
 use plan::state::Variable;
-use plane::station::Variables;
+use plane::hook::Variables;
 use units::Instant;
 
 /// The first of the tags that stand for something of the router: 2^64 - 16, and from there on by number.

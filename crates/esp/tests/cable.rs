@@ -7,9 +7,9 @@ use esp::Executor;
 use esp::isa::{Instruction, Operator};
 use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap};
 use packet::event::Silent;
+use plane::hook::StationReport;
 use plane::rig::{Rig, Team, Udp};
 use plane::snapshot::Layout;
-use plane::station::StationReport;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use units::Mac;
@@ -57,7 +57,7 @@ fn passes(rig: &mut Rig, from: &str, frame: &[u8]) -> Option<Vec<u8>> {
 fn executed(rig: &Rig) -> Vec<(&'static str, &'static str, u64)> {
     let told = rig.report().station.expect("it executes");
     assert_eq!(told.stores.len(), 1, "only the line has a store");
-    let of = |place: &plane::station::PlaceReport| {
+    let of = |place: &plane::hook::PlaceReport| {
         let location = place.location;
         place.executed.iter().map(move |&(name, went, ended)| (location, name, went + ended)).collect::<Vec<_>>()
     };

@@ -58,14 +58,35 @@ impl Accounting {
 
     /// Whether the observer wants to see packets as they came in. Asked for each batch, like [`Accounting::follows`].
     #[inline(always)]
-    pub fn shows_arrivals(&self) -> bool {
+    fn shows_arrivals(&self) -> bool {
         self.wants.stages | self.wants.arrivals
+    }
+
+    /// Packets have come in by `port` and are classified; somebody who wants to know what becomes of them may have `given` them.
+    #[inline(always)]
+    pub fn classified(&mut self, port: PortId, packets: &mut [Packet], given: bool) {
+        if self.shows_arrivals() {
+            if given {
+                packets.iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::FOLLOWED);
+            }
+            self.choose(port, packets);
+        }
+    }
+
+    /// Packets are about to wait on a queue that holds `ahead` packets and has room for `room`.
+    #[inline(always)]
+    pub fn waits(&mut self, packets: &[Packet], ahead: usize, room: usize) {
+        if self.follows() {
+            for (position, packet) in packets.iter().take(room).enumerate() {
+                self.passed(packet, Stage::Waiting { behind: ahead + position });
+            }
+        }
     }
 
     /// Packets have come in by `port` and are classified: those to be followed are chosen, and what happened so far is
     /// told of them.
     #[cold]
-    pub fn choose(&mut self, port: PortId, packets: &mut [Packet]) {
+    fn choose(&mut self, port: PortId, packets: &mut [Packet]) {
         self.observer.choose(self.now, port, packets);
         for packet in packets {
             self.passed(packet, Stage::Received(port));

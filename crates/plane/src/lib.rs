@@ -11,6 +11,7 @@ mod bell;
 pub mod classify;
 pub mod explain;
 pub mod function;
+pub mod hook;
 pub mod multicast;
 mod path;
 pub mod policy;
@@ -20,7 +21,6 @@ mod relay;
 pub mod rig;
 mod router;
 pub mod snapshot;
-pub mod station;
 mod sync;
 mod worker;
 
@@ -30,9 +30,8 @@ pub use router::{
     Published, Router,
 };
 pub use worker::{
-    Adopted, Change, Command, Decorate, HalfAdopted, LinksReport, Mailbox, NewFunctions, NewPort, NewStation,
-    Onlookers, PathReport, PortReport, QueueReport, Reschedule, Step, TaskReport, Watched, Worker, WorkerReport,
-    add_counters,
+    Adopted, Change, Command, Decorate, HalfAdopted, LinksReport, Mailbox, NewFunctions, NewHook, NewPort, Onlookers,
+    PathReport, PortReport, QueueReport, Reschedule, Step, TaskReport, Watched, Worker, WorkerReport, add_counters,
 };
 
 /// What a configuration may name: the schemes, the functions and the kinds of port of this build.

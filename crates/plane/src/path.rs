@@ -71,8 +71,8 @@ pub(crate) struct Instance {
     pub half: Option<Half>,
     /// Whether something may be left to be done to packets of the input queue, besides the functions.
     pub offloads: bool,
-    /// Whether packets of the input queue may carry instructions.
-    pub stations: bool,
+    /// Whether hooks may want packets of the input queue where they leave.
+    pub hooked: bool,
     pub functions: Vec<Box<dyn Function>>,
     pub counters: PathCounters,
     /// Whether what its functions do is little enough for an input task: forwarding and nothing else, and the configuration

@@ -1,8 +1,8 @@
 //! One generation of the configuration, as workers read it: immutable, shared, swapped whole.
 
 use crate::function::Ip;
+use crate::hook::{Marks, Stations};
 use crate::multicast::MulticastRoutes;
-use crate::station::{Marks, Stations};
 use nat::Nat;
 pub use plan::Layout;
 use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, Objective, PathCpu, PortCpu};

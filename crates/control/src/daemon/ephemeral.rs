@@ -6,7 +6,7 @@ use crate::api;
 use crate::names::Names;
 use esp::Cleaners;
 use io::clock;
-use plane::station::{PlaceReport, StationReport, StoreReport, Trace};
+use plane::hook::{PlaceReport, StationReport, StoreReport, Trace};
 use plane::{Command, Onlookers};
 use std::sync::Arc;
 use std::sync::mpsc::channel;

@@ -4,7 +4,7 @@ use super::line::{Line, Place, SLOTS};
 use super::space::Space;
 use super::sync::{Arc, Ordering, fence};
 use super::time::Tick;
-use plane::station::Entry;
+use plane::hook::Entry;
 use units::Instant;
 
 /// Looks into a store.

@@ -34,7 +34,7 @@ pub use inspect::{Inspector, Occupancy};
 pub use key::Key;
 pub(crate) use key::below;
 pub use memory::Pages;
-pub use plane::station::Entry;
+pub use plane::hook::Entry;
 pub use shard::{Done, Ended, Found, Near, Session, Shard, ShardCounters, Value, WhenFull};
 pub use sweep::Cleaned;
 pub use time::LONGEST as LONGEST_LIFETIME;

@@ -6,7 +6,7 @@ use crate::site::{Fate, Location};
 use crate::store::StoreSpec;
 use crate::wire::{Addresses, Carriages, Locations, datagram, dedicated};
 use packet::wire::{Ipv4, ipv4};
-use plane::station::UNKNOWN;
+use plane::hook::UNKNOWN;
 use proptest::prelude::*;
 use std::net::Ipv6Addr;
 use units::Nanos;

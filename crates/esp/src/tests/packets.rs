@@ -11,7 +11,7 @@ use crate::wire::{
 };
 use packet::wire::checksum::sum;
 use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6Header, complete_checksum, ipv4, ipv6, protocol, transport};
-use plane::station::Trace;
+use plane::hook::Trace;
 use proptest::prelude::*;
 use units::Nanos;
 

@@ -8,7 +8,7 @@ use crate::store::{Key, LIFETIME, StoreSpec, mix};
 use crate::variables::Permitted;
 use crate::wire::{Locations, Part};
 use packet::{Pool, Region};
-use plane::station::UNKNOWN;
+use plane::hook::UNKNOWN;
 use units::{Instant, PortId};
 
 pub const UP: PortId = PortId(0);
@@ -165,15 +165,15 @@ fn packets_that_overtook_others_of_their_computation_are_counted_with_diagnostic
             one.meta_mut().timestamp = Instant::new(came);
             one
         });
-        let variables = plane::station::Variables::default();
-        plane::station::Station::visit(
+        let variables = plane::hook::Variables::default();
+        plane::hook::PacketHook::visit(
             &mut station,
             Place::Input(UP),
             variables,
             Instant::START,
             (&mut packets, UNKNOWN),
         );
-        let told = plane::station::Station::report(&station, Instant::START);
+        let told = plane::hook::PacketHook::report(&station, Instant::START);
         let reordered: u64 = told.stores.iter().flat_map(|store| &store.places).map(|place| place.reordered).sum();
         assert_eq!(reordered, counted);
         packets.into_iter().for_each(|packet| pool.give(packet));

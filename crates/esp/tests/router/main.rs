@@ -12,9 +12,9 @@ use packet::event::Silent;
 use packet::{DropReason, Offload};
 use plan::state::Variable;
 use plane::ApplyError;
+use plane::hook::{StationReport, StoreReport};
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
-use plane::station::{StationReport, StoreReport};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -434,7 +434,7 @@ fn with_an_operators_key_only_what_is_sealed_is_executed() {
     // What is explained, and what is printed of it: the file, never what it has.
     let maker = Executor::new();
     let plan = rig.router.plan().unwrap().state.clone().unwrap();
-    let asks = |packet: &[u8]| plane::station::Maker::read(&maker, &plan, packet).unwrap();
+    let asks = |packet: &[u8]| plane::hook::Maker::read(&maker, &plan, packet).unwrap();
     assert_eq!(asks(&dedicated(&CARRIAGES, THERE, &put)).not.as_deref(), Some("unauthenticated"));
     assert_eq!(asks(&dedicated(&CARRIAGES, THERE, &key.sealed(put))).not, None);
     let told = format!("{plan} {plan:?} {:?} {:?}", rig.router.snapshot(), asks(&dedicated(&CARRIAGES, THERE, &put)));

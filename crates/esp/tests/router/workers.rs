@@ -5,9 +5,9 @@ use esp::Executor;
 use esp::isa::{Instruction, Operator};
 use esp::wire::{Locations, Part, datagram, dedicated, wrap, wrap_option};
 use packet::DropReason;
+use plane::hook::{StationReport, StoreReport};
 use plane::rig::{Team, Udp};
 use plane::snapshot::Layout;
-use plane::station::{StationReport, StoreReport};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 

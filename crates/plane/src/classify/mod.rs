@@ -12,8 +12,8 @@ mod witness;
 
 pub use witness::{Finding, Unwitnessed, Witness};
 
+use crate::hook::Marks;
 use crate::snapshot::{Egress, PathSpec, PortView, Snapshot};
-use crate::station::Marks;
 use fib::{Link, Outcome, Tables};
 use packet::segment::{is_to_fragment, wire_length};
 use packet::wire::{flow_hash, ipv4};
@@ -162,7 +162,7 @@ pub(crate) struct Scratch {
     /// Whether something is left to be done to any of them before it is fit for its link: see `worker::cutting`.
     pub offloads: bool,
     /// Whether any of them may carry an instruction.
-    pub stations: bool,
+    pub hooked: bool,
     /// Where one may: what is known of each.
     pub dedicated: [bool; BATCH],
 }
@@ -178,7 +178,7 @@ impl Scratch {
             memo,
             targets,
             offloads: false,
-            stations: false,
+            hooked: false,
             dedicated: [false; BATCH],
         })
     }
@@ -203,14 +203,14 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) -> u64 {
-        let Scratch { targets, offloads, stations, dedicated, .. } = &mut *scratch;
-        (*offloads, *stations) = (false, false);
+        let Scratch { targets, offloads, hooked, dedicated, .. } = &mut *scratch;
+        (*offloads, *hooked) = (false, false);
         let count = packets.len().min(BATCH);
         if view.through.is_some() {
             // What passes is executed as well, by ports that do (spec E-40).
-            *stations = self.snapshot.stations.is_some()
+            *hooked = self.snapshot.stations.is_some()
                 && packets[..count].iter().any(|packet| self.snapshot.marks.may_be_on(packet.bytes()));
-            if *stations {
+            if *hooked {
                 dedicated[..count].fill(false);
             }
             return self.pass_all((id, view), came, &mut packets[..count], (&mut targets[..count], offloads));
@@ -274,13 +274,13 @@ impl<W: Witness> Classifier<'_, W> {
                 }
             }
         }
-        let Scratch { facts: Facts { hops, ports, .. }, offloads, stations, dedicated, .. } = scratch;
+        let Scratch { facts: Facts { hops, ports, .. }, offloads, hooked, dedicated, .. } = scratch;
         let (hops, ports) = (&hops[..count], &ports[..count]);
         *offloads = seen.offloads;
         // Seldom any: found out of all together.
         let marks = self.snapshot.marks;
-        *stations = marks != Marks::NONE && (marks.may_be_among(hops, ports) || seen.may);
-        if *stations {
+        *hooked = marks != Marks::NONE && (marks.may_be_among(hops, ports) || seen.may);
+        if *hooked {
             let dedicated = dedicated.iter_mut().zip(hops);
             dedicated.for_each(|(dedicated, hop)| *dedicated = marks.is_dedicated(hop));
         }

@@ -2,7 +2,7 @@
 //! whether the packet ends there depends on what others have left.
 
 use super::{Step, Way};
-use crate::station::Asked;
+use crate::hook::Asked;
 use packet::Packet;
 use units::PortId;
 

@@ -18,7 +18,9 @@ pub use spin::Spin;
 use crate::snapshot::{PathSpec, Snapshot};
 use ::nat::Nat;
 use fib::Tables;
-use packet::Packet;
+use packet::accounting::Accounting;
+use packet::event::Stage;
+use packet::{Meta, Packet};
 use std::cell::Cell;
 use units::declare::Declaration;
 use units::{Instant, Nanos};
@@ -94,3 +96,41 @@ impl std::fmt::Display for UnknownFunction {
 }
 
 impl std::error::Error for UnknownFunction {}
+
+/// Runs the functions of a path on `packets`. Answers whether one of them is refused or an exception now.
+#[inline]
+pub(crate) fn run(
+    functions: &mut [Box<dyn Function>],
+    context: Context<'_>,
+    packets: &mut [Packet],
+    accounting: &mut Accounting,
+) -> bool {
+    if accounting.follows() {
+        return run_followed(functions, context, packets, accounting);
+    }
+    let mut odd = false;
+    for function in functions {
+        odd |= !function.process(context, packets);
+    }
+    odd
+}
+
+/// The same, told to whoever follows one of the packets.
+#[cold]
+fn run_followed(
+    functions: &mut [Box<dyn Function>],
+    context: Context<'_>,
+    packets: &mut [Packet],
+    accounting: &mut Accounting,
+) -> bool {
+    let mut odd = false;
+    for (index, function) in functions.iter_mut().enumerate() {
+        let marked = |packet: &&Packet| packet.meta().flags & Meta::FOLLOWED != 0;
+        let before: Vec<Vec<u8>> = packets.iter().filter(marked).map(|packet| packet.bytes().to_vec()).collect();
+        odd |= !function.process(context, packets);
+        for (packet, before) in packets.iter().filter(marked).zip(&before) {
+            accounting.passed(packet, Stage::Function { index, before });
+        }
+    }
+    odd
+}

@@ -8,11 +8,11 @@
 mod allotted;
 pub(crate) mod desired;
 mod edit;
+mod hooks;
 mod known;
 mod measured;
 mod policies;
 mod prepare;
-mod stations;
 
 pub use crate::bell::Nudge;
 pub use edit::{EditError, EditSummary, Edits};
@@ -71,7 +71,7 @@ pub struct Router {
     measured: Measured,
     policies: Policies,
     /// Who makes stations; none where instructions are not executed.
-    maker: Option<Arc<dyn crate::station::Maker>>,
+    maker: Option<Arc<dyn crate::hook::Maker>>,
 }
 
 /// Ids by name. An id keeps its name for as long as the router runs, and none is given twice.

@@ -3,7 +3,7 @@
 use super::allotted::Shares;
 use super::desired::{self, Gateways, Routes};
 use super::measured::Span;
-use super::{Names, Router, stations};
+use super::{Names, Router, hooks};
 use crate::function;
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
 use crate::relay::{Lane, relay};
@@ -190,8 +190,8 @@ impl Router {
         };
         let mut changes: Vec<Change> = shares.into_iter().map(change).collect();
         self.hand_out(made, &mut changes);
-        let overflowing = stations::overflowing(plan, &names);
-        let before = self.plan.as_deref().map(|before| stations::overflowing(before, &self.names));
+        let overflowing = hooks::overflowing(plan, &names);
+        let before = self.plan.as_deref().map(|before| hooks::overflowing(before, &self.names));
         let overflow_anew = before.as_ref() != Some(&overflowing);
         let plan = Arc::new(plan.clone());
         Ok(Prepared { plan, snapshot, changes, names, routes, gateways, statics, overflowing, overflow_anew })

@@ -12,14 +12,14 @@ impl Worker {
     #[cold]
     pub(super) fn inject(&mut self) {
         while let Some((port, frames, reply)) = self.vector.injected.pop_front() {
-            let state = self.ports.states.get(port.index()).and_then(Option::as_ref);
+            let state = self.ports.states.get(port);
             let mut taken = 0;
             if state.is_some_and(|state| state.closing.is_none() && state.role != Role::Relay) {
                 for together in frames.chunks(BATCH) {
                     for frame in together {
-                        let Some(mut packet) = self.fates.pool.take_for(frame.len()) else { break };
+                        let Some(mut packet) = self.accounting.pool.take_for(frame.len()) else { break };
                         packet.fill(frame);
-                        packet.meta_mut().timestamp = self.fates.now;
+                        packet.meta_mut().timestamp = self.accounting.now;
                         self.vector.batch.push(packet);
                     }
                     taken += self.vector.batch.len() as u64;

@@ -3,7 +3,7 @@
 //! What is received is spread by the hash of its flow, so that a flow is always on one worker; what is not IP stays with
 //! the owner. What the others want transmitted goes out in turns, beside what the owner's own link sends.
 
-use super::executing::STAYS;
+use super::hooks::STAYS;
 use crate::relay::Lane;
 use packet::accounting::Accounting;
 use packet::port::{Port, Unsent, refusal};
@@ -78,7 +78,12 @@ impl Lanes {
     /// Hands the packets of other workers over; in `batch` stay the owner's, and those that found no room: they are
     /// refused. All keep their order. Where they are `marked` some are the owner's whatever their flow.
     #[inline]
-    pub fn spread(&mut self, batch: &mut Batch, (stamped, marked): (bool, bool), fates: &mut Accounting) -> Spread {
+    pub fn spread(
+        &mut self,
+        batch: &mut Batch,
+        (stamped, marked): (bool, bool),
+        accounting: &mut Accounting,
+    ) -> Spread {
         batch.as_slice().iter().for_each(Packet::prefetch_bytes);
         let workers = self.lanes.len() as u64 + 1;
         for packet in batch.drain() {
@@ -97,11 +102,11 @@ impl Lanes {
             }
             if !stamped {
                 // Where it is received next, nobody knows when it came.
-                sorted.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().timestamp = fates.now);
+                sorted.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().timestamp = accounting.now);
             }
             let bytes = sorted.bytes();
-            let handed = lane.hand_over(sorted, &mut fates.pool);
-            fates.ledger.hand_over(handed as u64);
+            let handed = lane.hand_over(sorted, &mut accounting.pool);
+            accounting.ledger.hand_over(handed as u64);
             spread.packets += handed as u64;
             spread.bytes += bytes - sorted.bytes();
             refuse(lane, sorted, batch);
@@ -111,7 +116,7 @@ impl Lanes {
 
     /// Transmits what other workers want transmitted, as far as `port`, called `id`, has room. Answers how many packets.
     #[inline]
-    pub fn drain(&mut self, id: PortId, port: &mut dyn Port, fates: &mut Accounting) -> usize {
+    pub fn drain(&mut self, id: PortId, port: &mut dyn Port, accounting: &mut Accounting) -> usize {
         let mut drained = 0;
         let mut active = self.active();
         while active > 0 {
@@ -123,25 +128,25 @@ impl Lanes {
             let (count, mut left) = (self.lanes.len(), room);
             for i in 0..count {
                 let lane = &mut self.lanes[(self.turn + i) % count];
-                left -= lane.take_over(&mut self.out, share.min(left), &mut fates.pool);
+                left -= lane.take_over(&mut self.out, share.min(left), &mut accounting.pool);
             }
             self.turn = (self.turn + 1) % count;
             self.odd = !self.odd;
-            fates.ledger.take_over(self.out.len() as u64);
+            accounting.ledger.take_over(self.out.len() as u64);
             if self.out.as_slice().iter().any(Packet::is_offloaded) {
-                self.drop_unfit(port, fates);
+                self.drop_unfit(port, accounting);
             }
             let packets = self.out.len();
             if packets == 0 {
                 return drained;
             }
-            port.transmit(fates.now, &mut self.out, &mut fates.pool);
-            fates.ledger.send((packets - self.out.len()) as u64);
+            port.transmit(accounting.now, &mut self.out, &mut accounting.pool);
+            accounting.ledger.send((packets - self.out.len()) as u64);
             for packet in self.out.drain() {
                 // The other worker's link has counted it as sent.
                 self.unsent.add(wire_length(&packet));
                 let reason = refusal(&packet).unwrap_or(DropReason::DeviceRefused);
-                fates.drop_at(id, packet, reason);
+                accounting.drop_at(id, packet, reason);
             }
             drained += packets;
             active = self.active();
@@ -157,18 +162,18 @@ impl Lanes {
     /// Where the device takes less than a moment ago, what other workers have not made fit is lost, as what was in the
     /// device before is.
     #[cold]
-    fn drop_unfit(&mut self, port: &dyn Port, fates: &mut Accounting) {
+    fn drop_unfit(&mut self, port: &dyn Port, accounting: &mut Accounting) {
         let can = port.offloads();
         for _ in 0..self.out.len() {
             let Some(mut packet) = self.out.pop_front() else { break };
             if must_cut(&packet, can) {
-                fates.drop(packet, DropReason::PortDown);
+                accounting.drop(packet, DropReason::PortDown);
                 continue;
             }
-            if fit(&mut packet, can, &mut fates.pool) {
+            if fit(&mut packet, can, &mut accounting.pool) {
                 self.own.push(packet);
             } else {
-                fates.drop(packet, DropReason::NoSuperFrame);
+                accounting.drop(packet, DropReason::NoSuperFrame);
             }
         }
         drop(self.out.drain());
@@ -230,11 +235,11 @@ impl Lanes {
     }
 
     /// Drops what other workers wanted transmitted. Answers whether they will want nothing more.
-    pub fn discard(&mut self, reason: DropReason, fates: &mut Accounting) -> bool {
+    pub fn discard(&mut self, reason: DropReason, accounting: &mut Accounting) -> bool {
         for lane in &mut self.lanes {
-            while lane.take_over(&mut self.out, packet::BATCH, &mut fates.pool) > 0 {
-                fates.ledger.take_over(self.out.len() as u64);
-                self.out.drain().for_each(|packet| fates.drop(packet, reason));
+            while lane.take_over(&mut self.out, packet::BATCH, &mut accounting.pool) > 0 {
+                accounting.ledger.take_over(self.out.len() as u64);
+                self.out.drain().for_each(|packet| accounting.drop(packet, reason));
             }
         }
         self.is_finished()
@@ -394,8 +399,8 @@ mod tests {
         let (near, far) = Wire::pair(16);
         let device = Switched(near, offloads);
         let (lane, port) = relay(&device, 16, Arc::default(), Arc::default());
-        let fates = Accounting::new(Pool::new(region.clone()), Box::new(Silent));
-        (device, far, Lanes::new(vec![lane], SPREAD), port, fates, Pool::new(region))
+        let accounting = Accounting::new(Pool::new(region.clone()), Box::new(Silent));
+        (device, far, Lanes::new(vec![lane], SPREAD), port, accounting, Pool::new(region))
     }
 
     /// A relay says what its device takes now. What was on its ring when that became less is made to fit where that takes
@@ -403,7 +408,7 @@ mod tests {
     #[test]
     fn what_a_device_takes_no_longer_is_lost_with_a_reason_and_the_rest_made_to_fit() {
         let all = Offloads { super_frames: true, checksums: true, gather: false };
-        let (mut device, mut far, mut lanes, mut port, mut fates, mut pool) = rig(all);
+        let (mut device, mut far, mut lanes, mut port, mut accounting, mut pool) = rig(all);
         assert_eq!(port.offloads(), all);
         let partial = Some(PartialChecksum { start: 34, offset: 6 });
         let mut batch = Batch::new();
@@ -423,10 +428,10 @@ mod tests {
         device.1 = Offloads::default();
         lanes.reflect(&device);
         assert_eq!(port.offloads(), Offloads::default());
-        assert_eq!(lanes.drain(PortId(0), &mut device, &mut fates), 2);
-        let ledger = &fates.ledger;
+        assert_eq!(lanes.drain(PortId(0), &mut device, &mut accounting), 2);
+        let ledger = &accounting.ledger;
         assert_eq!((ledger.taken_over(), ledger.sent(), ledger.dropped_for(DropReason::PortDown)), (3, 2, 1));
-        ledger.check(fates.pool.outside()).unwrap();
+        ledger.check(accounting.pool.outside()).unwrap();
         far.receive(Instant::START, &mut batch, &mut pool);
         assert_eq!(batch.len(), 2);
         for packet in batch.drain() {
@@ -441,27 +446,27 @@ mod tests {
     /// The flows of a worker that is gone are the owner's, and what lay on its ring is counted.
     #[test]
     fn the_owner_takes_on_the_flows_of_a_worker_that_is_gone() {
-        let (_device, _far, mut lanes, port, mut fates, _pool) = rig(Offloads::default());
+        let (_device, _far, mut lanes, port, mut accounting, _pool) = rig(Offloads::default());
         let mut batch = Batch::new();
-        let mut spread = |lanes: &mut Lanes, fates: &mut Accounting| {
+        let mut spread = |lanes: &mut Lanes, accounting: &mut Accounting| {
             for i in 0..16 {
-                let mut packet = fates.pool.take().unwrap();
+                let mut packet = accounting.pool.take().unwrap();
                 assert!(packet.fill(&flow(i)[0]));
                 batch.push(packet);
             }
-            fates.ledger.receive(16);
-            let spread = lanes.spread(&mut batch, (true, false), fates).packets;
+            accounting.ledger.receive(16);
+            let spread = lanes.spread(&mut batch, (true, false), accounting).packets;
             let refused = batch.as_slice().iter().filter(|packet| packet.meta().refused != 0).count() as u64;
-            batch.drain().for_each(|packet| fates.drop(packet, DropReason::NoRoute));
-            fates.ledger.check(fates.pool.outside()).unwrap();
+            batch.drain().for_each(|packet| accounting.drop(packet, DropReason::NoRoute));
+            accounting.ledger.check(accounting.pool.outside()).unwrap();
             (spread, refused)
         };
-        let (handed, refused) = spread(&mut lanes, &mut fates);
+        let (handed, refused) = spread(&mut lanes, &mut accounting);
         assert!(handed > 0 && refused == 0);
         drop(port);
         assert_eq!(lanes.forsaken() as u64, handed);
-        assert_eq!(spread(&mut lanes, &mut fates), (0, handed), "as long as something of its may be under way");
+        assert_eq!(spread(&mut lanes, &mut accounting), (0, handed), "as long as something of its may be under way");
         assert_eq!(lanes.forsaken(), 0);
-        assert_eq!(spread(&mut lanes, &mut fates), (0, 0));
+        assert_eq!(spread(&mut lanes, &mut accounting), (0, 0));
     }
 }

@@ -1,8 +1,8 @@
 //! How the control side talks to a worker: commands it reads between steps.
 
 use super::{Adopted, Change, LinksReport, Reschedule, Watched, WorkerReport};
+use crate::hook::Onlooker;
 use crate::snapshot::Snapshot;
-use crate::station::Onlooker;
 use cpu::trace::Trace;
 use std::collections::VecDeque;
 use std::net::IpAddr;

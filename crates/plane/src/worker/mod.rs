@@ -4,40 +4,41 @@
 //! The worker owns no thread and no clock; whoever drives it passes the time and a meter. New configurations come in
 //! through its mailbox and are adopted between steps, once the packets of the old one have left its paths.
 
-mod adopt;
-mod aside;
-mod copying;
-mod crew;
-mod cutting;
-mod duties;
-mod executing;
-mod holding;
+mod adoption;
+mod dispatch;
+mod divert;
+mod hooks;
 mod inject;
-mod inlined;
+mod inline;
 mod lanes;
 mod mailbox;
-mod mesh;
-mod onward;
-mod outlet;
-mod output;
+mod neighbour_queue;
+mod output_tasks;
+mod owner_rings;
 mod paths;
+mod peers;
 mod ports;
+mod preempt;
+mod protocols;
+mod reclassify;
+mod replicate;
 mod report;
 mod restart;
-mod run;
+mod segment;
 mod stages;
 mod stalled;
+mod task_table;
 mod team;
 mod vector;
 
-pub(crate) use adopt::Opened;
-pub use adopt::{Adopted, Change, Decorate, NewFunctions, NewPort, Reschedule};
-pub(crate) use crew::Crew;
-pub use executing::NewStation;
+pub(crate) use adoption::Opened;
+pub use adoption::{Adopted, Change, Decorate, NewFunctions, NewPort, Reschedule};
+pub use hooks::NewHook;
 pub(crate) use lanes::{Lanes, SPREAD};
 pub use mailbox::{Command, Mailbox, Onlookers};
-pub(crate) use mesh::Mesh;
-pub(crate) use outlet::ROUNDS;
+pub(crate) use owner_rings::OwnerRings;
+pub(crate) use peers::Crew;
+pub(crate) use protocols::ROUNDS;
 pub use report::{LinksReport, PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters};
 pub use restart::HalfAdopted;
 
@@ -45,23 +46,23 @@ use crate::aside::Asides;
 use crate::bell::Bell;
 use crate::classify::Target;
 use crate::snapshot::Snapshot;
-use adopt::Adoption;
-use crew::Peers;
-use duties::Duties;
-use executing::Executing;
+use adoption::Adoption;
 use fib::Tables;
-use holding::NeighbourQueue;
+use hooks::Hooks;
 use link::Link;
-use outlet::Protocols;
+use neighbour_queue::NeighbourQueue;
 use packet::Pool;
 use packet::accounting::Accounting;
 use packet::event::Observer;
 use paths::Paths;
+use peers::Peers;
 use ports::{PortState, Ports, Role};
+use protocols::Protocols;
 use schemes::Next;
 use stack::HostLimits;
 use std::sync::Arc;
-use units::{Instant, Nanos, PortId, TaskId, WorkerId};
+use task_table::TaskTable;
+use units::{Instant, Nanos, TaskId, WorkerId};
 use vector::Vector;
 
 /// What a step did.
@@ -98,8 +99,8 @@ pub struct Worker {
     id: WorkerId,
     snapshot: Arc<Snapshot>,
     tables: Arc<Tables>,
-    fates: Accounting,
-    duties: Duties,
+    accounting: Accounting,
+    tasks: TaskTable,
     ports: Ports,
     paths: Paths,
     vector: Vector,
@@ -107,8 +108,8 @@ pub struct Worker {
     protocols: Protocols,
     peers: Peers,
     adoption: Adoption,
-    /// What is done with packets that carry instructions.
-    executing: Executing,
+    /// Whoever is shown packets besides their path.
+    hooks: Hooks,
     idle: Idle,
 }
 
@@ -128,8 +129,8 @@ impl Worker {
             id,
             snapshot: Arc::new(Snapshot::empty()),
             tables,
-            fates: Accounting::new(pool, observer),
-            duties: Duties::new(switch_cost),
+            accounting: Accounting::new(pool, observer),
+            tasks: TaskTable::new(switch_cost),
             ports: Ports::default(),
             paths: Paths::default(),
             vector: Vector::default(),
@@ -137,7 +138,7 @@ impl Worker {
             protocols: Protocols::new(limits),
             peers: Peers { alone: crew.is_alone(), crew, bell },
             adoption: Adoption::new(mailbox),
-            executing: Executing::default(),
+            hooks: Hooks::default(),
             idle: Idle { quiet: 0, stuck: 0, audit_due: Instant::START, watch_due: Instant::START },
         }
     }
@@ -150,17 +151,17 @@ impl Worker {
 
     #[inline]
     fn begin(&mut self, now: Instant) {
-        self.fates.begin(now);
+        self.accounting.begin(now);
         if self.adoption.mailbox.posted() != self.adoption.seen {
             self.read_mail(now);
             // Whoever posted may have begun to watch before.
-            self.fates.begin(now);
+            self.accounting.begin(now);
         }
         if self.adoption.pending.is_some() {
             if self.paths_are_empty() {
                 self.adopt(now);
             } else {
-                self.duties.agenda.hurry(now);
+                self.tasks.agenda.hurry(now);
                 let since = *self.adoption.waits_since.get_or_insert(now);
                 self.call_in(since);
             }
@@ -170,12 +171,12 @@ impl Worker {
         }
         if !self.peers.alone {
             self.take_over(now);
-            if self.adoption.pending.is_none() && self.executing.mesh.is_some() {
+            if self.adoption.pending.is_none() && self.hooks.mesh.is_some() {
                 self.take_brought();
             }
         }
-        if now >= self.executing.due {
-            self.executing.tend(now);
+        if now >= self.hooks.due {
+            self.hooks.tend(now);
         }
         if !self.neighbours.held.is_empty() {
             self.tend(now);
@@ -207,20 +208,22 @@ impl Worker {
     /// Emulated links at which something has arrived, or that could take what waits, are served.
     #[cold]
     fn attend(&mut self, now: Instant) {
-        let Worker { ports: Ports { emulated, states: ports, .. }, idle: Idle { quiet, .. }, duties, .. } = self;
-        for port in emulated {
-            let Some(Some(state)) = ports.get(port.index()) else { continue };
+        let Worker { ports: Ports { emulated, states: ports, .. }, idle: Idle { quiet, .. }, tasks, .. } = self;
+        for &mut port in emulated {
+            let Some(state) = ports.get(port) else { continue };
             if state.link.due() <= now {
-                state.urge(duties, now);
+                state.urge(tasks, now);
                 *quiet = 0;
             }
         }
     }
 
     fn retry_blocked(&mut self, now: Instant) {
-        let Worker { ports: Ports { blocked, blocked_since, states: ports, .. }, idle: Idle { quiet, .. }, duties, .. } = self;
+        let Worker {
+            ports: Ports { blocked, blocked_since, states: ports, .. }, idle: Idle { quiet, .. }, tasks, ..
+        } = self;
         blocked.retain(|&port| {
-            let Some(Some(state)) = ports.get(port.index()) else { return false };
+            let Some(state) = ports.get(port) else { return false };
             let may_leave = match state.link.next() {
                 Next::Ready => true,
                 Next::At(time) => now >= time,
@@ -231,49 +234,50 @@ impl Worker {
             {
                 return true;
             }
-            state.urge(duties, now);
+            state.urge(tasks, now);
             (*quiet, *blocked_since) = (0, now);
             false
         });
     }
 
     fn wake_instance(&mut self, target: Target) {
-        if let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) {
-            self.duties.urge_instance(target, instance, self.fates.now);
+        if let Some(instance) = self.paths.instances.get_mut(target) {
+            self.tasks.urge_instance(target, instance, self.accounting.now);
         }
     }
 
     /// When to step again though nothing is received.
     fn deadline(&self, now: Instant) -> Instant {
-        self.deadline_by(now, self.duties.agenda.next())
+        self.deadline_by(now, self.tasks.agenda.next())
     }
 
     /// The same for a driver that sleeps on all ports: a port that has been silent for so long that a sign of it is worth more
     /// than its time is not looked at before that.
     pub fn rests_until(&self) -> Instant {
-        let signs = |task: TaskId| match self.duties.task(task) {
-            Some(duties::Task::Input(port)) if self.duties.agenda.is_silent(task) => {
-                let state = self.ports.states.get(port.index()).and_then(Option::as_ref);
+        let signs = |task: TaskId| match self.tasks.task(task) {
+            Some(task_table::Task::Input(port)) if self.tasks.agenda.is_silent(task) => {
+                let state = self.ports.states.get(port);
                 state.is_some_and(|state| matches!(state.link.port.waiter(), packet::port::Waiter::Descriptor(_)))
             }
             _ => false,
         };
-        self.deadline_by(self.fates.now, self.duties.agenda.next_but(signs))
+        self.deadline_by(self.accounting.now, self.tasks.agenda.next_but(signs))
     }
 
     /// `timer` is when a task is due.
     fn deadline_by(&self, now: Instant, timer: Instant) -> Instant {
-        let mut until = self.protocols.host_due.min(self.idle.audit_due).min(self.idle.watch_due).min(timer).min(self.executing.due);
+        let mut until =
+            self.protocols.host_due.min(self.idle.audit_due).min(self.idle.watch_due).min(timer).min(self.hooks.due);
         if !self.neighbours.held.is_empty() {
             until = until.min(self.neighbours.ask_due.max(now));
         }
         let retry = Nanos::new((now.since(self.ports.blocked_since).get() / 4).clamp(RETRY.0.get(), RETRY.1.get()));
         let shared =
             |state: &&PortState| state.lanes.as_ref().is_some_and(|l| l.is_waiting() || state.closing.is_some());
-        if self.ports.states.iter().flatten().any(|state| shared(&state)) {
+        if self.ports.states.iter().any(|state| shared(&state)) {
             until = until.min(now + retry);
         }
-        for state in self.ports.blocked.iter().filter_map(|port| self.ports.states.get(port.index())?.as_ref()) {
+        for state in self.ports.blocked.iter().filter_map(|&port| self.ports.states.get(port)) {
             let again = match state.link.next() {
                 Next::At(time) if time > now => time,
                 Next::Ready | Next::At(_) => now + retry,
@@ -281,9 +285,9 @@ impl Worker {
             };
             until = until.min(again).min(state.closing.unwrap_or(Instant::FAR).max(now + retry));
         }
-        for state in self.ports.states.iter().flatten().filter(|state| state.closing.is_none()) {
+        for state in self.ports.states.iter().filter(|state| state.closing.is_none()) {
             // A port whose input task sleeps is not looked at before that wakes.
-            let sleeps = self.duties.agenda.sleeps_until(state.input).is_some() || state.stalled.is_some();
+            let sleeps = self.tasks.agenda.sleeps_until(state.input).is_some() || state.stalled.is_some();
             if let (packet::port::Waiter::At(time), false) = (state.link.port.waiter(), sleeps) {
                 until = until.min(time);
             }
@@ -294,30 +298,30 @@ impl Worker {
     /// When the first of its emulated links has to be served, which is to happen exactly then: who sleeps had better be awake a moment
     /// before. [`Instant::FAR`] where there is none.
     pub fn due_exactly(&self) -> Instant {
-        let links = self.ports.emulated.iter().filter_map(|port| Some(&self.ports.states.get(port.index())?.as_ref()?.link));
+        let links = self.ports.emulated.iter().filter_map(|&port| Some(&self.ports.states.get(port)?.link));
         links.map(Link::due).min().unwrap_or(Instant::FAR)
     }
 
     /// What the driver of this worker may sleep on: every port it receives by. One whose input task sleeps brings nothing
     /// before that wakes, unless it has been silent for so long that a sign of it is worth more than its time.
     pub fn waiters(&self) -> impl Iterator<Item = packet::port::Waiter> + '_ {
-        let open = self.ports.states.iter().flatten().filter(|state| state.closing.is_none());
-        open.map(|state| match self.duties.agenda.sleeps_until(state.input) {
-            Some(time) if !self.duties.agenda.is_silent(state.input) => packet::port::Waiter::At(time),
+        let open = self.ports.states.iter().filter(|state| state.closing.is_none());
+        open.map(|state| match self.tasks.agenda.sleeps_until(state.input) {
+            Some(time) if !self.tasks.agenda.is_silent(state.input) => packet::port::Waiter::At(time),
             _ => state.link.port.waiter(),
         })
     }
 
     /// Whether every port it receives by is looked at only when its estimator says: there is nothing to look out for.
     pub fn sleeps(&self) -> bool {
-        let mut open = self.ports.states.iter().flatten().filter(|state| state.closing.is_none()).peekable();
-        let sleeps = |state: &PortState| self.duties.agenda.sleeps_until(state.input).is_some();
+        let mut open = self.ports.states.iter().filter(|state| state.closing.is_none()).peekable();
+        let sleeps = |state: &PortState| self.tasks.agenda.sleeps_until(state.input).is_some();
         open.peek().is_some() && open.all(sleeps)
     }
 
     /// The time as the worker has it: that of the last step, and what was done in it.
     pub fn now(&self) -> Instant {
-        self.fates.now
+        self.accounting.now
     }
 
     /// Says that the worker is about to sleep. False where there is something to do after all; where it sleeps, it says so
@@ -334,8 +338,8 @@ impl Worker {
         };
         let found = self.adoption.mailbox.posted() != self.adoption.seen
             || self.peers.crew.has_mail()
-            || self.executing.has_mail()
-            || self.ports.states.iter().flatten().any(waits);
+            || self.hooks.has_mail()
+            || self.ports.states.iter().any(waits);
         if found {
             self.peers.bell.get_up();
         }
@@ -345,9 +349,9 @@ impl Worker {
     /// The worker has slept. Ports that were silent are looked at now.
     pub fn wakes(&mut self) {
         self.peers.bell.get_up();
-        for state in self.ports.states.iter().flatten() {
-            if self.duties.agenda.is_silent(state.input) {
-                self.duties.agenda.rouse(state.input, self.fates.now);
+        for state in self.ports.states.iter() {
+            if self.tasks.agenda.is_silent(state.input) {
+                self.tasks.agenda.rouse(state.input, self.accounting.now);
             }
         }
     }
@@ -364,7 +368,7 @@ impl Worker {
     pub fn audit(&self) {
         let mut queued = (self.protocols.host.pending() + self.neighbours.held.len()) as u64;
         let (mut own, mut own_queued) = (crate::path::PathCounters::default(), queued);
-        for instance in self.paths.instances.iter().flatten() {
+        for instance in self.paths.instances.iter() {
             let inside = instance.queued() as u64;
             queued += inside;
             if instance.path == crate::snapshot::CONTROL || instance.path == crate::snapshot::GENERAL {
@@ -376,7 +380,7 @@ impl Worker {
             }
         }
         assert_eq!(own.waiting(), own_queued, "paths of the router's own protocols: {own:?}");
-        for (port, state) in self.ports.states.iter().enumerate().filter_map(|(i, p)| Some((i, p.as_ref()?))) {
+        for (port, state) in self.ports.states.open() {
             let (counters, backlog) = (state.link.counters(), u64::from(state.link.backlog().packets));
             queued += backlog + state.link.under_way() as u64;
             assert_eq!(counters.offered, counters.sent + counters.dropped + backlog, "link {port}: {counters:?}");
@@ -388,12 +392,12 @@ impl Worker {
                 "port {port}"
             );
         }
-        assert_eq!(self.fates.ledger.held(), queued, "packets in the queues of worker {}", self.id);
+        assert_eq!(self.accounting.ledger.held(), queued, "packets in the queues of worker {}", self.id);
     }
 
     /// Asks the schemes of all links about every packet from now on, also where one may pass an idle link: to measure it.
     pub fn ask_always(&mut self) {
-        self.ports.states.iter_mut().flatten().for_each(|state| state.link.ask_always());
+        self.ports.states.iter_mut().for_each(|state| state.link.ask_always());
     }
 }
 

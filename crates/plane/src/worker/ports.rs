@@ -1,19 +1,18 @@
 //! What a worker notices of its ports now and then, and tells.
 
+use super::Worker;
 use super::lanes::Lanes;
 use super::stalled::Stalled;
-use super::Worker;
 use crate::classify::Target;
-use link::Link;
-use packet::port::Port;
-use units::{Instant, TaskId};
 use crate::registered::InstructionTrouble;
 use crate::snapshot::Snapshot;
 use fib::Tables;
+use link::Link;
 use packet::accounting::Accounting;
 use packet::event::Event;
+use packet::port::Port;
 use schemes::Trouble;
-use units::{PortId, WorkerId};
+use units::{Instant, PortId, TaskId, WorkerId};
 
 /// A port with its link and tasks.
 pub(super) struct PortState {
@@ -56,11 +55,11 @@ pub(super) struct PortState {
 
 impl PortState {
     /// Counts packets that came in by the port.
-    pub fn arrived(&mut self, packets: u64, fates: &mut Accounting) {
+    pub fn arrived(&mut self, packets: u64, accounting: &mut Accounting) {
         if self.role == Role::Relay {
-            fates.ledger.take_over(packets);
+            accounting.ledger.take_over(packets);
         } else {
-            fates.ledger.receive(packets);
+            accounting.ledger.receive(packets);
         }
         self.received += packets;
     }
@@ -100,11 +99,64 @@ pub(super) enum Remains {
     Port(PortId, Box<dyn Port>),
 }
 
+/// The ports that are open, by id.
+#[derive(Default)]
+pub(super) struct PortStates(Vec<Option<PortState>>);
+
+impl PortStates {
+    #[inline(always)]
+    pub fn get(&self, port: PortId) -> Option<&PortState> {
+        self.0.get(port.index())?.as_ref()
+    }
+
+    #[inline(always)]
+    pub fn get_mut(&mut self, port: PortId) -> Option<&mut PortState> {
+        self.0.get_mut(port.index())?.as_mut()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &PortState> {
+        self.0.iter().flatten()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut PortState> {
+        self.0.iter_mut().flatten()
+    }
+
+    /// With their ids.
+    pub fn open(&self) -> impl Iterator<Item = (PortId, &PortState)> {
+        self.0.iter().enumerate().filter_map(|(index, state)| Some((PortId::at(index), state.as_ref()?)))
+    }
+
+    pub fn open_mut(&mut self) -> impl Iterator<Item = (PortId, &mut PortState)> {
+        self.0.iter_mut().enumerate().filter_map(|(index, state)| Some((PortId::at(index), state.as_mut()?)))
+    }
+
+    /// True for a port that is open, or was.
+    pub fn knows(&self, port: PortId) -> bool {
+        port.index() < self.0.len()
+    }
+
+    /// Every id up to that of the last port there was.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = PortId> + use<> {
+        (0..self.0.len()).map(PortId::at)
+    }
+
+    pub fn insert(&mut self, port: PortId, state: PortState) {
+        if port.index() >= self.0.len() {
+            self.0.resize_with(port.index() + 1, || None);
+        }
+        self.0[port.index()] = Some(state);
+    }
+
+    pub fn take(&mut self, port: PortId) -> Option<PortState> {
+        self.0.get_mut(port.index())?.take()
+    }
+}
+
 /// The ports of a worker.
 #[derive(Default)]
 pub(super) struct Ports {
-    /// By port.
-    pub states: Vec<Option<PortState>>,
+    pub states: PortStates,
     /// Ports with packets that cannot leave yet: for want of room, or because their scheme waits for a time.
     pub blocked: Vec<PortId>,
     /// Since when none of them could go on.
@@ -122,43 +174,42 @@ pub(super) struct Ports {
 impl Worker {
     /// Looks at every port: what it takes, whether its medium is there, what its scheme has to say.
     pub(super) fn watch_ports(&mut self) {
-        if let Some(station) = &mut self.executing.station
+        if let Some(station) = &mut self.hooks.station
             && let Some(InstructionTrouble { instruction, what, for_good }) = station.trouble()
         {
-            self.fates.event(&Event::InstructionFailed { worker: self.id, instruction, what: &what, for_good });
+            self.accounting.event(&Event::InstructionFailed { worker: self.id, instruction, what: &what, for_good });
         }
-        for index in 0..self.ports.states.len() {
-            let Worker { ports: Ports { states: ports, .. }, fates, .. } = self;
-            let Some(state) = &mut ports[index] else { continue };
-            if state.link.refresh_offloads(fates) {
-                self.refit_paths(PortId::at(index));
+        for port in self.ports.states.ids() {
+            let Worker { ports: Ports { states: ports, .. }, accounting, .. } = self;
+            let Some(state) = ports.get_mut(port) else { continue };
+            if state.link.refresh_offloads(accounting) {
+                self.refit_paths(port);
             }
-            let Worker { ports: Ports { states: ports, .. }, id, fates, snapshot, tables, .. } = self;
-            let Some(state) = &mut ports[index] else { continue };
+            let Worker { ports: Ports { states: ports, .. }, id, accounting, snapshot, tables, .. } = self;
+            let Some(state) = ports.get_mut(port) else { continue };
             if let Some(lanes) = &state.lanes {
                 lanes.reflect(&*state.link.port);
             }
             if let Some(Trouble { what, for_good }) = state.link.trouble() {
-                let (worker, port) = (*id, PortId::at(index));
-                fates.event(&Event::GuestFailed { worker, port, what: &what, for_good });
+                accounting.event(&Event::GuestFailed { worker: *id, port, what: &what, for_good });
             }
             if let Some(what) = state.link.put_aside() {
-                fates.event(&Event::SchemeFailed { worker: *id, port: PortId::at(index), what: &what });
+                accounting.event(&Event::SchemeFailed { worker: *id, port, what: &what });
             }
             if let Some(line) = state.link.scheme_remark() {
-                fates.event(&Event::GuestSaid { worker: *id, port: PortId::at(index), line: &line });
+                accounting.event(&Event::GuestSaid { worker: *id, port, line: &line });
             }
-            let other_mtu = observe_mtu(PortId::at(index), state, (tables, snapshot), fates);
-            if !state.link.watch(fates) {
+            let other_mtu = observe_mtu(port, state, (tables, snapshot), accounting);
+            if !state.link.watch(accounting) {
                 if other_mtu && self.id == WorkerId(0) {
-                    self.with_host(self.paths.dispatch.control, |host, world| host.mtu_changed(PortId::at(index), world));
+                    self.with_host(self.paths.dispatch.control, |host, world| host.mtu_changed(port, world));
                     self.protocols.host_due = self.protocols.host.next();
                 }
                 continue;
             }
-            let (port, up) = (PortId::at(index), state.link.is_up());
+            let up = state.link.is_up();
             if state.role == Role::Device {
-                fates.event(&Event::PortLink { port, up });
+                accounting.event(&Event::PortLink { port, up });
                 tell_tables(tables, snapshot, port, up);
             }
             if self.id == WorkerId(0) {
@@ -170,18 +221,17 @@ impl Worker {
 
     /// Counts what the media of its ports have refused late.
     pub(super) fn count_refused(&mut self) {
-        let Worker { ports: Ports { states: ports, .. }, fates, .. } = self;
-        ports.iter_mut().flatten().for_each(|state| state.link.count_refused(fates));
+        let Worker { ports: Ports { states: ports, .. }, accounting, .. } = self;
+        ports.iter_mut().for_each(|state| state.link.count_refused(accounting));
     }
 
     /// Tells the tables which ports are up: groups of next hops leave out those behind a port that is not.
     pub(super) fn tell_ports(&mut self) {
-        let Worker { ports: Ports { states: ports, .. }, fates, tables, snapshot, .. } = self;
-        for (index, state) in ports.iter_mut().enumerate() {
-            let Some(state) = state.as_mut().filter(|state| state.closing.is_none()) else { continue };
-            observe_mtu(PortId::at(index), state, (tables, snapshot), fates);
+        let Worker { ports: Ports { states: ports, .. }, accounting, tables, snapshot, .. } = self;
+        for (port, state) in ports.open_mut().filter(|(_, state)| state.closing.is_none()) {
+            observe_mtu(port, state, (tables, snapshot), accounting);
             if state.role == Role::Device {
-                tell_tables(tables, snapshot, PortId::at(index), state.link.is_up());
+                tell_tables(tables, snapshot, port, state.link.is_up());
             }
         }
     }
@@ -193,7 +243,7 @@ fn observe_mtu(
     port: PortId,
     state: &mut PortState,
     (tables, snapshot): (&Tables, &Snapshot),
-    fates: &mut Accounting,
+    accounting: &mut Accounting,
 ) -> bool {
     let mtu = state.link.port.mtu();
     let interfaces = || snapshot.interfaces.iter().filter(|interface| interface.port == port);
@@ -204,7 +254,7 @@ fn observe_mtu(
         interfaces().for_each(|interface| tables.set_link_mtu(interface.id, mtu));
         let is_short = |(mtu, configured): (Option<u16>, u16)| mtu.is_some_and(|mtu| mtu < configured);
         if known != state.mtu && (is_short(known) || is_short(state.mtu)) {
-            fates.event(&Event::PortMtu { port, mtu: mtu.unwrap_or(u16::MAX), configured });
+            accounting.event(&Event::PortMtu { port, mtu: mtu.unwrap_or(u16::MAX), configured });
         }
     }
     known != state.mtu

@@ -1,15 +1,14 @@
 //! What a worker tells of itself: a copy of its counters, made between two steps.
 
-use super::ports::Ports;
 use super::paths::Paths;
-use super::duties::Task;
-use super::ports::{PortState, Role};
+use super::ports::{PortState, Ports, Role};
+use super::task_table::Task;
 use super::{Onlookers, Worker};
 use crate::function::Counter;
+use crate::hook::StationReport;
 use crate::multicast::GroupCounters;
 use crate::path::{Fill, PathCounters};
 use crate::snapshot::Snapshot;
-use crate::station::StationReport;
 use cpu::task::{TaskView, Times};
 use cpu::trace::Trace;
 use link::{Demand, LinkReport};
@@ -233,23 +232,23 @@ impl Worker {
     /// A copy of all counters. Allocates: made on request, never on the fast path.
     pub fn report(&self) -> WorkerReport {
         let waiting = |state: &PortState| state.link.port.waiting_inside().packets;
-        let waiting: u64 = self.ports.states.iter().flatten().map(waiting).sum();
-        let mut ledger = self.fates.ledger.clone();
+        let waiting: u64 = self.ports.states.iter().map(waiting).sum();
+        let mut ledger = self.accounting.ledger.clone();
         ledger.withhold(waiting);
         WorkerReport {
             worker: self.id,
             generation: self.snapshot.generation,
             ledger,
-            held: self.fates.pool.outside() + waiting,
-            frames_spare: self.fates.pool.region().spare(),
+            held: self.accounting.pool.outside() + waiting,
+            frames_spare: self.accounting.pool.region().spare(),
             ports: self.report_ports(),
             paths: self.report_paths(),
             queues: self.report_queues(),
             tasks: self.report_tasks(),
-            times: self.duties.agenda.times(),
-            throttle: self.duties.agenda.throttle(),
+            times: self.tasks.agenda.times(),
+            throttle: self.tasks.agenda.throttle(),
             receive: if self.ports.interrupted.is_some() { Receive::Interrupt } else { Receive::Polling },
-            switch_cost: self.duties.agenda.switch_cost(),
+            switch_cost: self.tasks.agenda.switch_cost(),
             neighbours: self.report_neighbours(),
             waiting: if self.id == WorkerId(0) { Vec::new() } else { self.neighbours.held.iter().collect() },
             groups: self.paths.groups.clone(),
@@ -258,13 +257,13 @@ impl Worker {
     }
 
     fn report_station(&self) -> Option<StationReport> {
-        let told = self.executing.station.as_ref()?.report(self.fates.now);
-        Some(StationReport { handed: self.executing.handed(), waiting: self.executing.waiting(), ..told })
+        let told = self.hooks.station.as_ref()?.report(self.accounting.now);
+        Some(StationReport { handed: self.hooks.handed(), waiting: self.hooks.waiting(), ..told })
     }
 
     /// Who looks into the stores of ephemeral state.
     pub(super) fn onlookers(&self) -> Onlookers {
-        self.executing.station.as_ref().map_or_else(Vec::new, |station| station.onlookers())
+        self.hooks.station.as_ref().map_or_else(Vec::new, |station| station.onlookers())
     }
 
     /// From now on it is a lag worth telling where a path waits for longer than its queue lasts at the rate of `snapshot`.
@@ -274,31 +273,31 @@ impl Worker {
             .iter()
             .filter_map(|path| Some((path.id, path.cpu.reservation?.packets.time_for(path.capacity as u64))));
         let promised: BTreeMap<PathId, Nanos> = promised.collect();
-        for instance in self.paths.instances.iter().flatten() {
+        for instance in self.paths.instances.iter() {
             // What was promised something has a task of its own, unless all paths share one.
-            self.duties.agenda.lasts(instance.task, promised.get(&instance.path).copied());
+            self.tasks.agenda.lasts(instance.task, promised.get(&instance.path).copied());
         }
     }
 
     /// Tells what there is to say of the tasks.
     pub(super) fn remark(&mut self) {
-        let Worker { paths: Paths { instances, .. }, duties, fates, id, .. } = self;
+        let Worker { paths: Paths { instances, .. }, tasks, accounting, id, .. } = self;
         let mut remarks = Vec::new();
-        duties.agenda.remark(|task, remark| remarks.push((task, remark)));
+        tasks.agenda.remark(|task, remark| remarks.push((task, remark)));
         for (task, remark) in remarks {
-            let port = match duties.task(task) {
+            let port = match tasks.task(task) {
                 Some(Task::Input(port) | Task::Output(port) | Task::Reserved(port)) => Some(port),
                 _ => None,
             };
-            let path = instances.iter().flatten().find(|instance| port.is_none() && instance.task == task);
+            let path = instances.iter().find(|instance| port.is_none() && instance.task == task);
             let path = path.map(|instance| instance.path);
-            fates.event(&Event::Remarked { worker: *id, port, path, remark });
+            accounting.event(&Event::Remarked { worker: *id, port, path, remark });
         }
         let mut late = Vec::new();
-        fates.latencies.remark(|found| late.push(found));
+        accounting.latencies.remark(|found| late.push(found));
         for Late { path, packets, promised, most } in late {
             let remark = Remark::Late { packets, promised, most };
-            fates.event(&Event::Remarked { worker: *id, port: None, path: Some(path), remark });
+            accounting.event(&Event::Remarked { worker: *id, port: None, path: Some(path), remark });
         }
     }
 
@@ -312,53 +311,54 @@ impl Worker {
     }
 
     fn report_ports(&self) -> Vec<PortReport> {
-        let open = self.ports.states.iter().enumerate().filter_map(|(i, p)| Some((PortId::at(i), p.as_ref()?)));
-        open.map(|(port, state)| {
-            let (backlog, waiting) = (state.link.backlog(), state.link.port.waiting_inside());
-            // Packets that other workers' links count as sent were refused: those are dropped.
-            let mut unsent = state.link.unsent();
-            state.lanes.iter().for_each(|lanes| unsent.join(lanes.unsent()));
-            let mut link = state.link.counters();
-            link.dropped += unsent.packets;
-            unsent.join(waiting);
-            PortReport {
-                port,
-                up: state.link.is_up(),
-                closing: state.closing.is_some(),
-                relayed: state.role == Role::Relay,
-                received: if state.role == Role::Relay { 0 } else { state.received },
-                received_bytes: if state.role == Role::Relay { 0 } else { state.received_bytes },
-                link,
-                demand: state.link.demand(),
-                backlog: backlog.packets + waiting.packets as u32,
-                backlog_bytes: backlog.bytes + Bytes::new(waiting.bytes),
-                unsent,
-                mtu: state.link.port.mtu(),
-                rate: state.link.port.link_rate(),
-                statistics: state.link.port.statistics(),
-                drops: self.fates.drops_at(port),
-                over_budget: self.duties.agenda.account(state.input).weighed.1,
-            }
-        })
-        .collect()
+        self.ports
+            .states
+            .open()
+            .map(|(port, state)| {
+                let (backlog, waiting) = (state.link.backlog(), state.link.port.waiting_inside());
+                // Packets that other workers' links count as sent were refused: those are dropped.
+                let mut unsent = state.link.unsent();
+                state.lanes.iter().for_each(|lanes| unsent.join(lanes.unsent()));
+                let mut link = state.link.counters();
+                link.dropped += unsent.packets;
+                unsent.join(waiting);
+                PortReport {
+                    port,
+                    up: state.link.is_up(),
+                    closing: state.closing.is_some(),
+                    relayed: state.role == Role::Relay,
+                    received: if state.role == Role::Relay { 0 } else { state.received },
+                    received_bytes: if state.role == Role::Relay { 0 } else { state.received_bytes },
+                    link,
+                    demand: state.link.demand(),
+                    backlog: backlog.packets + waiting.packets as u32,
+                    backlog_bytes: backlog.bytes + Bytes::new(waiting.bytes),
+                    unsent,
+                    mtu: state.link.port.mtu(),
+                    rate: state.link.port.link_rate(),
+                    statistics: state.link.port.statistics(),
+                    drops: self.accounting.drops_at(port),
+                    over_budget: self.tasks.agenda.account(state.input).weighed.1,
+                }
+            })
+            .collect()
     }
 
     /// What its links tell, or that of one port. Allocates, as [`Worker::report`].
     pub fn links(&mut self, wanted: Option<PortId>) -> LinksReport {
-        let Worker { ports: Ports { states: ports, .. }, duties, fates, id, .. } = self;
-        let open = ports.iter_mut().enumerate().filter_map(|(i, state)| Some((PortId::at(i), state.as_mut()?)));
-        let asked = open.filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
+        let Worker { ports: Ports { states: ports, .. }, tasks, accounting, id, .. } = self;
+        let asked = ports.open_mut().filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
         let told = asked.map(|(_, state)| {
-            let account = duties.agenda.account(state.output);
-            let promised = state.promised.map(|task| duties.agenda.account(task)).unwrap_or_default();
+            let account = tasks.agenda.account(state.output);
+            let promised = state.promised.map(|task| tasks.agenda.account(task)).unwrap_or_default();
             let (used, moved) = (account.used + promised.used, account.packets + promised.packets);
-            LinkReport { used, moved, ..state.link.told(fates.now) }
+            LinkReport { used, moved, ..state.link.told(accounting.now) }
         });
         LinksReport { worker: *id, links: told.collect() }
     }
 
     fn report_paths(&self) -> Vec<PathReport> {
-        let of = |path: PathId| self.paths.instances.iter().flatten().filter(move |i| i.path == path);
+        let of = |path: PathId| self.paths.instances.iter().filter(move |i| i.path == path);
         let report = |path: PathId| {
             let mut counters = PathCounters::default();
             of(path).for_each(|instance| counters += instance.counters);
@@ -369,13 +369,13 @@ impl Worker {
                 add_counters(&mut functions, away.unwrap_or_else(counted));
             }
             let queued = of(path).map(|i| i.queued()).sum();
-            PathReport { path, counters, queued, functions, latency: self.fates.latencies.told(path) }
+            PathReport { path, counters, queued, functions, latency: self.accounting.latencies.told(path) }
         };
         self.snapshot.paths.iter().map(|path| report(path.id)).collect()
     }
 
     fn report_queues(&self) -> Vec<QueueReport> {
-        let instances = self.paths.instances.iter().flatten();
+        let instances = self.paths.instances.iter();
         let report = |i: &crate::path::Instance| QueueReport {
             path: i.path,
             port: i.port,
@@ -389,25 +389,25 @@ impl Worker {
 
     /// Keeps what the CPU scheduler does in `trace` from now on, or in none. Answers what was kept until now.
     pub fn watch(&mut self, trace: Option<Box<Trace>>) -> Watched {
-        for port in 0..self.ports.states.len() {
+        for port in self.ports.states.ids() {
             // What has left until now is nobody's who is looked at from now on.
-            self.sent_bytes(PortId::at(port));
+            self.sent_bytes(port);
         }
-        let until = self.fates.now;
-        let trace = self.duties.agenda.keep_trace(trace, until);
+        let until = self.accounting.now;
+        let trace = self.tasks.agenda.keep_trace(trace, until);
         Watched { worker: self.id, trace, until, tasks: self.report_tasks() }
     }
 
     fn report_tasks(&self) -> Vec<TaskReport> {
         let mut paths_of: BTreeMap<TaskId, Vec<PathId>> = BTreeMap::new();
-        for instance in self.paths.instances.iter().flatten() {
+        for instance in self.paths.instances.iter() {
             let paths = paths_of.entry(instance.task).or_default();
             if paths.last() != Some(&instance.path) {
                 paths.push(instance.path);
             }
         }
         let mut report = |(id, task)| {
-            let view = self.duties.agenda.view(id, self.fates.now)?;
+            let view = self.tasks.agenda.view(id, self.accounting.now)?;
             let (kind, port, paths) = match task {
                 Task::Input(port) => ("input", Some(port), Vec::new()),
                 Task::Output(port) => ("output", Some(port), Vec::new()),
@@ -416,6 +416,6 @@ impl Worker {
             };
             Some(TaskReport { task: id, kind, port, paths, view })
         };
-        self.duties.iter().filter_map(&mut report).collect()
+        self.tasks.iter().filter_map(&mut report).collect()
     }
 }

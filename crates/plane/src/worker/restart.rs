@@ -6,11 +6,12 @@
 //! back to its region. The host begins with what the old one knew of neighbours, as hearsay: they are asked again when
 //! they are next needed.
 
-use super::crew::Crew;
 use super::Worker;
+use super::paths::Paths;
+use super::peers::Crew;
 use super::ports::{PortState, Remains, Role, tell_tables};
 use crate::aside::Side;
-use crate::classify::Scratch;
+use crate::classify::{Scratch, Target};
 use crate::function;
 use crate::path::{Instance, PathCounters};
 use crate::snapshot::{CONTROL, GENERAL};
@@ -37,13 +38,13 @@ impl Worker {
         if self.adoption.adopting {
             return Err(HalfAdopted);
         }
-        self.fates.now = now;
+        self.accounting.now = now;
         let known = self.protocols.host.neighbours();
         self.clear();
-        for index in 0..self.ports.states.len() {
-            self.reopen(PortId::at(index));
+        for port in self.ports.states.ids() {
+            self.reopen(port);
         }
-        for target in 0..self.paths.instances.len() {
+        for target in self.paths.instances.targets() {
             self.renew(target);
         }
         // Their tasks are new, and have the terms of the generation.
@@ -68,23 +69,23 @@ impl Worker {
     /// that it is gone when it is dropped.
     pub fn give_up(&mut self) -> u64 {
         self.clear();
-        for (index, state) in self.ports.states.iter().enumerate() {
-            if state.as_ref().is_some_and(|state| state.role == Role::Device) {
+        for (port, state) in self.ports.states.open() {
+            if state.role == Role::Device {
                 // Routes over several next hops go by the others.
-                tell_tables(&self.tables, &self.snapshot, PortId::at(index), false);
+                tell_tables(&self.tables, &self.snapshot, port, false);
             }
         }
-        for target in 0..self.paths.instances.len() {
+        for target in self.paths.instances.targets() {
             self.renew(target);
         }
-        self.ports.states.iter_mut().flatten().for_each(PortState::settle);
+        self.ports.states.iter_mut().for_each(PortState::settle);
         self.forget_packets()
     }
 
     /// Drops what is in the worker's own hands, uncounted.
     fn clear(&mut self) {
         (self.vector.batch, self.vector.kept, self.vector.scratch) = (Batch::new(), Batch::new(), Scratch::new());
-        self.duties.begin_anew(&self.snapshot.cpu, self.fates.now);
+        self.tasks.begin_anew(&self.snapshot.cpu, self.accounting.now);
         self.paths.forwarders.clear();
         self.ports.stalls.clear();
         self.paths.touched.clear();
@@ -95,7 +96,7 @@ impl Worker {
         self.neighbours.ready.clear();
         self.neighbours.asked_by.clear();
         self.protocols.verdicts.clear();
-        self.ports.states.iter_mut().flatten().filter_map(|state| state.lanes.as_mut()).for_each(|lanes| lanes.clear());
+        self.ports.states.iter_mut().filter_map(|state| state.lanes.as_mut()).for_each(|lanes| lanes.clear());
         self.clear_brought();
         for remains in &mut self.ports.remains {
             if let Remains::Lanes(lanes) = remains {
@@ -106,9 +107,9 @@ impl Worker {
 
     /// A port's link with another scheme and nothing waiting. A port that was about to be closed is, for nothing waits.
     fn reopen(&mut self, id: PortId) {
-        let Some(mut state) = self.ports.states[id.index()].take() else { return };
+        let Some(mut state) = self.ports.states.take(id) else { return };
         let view = self.snapshot.port(id).filter(|_| state.closing.is_none());
-        let (frames, sharing) = (self.fates.pool.region().frames(), state.link.sharing());
+        let (frames, sharing) = (self.accounting.pool.region().frames(), state.link.sharing());
         let scheme = view.and_then(|view| Queueing::of(&view.scheme, frames, &mut sharing.again()).ok());
         state.settle();
         let Some(scheme) = scheme else {
@@ -120,37 +121,28 @@ impl Worker {
         drop(state.link.begin_anew(scheme));
         (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
         (state.promised, state.owed) = (None, 0);
-        self.ports.states[id.index()] = Some(state);
+        self.ports.states.insert(id, state);
     }
 
     /// Empty queues and other functions for an instance.
-    fn renew(&mut self, target: usize) {
-        let Some(mut old) = self.paths.instances[target].take() else { return };
+    fn renew(&mut self, target: Target) {
+        let Some(old) = self.paths.instances.get(target) else { return };
         let snapshot = self.snapshot.clone();
         let spec = snapshot.paths.iter().find(|path| path.id == old.path);
         let functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
         let task = spec.map(|spec| self.forwarder(spec, &snapshot)).unwrap_or_default();
-        let (before, behind) = (old.input.capacity(), old.output.capacity());
-        let own = old.path == CONTROL || old.path == GENERAL;
-        if !own {
-            old.counters.settle();
+        let Paths { instances, asides, .. } = &mut self.paths;
+        let Some(instance) = instances.get_mut(target) else { return };
+        if instance.path != CONTROL && instance.path != GENERAL {
+            instance.counters.settle();
         }
+        (instance.task, instance.functions) = (task, functions);
         // Whoever works for it is left behind, with all that it has.
-        let side = old.side.take().map(|_| Box::new(Side::new(self.paths.asides.open())));
-        self.paths.instances[target] = Some(Instance {
-            side,
-            task,
-            input: Queue::new(before),
-            output: Queue::new(behind),
-            half: None,
-            offloads: false,
-            stations: false,
-            functions,
-            inlined: false,
-            ready: false,
-            since: Since::default(),
-            ..old
-        });
+        instance.side = instance.side.take().map(|_| Box::new(Side::new(asides.open())));
+        instance.input = Queue::new(instance.input.capacity());
+        instance.output = Queue::new(instance.output.capacity());
+        (instance.half, instance.since) = (None, Since::default());
+        (instance.offloads, instance.hooked, instance.inlined, instance.ready) = (false, false, false, false);
     }
 
     /// Counts what is lost.
@@ -158,22 +150,22 @@ impl Worker {
         // The paths of the router's own protocols share the host: what is missing in one is too much in the other.
         let own = |instance: &&mut Instance| instance.path == CONTROL || instance.path == GENERAL;
         let mut sum = PathCounters::default();
-        self.paths.instances.iter_mut().flatten().filter(own).for_each(|instance| sum += instance.counters);
+        self.paths.instances.iter_mut().filter(own).for_each(|instance| sum += instance.counters);
         let before = sum;
         sum.settle();
-        if let Some(control) = self.paths.instances.iter_mut().flatten().find(|instance| own(instance)) {
+        if let Some(control) = self.paths.instances.iter_mut().find(|instance| own(instance)) {
             control.counters.dropped += sum.dropped - before.dropped;
             control.counters.generated += sum.generated - before.generated;
         }
-        self.fates.pool.abandon();
-        self.fates.ledger.settle(DropReason::WorkerFailed)
+        self.accounting.pool.abandon();
+        self.accounting.ledger.settle(DropReason::WorkerFailed)
     }
 
     /// Packets that were handed to workers that are gone are lost, and counted here: they are no more than what lies in a
     /// ring whose reader is gone.
     pub(super) fn count_forsaken(&mut self) {
         let mut lost = 0;
-        for state in self.ports.states.iter_mut().flatten() {
+        for state in self.ports.states.iter_mut() {
             lost += state.lanes.as_mut().map_or(0, |lanes| lanes.forsaken());
             lost += state.link.port.forsaken();
         }
@@ -188,7 +180,7 @@ impl Worker {
         }
         lost += self.forsaken_on_the_way();
         if lost > 0 {
-            self.fates.ledger.lose(lost as u64, DropReason::WorkerFailed);
+            self.accounting.ledger.lose(lost as u64, DropReason::WorkerFailed);
         }
     }
 }

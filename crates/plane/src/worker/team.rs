@@ -1,15 +1,13 @@
 //! A worker among others: what it takes over from them, what it hands them, and the packets it holds until a next hop is
 //! known (adr 0012).
 
-use super::ports::Ports;
+use super::neighbour_queue::{HoldingBounds, Turn, destination};
 use super::paths::Paths;
-use super::crew::Peers;
-use super::Idle;
-use super::Worker;
-use super::crew::{Crew, NextHop};
-use super::holding::{HoldingBounds, Turn, destination};
-use super::onward::enter;
-use super::outlet::ROUNDS;
+use super::peers::{Crew, NextHop, Peers};
+use super::ports::Ports;
+use super::protocols::ROUNDS;
+use super::reclassify::enter;
+use super::{Idle, Worker};
 use crate::classify::{COPIED, Classifier, REFUSED, Target, Unwitnessed};
 use packet::event::Stage;
 use packet::port::refusal;
@@ -51,22 +49,29 @@ impl Worker {
 
     /// Packets that are not simply forwarded go to the paths of the router's own protocols.
     fn take_handed(&mut self, index: usize, now: Instant) {
-        let Worker { peers: Peers { crew, .. }, paths: Paths { instances, dispatch, .. }, idle: Idle { quiet, .. }, fates, duties, .. } = self;
+        let Worker {
+            peers: Peers { crew, .. },
+            paths: Paths { instances, dispatch, .. },
+            idle: Idle { quiet, .. },
+            accounting,
+            tasks,
+            ..
+        } = self;
         let Crew::First(colleagues) = crew else { return };
         let handed = &mut colleagues[index].handed;
         while let Ok(packet) = handed.peek() {
             let exception = Exception::of(packet.meta().exception);
             let target = exception.map_or(dispatch.control, |exception| dispatch.of(exception));
-            let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return };
+            let Some(instance) = instances.get_mut(target) else { return };
             if instance.input.room() == 0 {
                 return;
             }
             let Ok(packet) = handed.pop() else { return };
-            fates.pool.import(1);
-            fates.ledger.take_over(1);
+            accounting.pool.import(1);
+            accounting.ledger.take_over(1);
             let refused = enter(instance, packet);
             debug_assert!(refused.is_none(), "there was room");
-            duties.came(target, instance, 1, now);
+            tasks.came(target, instance, 1, now);
             *quiet = 0;
         }
     }
@@ -74,8 +79,8 @@ impl Worker {
     /// Hands what waits on a path of the router's own protocols to the worker that speaks for it. Answers how many
     /// packets that were.
     pub(super) fn hand_to_speaker(&mut self, target: Target) -> usize {
-        let Worker { peers: Peers { crew, .. }, paths: Paths { instances, .. }, fates, .. } = self;
-        let (Crew::Other(speaker), Some(Some(instance))) = (crew, instances.get_mut(usize::from(target))) else {
+        let Worker { peers: Peers { crew, .. }, paths: Paths { instances, .. }, accounting, .. } = self;
+        let (Crew::Other(speaker), Some(instance)) = (crew, instances.get_mut(target)) else {
             return 0;
         };
         let mut handed = 0;
@@ -85,12 +90,12 @@ impl Worker {
             match if gone { Err(rtrb::PushError::Full(packet)) } else { speaker.handed.push(packet) } {
                 Ok(()) => {
                     instance.counters.diverted += 1;
-                    fates.pool.export(1);
-                    fates.ledger.hand_over(1);
+                    accounting.pool.export(1);
+                    accounting.ledger.hand_over(1);
                 }
                 Err(rtrb::PushError::Full(packet)) => {
                     instance.counters.dropped += 1;
-                    fates.drop(packet, if gone { DropReason::WorkerFailed } else { DropReason::HandOverFull });
+                    accounting.drop(packet, if gone { DropReason::WorkerFailed } else { DropReason::HandOverFull });
                 }
             }
         }
@@ -110,19 +115,31 @@ impl Worker {
         }
     }
 
+    /// Puts the batch on its paths packet by packet, from the one numbered `first` on, where some wait for next hops or may have to.
+    #[cold]
+    pub(super) fn enqueue_one_by_one(&mut self, port: PortId, first: usize) {
+        let mut position = first;
+        while let Some(packet) = self.vector.batch.pop_front() {
+            let target = self.vector.scratch.targets[position];
+            position += 1;
+            self.put_on_path(port, packet, target);
+        }
+        drop(self.vector.batch.drain());
+    }
+
     /// Puts one classified packet where it belongs; behind those of its flow that wait for a next hop, where there are
     /// any. It came in by `port`.
     pub(super) fn put_on_path(&mut self, port: PortId, packet: Packet, target: Target) {
-        let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, fates, .. } = self;
-        let Some(Some(state)) = ports.get_mut(port.index()) else { return };
-        if !matches!(instances.get(usize::from(target)), Some(Some(_))) {
+        let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, accounting, .. } = self;
+        let Some(state) = ports.get_mut(port) else { return };
+        if !instances.get(target).is_some() {
             if target == COPIED {
                 state.passed += 1;
                 return self.replicate(packet);
             }
             state.refused += 1;
             let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
-            return fates.drop_at(port, packet, reason);
+            return accounting.drop_at(port, packet, reason);
         }
         state.passed += 1;
         let hop = if packet.meta().exception == Exception::Resolve as u8 {
@@ -140,15 +157,15 @@ impl Worker {
 
     /// Puts a packet on the input queue of an instance.
     fn put_in(&mut self, target: Target, packet: Packet) {
-        let Worker { paths: Paths { instances, touched, .. }, fates, duties, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
-            return fates.drop(packet, DropReason::PortRemoved);
+        let Worker { paths: Paths { instances, touched, .. }, accounting, tasks, .. } = self;
+        let Some(instance) = instances.get_mut(target) else {
+            return accounting.drop(packet, DropReason::PortRemoved);
         };
-        fates.passed(&packet, Stage::Waiting { behind: instance.input.len() });
+        accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
         if let Some(packet) = enter(instance, packet) {
-            fates.drop(packet, DropReason::PathQueue);
+            accounting.drop(packet, DropReason::PathQueue);
         }
-        duties.came(target, instance, 1, fates.now);
+        tasks.came(target, instance, 1, accounting.now);
         if !touched.contains(&target) {
             touched.push(target);
         }
@@ -161,14 +178,14 @@ impl Worker {
         self.count_control(|counters| counters.entered += 1);
         if let Some(packet) = self.neighbours.held.hold(hop, packet, turn, bounds) {
             self.count_control(|counters| counters.dropped += 1);
-            self.fates.drop(packet, DropReason::NeighbourQueue);
+            self.accounting.drop(packet, DropReason::NeighbourQueue);
         }
         self.neighbours.ask_due = Instant::START;
     }
 
     fn count_control(&mut self, change: impl FnOnce(&mut crate::path::PathCounters)) {
-        let control = usize::from(self.paths.dispatch.control);
-        if let Some(Some(instance)) = self.paths.instances.get_mut(control) {
+        let control = self.paths.dispatch.control;
+        if let Some(instance) = self.paths.instances.get_mut(control) {
             change(&mut instance.counters);
         }
     }
@@ -261,7 +278,7 @@ impl Worker {
     fn refuse(&mut self, hop: NextHop, reason: DropReason) {
         while let Some(packet) = self.neighbours.held.pop(hop) {
             self.count_control(|counters| counters.dropped += 1);
-            self.fates.drop(packet, reason);
+            self.accounting.drop(packet, reason);
         }
     }
 
@@ -287,11 +304,11 @@ impl Worker {
                 witness: Unwitnessed,
             };
             let target = classifier.again(&mut packet);
-            self.fates.passed(&packet, Stage::Classified);
+            self.accounting.passed(&packet, Stage::Classified);
             if target == REFUSED {
                 let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
                 self.count_control(|counters| counters.dropped += 1);
-                self.fates.drop(packet, reason);
+                self.accounting.drop(packet, reason);
                 continue;
             }
             if packet.meta().exception == Exception::Resolve as u8 {
@@ -300,9 +317,9 @@ impl Worker {
                 }
                 continue;
             }
-            let room = self.paths.instances.get(usize::from(target)).and_then(Option::as_ref).map_or(1, |i| i.input.room());
+            let room = self.paths.instances.get(target).map_or(1, |i| i.input.room());
             if room == 0 && packet.meta().exception == 0 {
-                self.neighbours.held.put_back(hop, packet, Some(self.fates.now));
+                self.neighbours.held.put_back(hop, packet, Some(self.accounting.now));
                 return false;
             }
             self.idle.quiet = 0;
@@ -318,7 +335,7 @@ impl Worker {
         let next = self.next_hop(&packet);
         if rounds > ROUNDS || next.is_none() {
             self.count_control(|counters| counters.dropped += 1);
-            self.fates.drop(packet, DropReason::NeighbourFailed);
+            self.accounting.drop(packet, DropReason::NeighbourFailed);
             return true;
         }
         self.neighbours.ask_due = Instant::START;
@@ -337,8 +354,13 @@ impl Worker {
 
     /// Drops what waits for next hops on interfaces that are gone.
     pub(super) fn forsake_gone(&mut self) {
-        let gone: Vec<NextHop> =
-            self.neighbours.held.iter().map(|(hop, _)| hop).filter(|hop| self.snapshot.interface(hop.0).is_none()).collect();
+        let gone: Vec<NextHop> = self
+            .neighbours
+            .held
+            .iter()
+            .map(|(hop, _)| hop)
+            .filter(|hop| self.snapshot.interface(hop.0).is_none())
+            .collect();
         for hop in gone {
             self.refuse(hop, DropReason::PortRemoved);
         }

@@ -6,7 +6,7 @@ use crate::net::Drops;
 use cpu::task::State;
 use packet::DropReason;
 use packet::latency::Latency;
-use plane::station::StationReport;
+use plane::hook::StationReport;
 use plane::{PathCounters, QueueReport, TaskReport, WorkerReport};
 use std::collections::BTreeMap;
 use units::Nanos;

@@ -5,8 +5,8 @@
 //! A vector that does not come back is given up: when it has used what the path allows, or when a new configuration has
 //! waited for it long enough. Its packets are counted as dropped, and their frames go home by themselves should it ever end.
 
-use super::paths::Paths;
 use super::Worker;
+use super::paths::Paths;
 use super::stages::Forwarded;
 use super::vector::Vector;
 use crate::aside::{Lent, Out, Returned, Side};
@@ -34,22 +34,28 @@ impl Worker {
     /// Whether somebody else runs the functions of an instance.
     #[inline]
     pub(super) fn is_aside(&self, target: Target) -> bool {
-        let instance = self.paths.instances.get(usize::from(target)).and_then(Option::as_ref);
+        let instance = self.paths.instances.get(target);
         instance.is_some_and(|instance| instance.side.is_some())
     }
 
     /// Lends the core for what is left of a run that has `used` so much: a vector of what such a time is enough for.
     pub(super) fn lend<M: Meter>(&mut self, target: Target, grant: Grant, used: Nanos, meter: &mut M) -> Forwarded {
         let slice = lending(grant.slice).saturating_sub(used).max(Nanos::new(1));
-        let each = self.duties.agenda.mean_cost(grant.task).get();
+        let each = self.tasks.agenda.mean_cost(grant.task).get();
         let enough = slice.get().checked_div(each).unwrap_or(UNKNOWN.into()).max(u64::from(grant.vector));
         let most = enough.clamp(1, u64::from(grant.packets)) as usize;
-        self.run_aside(target, most, slice, meter)
+        self.run_preemptible(target, most, slice, meter)
     }
 
     /// Gives out a vector of at most `most` packets where none is, and lends the core for `slice`; as long as it takes, within
     /// reason, where there is none.
-    pub(super) fn run_aside<M: Meter>(&mut self, target: Target, most: usize, slice: Nanos, meter: &mut M) -> Forwarded {
+    pub(super) fn run_preemptible<M: Meter>(
+        &mut self,
+        target: Target,
+        most: usize,
+        slice: Nanos,
+        meter: &mut M,
+    ) -> Forwarded {
         if !self.is_out(target)
             && let Some(done) = self.give_out(target, most, meter)
         {
@@ -58,14 +64,14 @@ impl Worker {
         let unscheduled = slice == Nanos::MAX;
         let mut slice = if unscheduled { FLUSH } else { slice };
         let bytes_wanted = self.wants_bytes::<M>();
-        let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) else { return Forwarded::default() };
+        let Some(instance) = self.paths.instances.get_mut(target) else { return Forwarded::default() };
         let Some(side) = &mut instance.side else { return Forwarded::default() };
         let Some(out) = &mut side.out else { return Forwarded::default() };
         let allowed = instance.limit.map(|limit| limit * out.packets as u64);
         if let Some(allowed) = allowed {
             slice = slice.min(allowed.saturating_sub(out.used)).max(Nanos::new(1));
         }
-        out.lent = self.fates.now;
+        out.lent = self.accounting.now;
         let mut work = Work { path: Some(instance.path), port: instance.port, ..Work::new(Of::Forwarding, 0, 0) };
         if out.back.is_none() {
             match side.aside.lend(slice) {
@@ -101,12 +107,12 @@ impl Worker {
     }
 
     fn is_out(&self, target: Target) -> bool {
-        self.paths.instances.get(usize::from(target)).and_then(Option::as_ref).is_some_and(|i| i.away() > 0)
+        self.paths.instances.get(target).is_some_and(|i| i.away() > 0)
     }
 
     /// Gives a vector out. Where there is none to give, or nobody to give it to, answers what was done instead.
     fn give_out<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Option<Forwarded> {
-        let Some(Some(instance)) = self.paths.instances.get_mut(usize::from(target)) else { return Some(Forwarded::default()) };
+        let Some(instance) = self.paths.instances.get_mut(target) else { return Some(Forwarded::default()) };
         instance.fill.look(instance.input.len());
         let offloads = instance.offloads || instance.half.is_some();
         // What is looked at packet by packet goes out packet by packet.
@@ -123,12 +129,14 @@ impl Worker {
             let used = self.lap(meter, Work { packets: moved as u32, ..Work::new(Of::Forwarding, 0, 0) });
             return Some(self.pass_on(target, Forwarded { moved, used, away: false }, meter));
         }
-        let bytes = if M::BYTES || self.duties.agenda.is_traced() { self.vector.batch.bytes() } else { 0 };
-        let out = Out::new((self.vector.batch.len(), bytes), offloads, self.fates.now);
-        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, snapshot, tables, fates, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Some(Forwarded::default()) };
+        let bytes = if M::BYTES || self.tasks.agenda.is_traced() { self.vector.batch.bytes() } else { 0 };
+        let out = Out::new((self.vector.batch.len(), bytes), offloads, self.accounting.now);
+        let Worker {
+            paths: Paths { instances, .. }, vector: Vector { batch, .. }, snapshot, tables, accounting, ..
+        } = self;
+        let Some(instance) = instances.get_mut(target) else { return Some(Forwarded::default()) };
         let Some(side) = &mut instance.side else { return Some(Forwarded::default()) };
-        let terms = (fates.now, fates.follows(), out);
+        let terms = (accounting.now, accounting.follows(), out);
         if side.give(batch, &mut instance.functions, (snapshot, tables), terms) {
             return None;
         }
@@ -147,15 +155,15 @@ impl Worker {
         used: Nanos,
         meter: &mut M,
     ) -> Forwarded {
-        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, fates, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Forwarded::default() };
+        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, accounting, .. } = self;
+        let Some(instance) = instances.get_mut(target) else { return Forwarded::default() };
         let Some(side) = &mut instance.side else { return Forwarded::default() };
         let Returned { mut odd, passed, panic } = side.take(errand, batch, &mut instance.functions);
         let offloads = side.out.take().is_some_and(|out| out.offloads);
         let mut moved = batch.len();
         for passed in &passed {
             let stage = Stage::Function { index: passed.function, before: &passed.frames.0 };
-            fates.passed_as(&batch.as_slice()[passed.packet], stage, &passed.frames.1);
+            accounting.passed_as(&batch.as_slice()[passed.packet], stage, &passed.frames.1);
         }
         if let Some(reason) = panic {
             self.refuse_all(DropReason::FunctionFailed);
@@ -163,15 +171,15 @@ impl Worker {
             self.renew_functions(target);
             self.accuse(target, Misdeed::Panicked(&reason));
         }
-        if let Some(port) = self.paths.instances[usize::from(target)].as_ref().and_then(|instance| instance.port) {
-            let state = self.ports.states.get(port.index()).and_then(Option::as_ref);
-            odd |= !self.executing.leaving(port, state, self.fates.now, self.vector.batch.as_mut_slice());
+        if let Some(port) = self.paths.instances.get(target).and_then(|instance| instance.port) {
+            let state = self.ports.states.get(port);
+            odd |= !self.hooks.leaving(port, state, self.accounting.now, self.vector.batch.as_mut_slice());
         }
-        if odd && self.send_on(target) {
+        if odd && self.reclassify_batch(target) {
             self.divert(target);
         }
         if offloads {
-            moved += self.put(target);
+            moved += self.segment(target);
         }
         self.pass_on(target, Forwarded { moved, used, away: false }, meter)
     }
@@ -185,13 +193,13 @@ impl Worker {
     /// A vector is not waited for any more.
     #[cold]
     fn give_up_vector(&mut self, target: Target, reason: DropReason, used: Nanos) -> Forwarded {
-        let Worker { paths: Paths { instances, .. }, fates, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return Forwarded::default() };
-        let Some(out) = instance.forsake(reason, fates) else { return Forwarded::default() };
+        let Worker { paths: Paths { instances, .. }, accounting, .. } = self;
+        let Some(instance) = instances.get_mut(target) else { return Forwarded::default() };
+        let Some(out) = instance.forsake(reason, accounting) else { return Forwarded::default() };
         self.renew_functions(target);
         let misdeed = match reason {
             DropReason::CpuLimit => Misdeed::OverLimit(out.used),
-            _ => Misdeed::DidNotReturn(self.fates.now.since(out.since)),
+            _ => Misdeed::DidNotReturn(self.accounting.now.since(out.since)),
         };
         self.accuse(target, misdeed);
         Forwarded { moved: out.packets, used, away: false }
@@ -200,37 +208,37 @@ impl Worker {
     /// A new configuration has waited since `since` for the paths to be empty: vectors that keep it waiting are given up.
     #[cold]
     pub(super) fn call_in(&mut self, since: Instant) {
-        for target in 0..self.paths.instances.len() {
-            let out = self.paths.instances[target].as_ref().and_then(|instance| instance.side.as_ref()?.out.as_ref());
-            let late = |out: &Out| self.fates.now.since(out.since.max(since)) >= PATIENCE;
+        for target in self.paths.instances.targets() {
+            let out = self.paths.instances.get(target).and_then(|instance| instance.side.as_ref()?.out.as_ref());
+            let late = |out: &Out| self.accounting.now.since(out.since.max(since)) >= PATIENCE;
             if out.is_some_and(late) {
-                self.give_up_vector(target as Target, DropReason::FunctionFailed, Nanos::ZERO);
+                self.give_up_vector(target, DropReason::FunctionFailed, Nanos::ZERO);
             }
         }
     }
 
     /// The worker ends: nobody waits for what is away.
     pub(super) fn forsake_all(&mut self, reason: DropReason) {
-        let Worker { paths: Paths { instances, .. }, fates, .. } = self;
-        instances.iter_mut().flatten().for_each(|instance| drop(instance.forsake(reason, fates)));
+        let Worker { paths: Paths { instances, .. }, accounting, .. } = self;
+        instances.iter_mut().for_each(|instance| drop(instance.forsake(reason, accounting)));
     }
 
     /// The functions of an instance begin anew: those it had are lost, or have panicked.
     fn renew_functions(&mut self, target: Target) {
         let Worker { paths: Paths { instances, .. }, snapshot, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return };
+        let Some(instance) = instances.get_mut(target) else { return };
         let spec = snapshot.paths.iter().find(|path| path.id == instance.path);
         instance.functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
     }
 
     /// Tells what the functions of an instance did, unless something was told of them lately.
     fn accuse(&mut self, target: Target, misdeed: Misdeed<'_>) {
-        let Worker { paths: Paths { instances, .. }, fates, id, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return };
+        let Worker { paths: Paths { instances, .. }, accounting, id, .. } = self;
+        let Some(instance) = instances.get_mut(target) else { return };
         let Some(side) = &mut instance.side else { return };
-        if side.told.is_none_or(|then| fates.now.since(then) >= QUIET) {
-            side.told = Some(fates.now);
-            fates.event(&Event::FunctionFailed { worker: *id, path: instance.path, port: instance.port, misdeed });
+        if side.told.is_none_or(|then| accounting.now.since(then) >= QUIET) {
+            side.told = Some(accounting.now);
+            accounting.event(&Event::FunctionFailed { worker: *id, path: instance.path, port: instance.port, misdeed });
         }
     }
 
@@ -239,7 +247,7 @@ impl Worker {
         let Worker { paths: Paths { instances, asides, .. }, .. } = self;
         for path in &snapshot.paths {
             let of = |instance: &&mut Instance| instance.path == path.id && instance.port.is_some();
-            for instance in instances.iter_mut().flatten().filter(of) {
+            for instance in instances.iter_mut().filter(of) {
                 match (path.cpu.preemptible, &instance.side) {
                     (true, None) => instance.side = Some(Box::new(Side::new(asides.open()))),
                     (false, Some(_)) => instance.side = None,
@@ -252,7 +260,7 @@ impl Worker {
 
 impl Instance {
     /// Nobody waits any more for what somebody works on: its packets count as dropped.
-    fn forsake(&mut self, reason: DropReason, fates: &mut Accounting) -> Option<Out> {
+    fn forsake(&mut self, reason: DropReason, accounting: &mut Accounting) -> Option<Out> {
         let side = self.side.as_mut()?;
         let mut out = side.out.take()?;
         self.counters.dropped += out.packets as u64;
@@ -260,11 +268,11 @@ impl Instance {
             Some((errand, _)) => {
                 let mut batch = packet::Batch::new();
                 side.take(errand, &mut batch, &mut self.functions);
-                batch.drain().for_each(|packet| fates.drop(packet, reason));
+                batch.drain().for_each(|packet| accounting.drop(packet, reason));
             }
             None => {
                 side.aside.forsake();
-                fates.forsake(&side.came, reason);
+                accounting.forsake(&side.came, reason);
             }
         }
         Some(out)

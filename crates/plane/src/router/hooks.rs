@@ -2,9 +2,9 @@
 
 use super::prepare::{ApplyError, Prepared};
 use super::{Names, Router};
+use crate::hook::{CannotMake, Maker, Marks, PacketHook, Stations, Wanted};
 use crate::snapshot::Snapshot;
-use crate::station::{CannotMake, Maker, Marks, Station, Stations, Wanted};
-use crate::worker::{Change, Mesh, NewStation};
+use crate::worker::{Change, NewHook, OwnerRings};
 use plan::state::{MOST_ENTRIES, Places};
 use plan::{Plan, PortPlan};
 use std::sync::Arc;
@@ -48,32 +48,32 @@ impl Router {
     }
 
     /// What becomes of the station of each worker.
-    pub(super) fn make_stations(&self, stations: Option<&Stations>) -> Result<Vec<NewStation>, ApplyError> {
+    pub(super) fn make_stations(&self, stations: Option<&Stations>) -> Result<Vec<NewHook>, ApplyError> {
         let before = self.snapshot.stations.as_deref();
-        let each = |what: fn() -> NewStation| self.mailboxes.iter().map(|_| what()).collect();
+        let each = |what: fn() -> NewHook| self.mailboxes.iter().map(|_| what()).collect();
         match (before, stations) {
-            (None, None) => Ok(each(|| NewStation::Stays)),
-            (Some(_), None) => Ok(each(|| NewStation::Goes)),
-            (Some(before), Some(stations)) if before == stations => Ok(each(|| NewStation::Stays)),
+            (None, None) => Ok(each(|| NewHook::Stays)),
+            (Some(_), None) => Ok(each(|| NewHook::Goes)),
+            (Some(before), Some(stations)) if before == stations => Ok(each(|| NewHook::Stays)),
             (before, Some(stations)) => {
                 let made = stations.maker.make(before.map(|before| &before.wanted), &stations.wanted);
                 let refused = |CannotMake { reason, hint }| ApplyError { place: "state".to_string(), reason, hint };
-                let made: Vec<Box<dyn Station>> = made.map_err(refused)?;
+                let made: Vec<Box<dyn PacketHook>> = made.map_err(refused)?;
                 assert_eq!(made.len(), self.mailboxes.len(), "a station for each worker");
-                Ok(made.into_iter().map(NewStation::Comes).collect())
+                Ok(made.into_iter().map(NewHook::Comes).collect())
             }
         }
     }
 
     /// Gives workers their stations, and rings between them with the first.
-    pub(super) fn hand_out(&self, made: Vec<NewStation>, changes: &mut [Change]) {
+    pub(super) fn hand_out(&self, made: Vec<NewHook>, changes: &mut [Change]) {
         let first = |snapshot: &Snapshot| snapshot.stations.is_none();
-        let comes = made.iter().any(|station| matches!(station, NewStation::Comes(_)));
+        let comes = made.iter().any(|station| matches!(station, NewHook::Comes(_)));
         for (change, station) in changes.iter_mut().zip(made) {
             change.station = station;
         }
         if comes && changes.len() > 1 && first(&self.snapshot) {
-            for (change, mesh) in changes.iter_mut().zip(Mesh::of(&self.bells)) {
+            for (change, mesh) in changes.iter_mut().zip(OwnerRings::of(&self.bells)) {
                 change.mesh = Some(Box::new(mesh));
             }
         }

@@ -276,7 +276,7 @@ impl Function for Trap {
 fn functions_that_panic_cost_their_vector_and_begin_anew() {
     let path = "functions = [\"ip\"]\npreemptible = true\nlimit = \"1ms\"";
     let (mut rig, heard) = running(Layout::Three, path);
-    let instances = rig.worker.instances.iter_mut().flatten().filter(|instance| instance.side.is_some());
+    let instances = rig.worker.paths.instances.iter_mut().filter(|instance| instance.side.is_some());
     instances.for_each(|instance| instance.functions.insert(0, Box::new(Trap(1))));
     (0..4).for_each(|number| rig.send("lan", &udp(DEAR, number)));
     rig.settle();

@@ -9,14 +9,12 @@ pub(crate) use change::Opened;
 pub use change::{Adopted, Change, Decorate, NewFunctions, NewPort};
 pub use reschedule::Reschedule;
 
-use super::ports::Ports;
+use super::output_tasks::Part;
 use super::paths::Paths;
+use super::peers::{Crew, Peers};
+use super::ports::{PortState, Ports, Remains, Role};
+use super::task_table::Task;
 use super::vector::Vector;
-use super::crew::Peers;
-use super::crew::Crew;
-use super::duties::Task;
-use super::output::Part;
-use super::ports::{PortState, Remains, Role};
 use super::{Command, Mailbox, Worker};
 use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
 use crate::function::Function;
@@ -155,12 +153,12 @@ impl Worker {
 
     /// Only the first worker speaks for the router, and changes what is known of neighbours.
     pub(super) fn speaks(&self) -> bool {
-        self.id == WorkerId(0) && self.ports.states.iter().any(Option::is_some)
+        self.id == WorkerId(0) && self.ports.states.iter().next().is_some()
     }
 
     pub(super) fn paths_are_empty(&self) -> bool {
-        self.paths.instances.iter().flatten().all(|instance| instance.queued() == 0)
-            && self.ports.states.iter().flatten().all(|state| state.stalled.is_none())
+        self.paths.instances.iter().all(|instance| instance.queued() == 0)
+            && self.ports.states.iter().all(|state| state.stalled.is_none())
     }
 
     pub(super) fn adopt(&mut self, now: Instant) {
@@ -168,9 +166,9 @@ impl Worker {
         self.adoption.adopting = true;
         (self.idle.quiet, self.adoption.waits_since) = (0, None);
         let Change { snapshot, ports, schemes, links, functions, station, mesh, reply } = change;
-        self.executing.adopt(station, mesh, now);
+        self.hooks.adopt(station, mesh, now);
         let mut retired: Vec<(PortId, Queueing)> = Vec::new();
-        self.fates.count_ports(snapshot.ports.len());
+        self.accounting.count_ports(snapshot.ports.len());
         for new in ports {
             self.install_port(new, &snapshot, &mut retired);
         }
@@ -180,9 +178,9 @@ impl Worker {
         for (id, link) in links {
             self.emulate(id, link, &snapshot);
         }
-        for index in 0..self.ports.states.len() {
-            if snapshot.port(PortId::at(index)).is_none() {
-                self.start_closing(PortId::at(index), now);
+        for port in self.ports.states.ids() {
+            if snapshot.port(port).is_none() {
+                self.start_closing(port, now);
             }
         }
         self.rebuild_paths(&snapshot, functions);
@@ -190,7 +188,7 @@ impl Worker {
         self.rule(&snapshot, now);
         self.note_promises(&snapshot);
         let promised = |path: &PathSpec| (path.id, path.cpu.reservation.and_then(|reservation| reservation.delay));
-        self.fates.latencies.keep(snapshot.paths.iter().map(promised));
+        self.accounting.latencies.keep(snapshot.paths.iter().map(promised));
         self.paths.groups = snapshot.multicast.carry(&self.snapshot.multicast, &self.paths.groups);
         self.snapshot = snapshot;
         self.forsake_gone();
@@ -202,7 +200,7 @@ impl Worker {
         self.adoption.adopting = false;
         self.audit();
         let generation = self.snapshot.generation;
-        self.fates.event(&Event::Adopted { worker: self.id, generation });
+        self.accounting.event(&Event::Adopted { worker: self.id, generation });
         if let Some(reply) = reply {
             // A control side that no longer listens has given up on the answer, not on the change.
             let _ = reply.send(Adopted { generation, retired });
@@ -227,14 +225,11 @@ impl Worker {
 
     fn install_port(&mut self, new: NewPort, snapshot: &Snapshot, retired: &mut Vec<(PortId, Queueing)>) {
         let NewPort { id, port, scheme } = new;
-        if id.index() >= self.ports.states.len() {
-            self.ports.states.resize_with(id.index() + 1, || None);
-        }
         let (port, role, lanes) = match port {
             Opened::Redecorated(decorate) => {
-                let Some(Some(state)) = self.ports.states.get_mut(id.index()) else { return };
+                let Some(state) = self.ports.states.get_mut(id) else { return };
                 state.link.replace_port(|old| decorate(old.undecorated()));
-                state.link.refresh_offloads(&mut self.fates);
+                state.link.refresh_offloads(&mut self.accounting);
                 return retired.extend(scheme.into_iter().flat_map(|scheme| self.replace_scheme(id, scheme)));
             }
             Opened::Queue { port, decorate, first, lanes } => {
@@ -246,16 +241,16 @@ impl Worker {
             }
         };
         self.leave_behind(id);
-        let Worker { ports: Ports { states: ports, remains, .. }, fates, .. } = self;
-        if let Some(state) = &mut ports[id.index()] {
-            state.link.abandon_port(fates);
+        let Worker { ports: Ports { states: ports, remains, .. }, accounting, .. } = self;
+        if let Some(state) = ports.get_mut(id) {
+            state.link.abandon_port(accounting);
             state.link.replace_port(|old| {
                 remains.push(Remains::Port(id, old));
                 port
             });
             remains.extend(std::mem::replace(&mut state.lanes, lanes).map(Remains::Lanes));
             // Nothing is on the paths: only what waits at the link has to fit.
-            state.link.refresh_offloads(fates);
+            state.link.refresh_offloads(accounting);
             state.link.relay(role == Role::Relay);
             state.role = role;
             retired.extend(scheme.into_iter().flat_map(|scheme| self.replace_scheme(id, scheme)));
@@ -265,7 +260,7 @@ impl Worker {
         let mut link = Link::new(id, port, scheme).keyed(snapshot.limits.key(FLOWS));
         link.relay(role == Role::Relay);
         let (input, output) = self.add_port_tasks(id, snapshot);
-        self.ports.states[id.index()] = Some(PortState {
+        let state = PortState {
             link,
             input,
             output,
@@ -287,15 +282,16 @@ impl Worker {
             stalled: None,
             mtu: (None, 0),
             metered: 0,
-        });
+        };
+        self.ports.states.insert(id, state);
     }
 
     /// A port pretends to have another link.
     fn emulate(&mut self, id: PortId, link: Option<NewLink>, snapshot: &Snapshot) {
-        let Worker { ports: Ports { states: ports, emulated, .. }, fates, .. } = self;
-        let Some(Some(state)) = ports.get_mut(id.index()) else { return };
+        let Worker { ports: Ports { states: ports, emulated, .. }, accounting, .. } = self;
+        let Some(state) = ports.get_mut(id) else { return };
         let name = snapshot.port(id).map_or("port", |view| &*view.name);
-        state.link.emulate(link, name, fates);
+        state.link.emulate(link, name, accounting);
         emulated.retain(|port| *port != id);
         if state.link.is_emulated() {
             emulated.push(id);
@@ -303,73 +299,73 @@ impl Worker {
     }
 
     fn start_closing(&mut self, id: PortId, now: Instant) {
-        let Some(Some(state)) = self.ports.states.get_mut(id.index()) else { return };
+        let Some(state) = self.ports.states.get_mut(id) else { return };
         if state.closing.is_none() {
             state.closing = Some(now + CLOSING);
             let (input, output) = (state.input, state.output);
             match &mut state.lanes {
                 // It goes on transmitting for others.
                 Some(lanes) => lanes.stop(),
-                None => self.duties.remove(input, now),
+                None => self.tasks.remove(input, now),
             }
-            self.duties.urge(output, now);
+            self.tasks.urge(output, now);
         }
     }
 
     /// What waits in a port that is about to go will never be received. It is counted, and its frames come back: those
     /// of a wire in memory would be lost with it.
     fn leave_behind(&mut self, id: PortId) {
-        let Worker { ports: Ports { states: ports, .. }, vector: Vector { batch, .. }, fates, .. } = self;
-        let Some(Some(state)) = ports.get_mut(id.index()) else { return };
+        let Worker { ports: Ports { states: ports, .. }, vector: Vector { batch, .. }, accounting, .. } = self;
+        let Some(state) = ports.get_mut(id) else { return };
         for _ in 0..LEFT_BEHIND {
-            state.link.port.receive(fates.now, batch, &mut fates.pool);
+            state.link.port.receive(accounting.now, batch, &mut accounting.pool);
             batch.unlimit();
             let left = batch.len() as u64;
             if left == 0 {
                 return;
             }
-            state.arrived(left, fates);
+            state.arrived(left, accounting);
             state.refused += left;
             state.received_bytes += batch.bytes();
-            batch.drain().for_each(|packet| fates.drop_at(id, packet, DropReason::PortRemoved));
+            batch.drain().for_each(|packet| accounting.drop_at(id, packet, DropReason::PortRemoved));
         }
     }
 
     /// A removed port whose link is empty: gone.
     pub(super) fn close_port(&mut self, id: PortId) {
         self.leave_behind(id);
-        let Some(mut state) = self.ports.states.get_mut(id.index()).and_then(Option::take) else { return };
-        state.link.abandon_port(&mut self.fates);
+        let Some(mut state) = self.ports.states.take(id) else { return };
+        state.link.abandon_port(&mut self.accounting);
         if state.lanes.is_some() {
-            self.duties.remove(state.input, self.fates.now);
+            self.tasks.remove(state.input, self.accounting.now);
         }
-        self.duties.remove(state.output, self.fates.now);
-        state.promised.into_iter().for_each(|task| self.duties.remove(task, self.fates.now));
+        self.tasks.remove(state.output, self.accounting.now);
+        state.promised.into_iter().for_each(|task| self.tasks.remove(task, self.accounting.now));
         self.ports.blocked.retain(|&port| port != id);
         self.ports.emulated.retain(|&port| port != id);
         self.ports.remains.extend(state.lanes.map(Remains::Lanes));
         self.ports.remains.push(Remains::Port(id, state.link.into_port()));
         self.bury_remains();
         if state.role == Role::Device {
-            self.fates.event(&Event::PortDrained { port: id });
+            self.accounting.event(&Event::PortDrained { port: id });
         }
     }
 
     /// What other workers have put into what is left of ports is dropped; what they can put nothing into any more goes.
     pub(super) fn bury_remains(&mut self) {
-        let Worker { ports: Ports { remains, .. }, vector: Vector { batch, .. }, fates, .. } = self;
+        let Worker { ports: Ports { remains, .. }, vector: Vector { batch, .. }, accounting, .. } = self;
         remains.retain_mut(|remains| match remains {
             Remains::Lanes(lanes) => {
                 lanes.stop();
-                !lanes.discard(DropReason::PortRemoved, fates)
+                !lanes.discard(DropReason::PortRemoved, accounting)
             }
             Remains::Port(_, port) if port.may_go() => false,
             Remains::Port(id, port) => {
                 for _ in 0..LEFT_BEHIND {
-                    port.receive(fates.now, batch, &mut fates.pool);
+                    port.receive(accounting.now, batch, &mut accounting.pool);
                     batch.unlimit();
-                    fates.ledger.take_over(batch.len() as u64);
-                    batch.drain().for_each(|packet| fates.drop_at(*id, packet, DropReason::PortRemoved));
+                    accounting.ledger.take_over(batch.len() as u64);
+                    batch.drain().for_each(|packet| accounting.drop_at(*id, packet, DropReason::PortRemoved));
                 }
                 !port.may_go()
             }
@@ -378,12 +374,12 @@ impl Worker {
 
     /// Tasks for a port: the input task begins to look at it.
     pub(super) fn add_port_tasks(&mut self, id: PortId, snapshot: &Snapshot) -> (TaskId, TaskId) {
-        let (now, shares) = (self.fates.now, snapshot.port(id).map(|view| view.shares));
+        let (now, shares) = (self.accounting.now, snapshot.port(id).map(|view| view.shares));
         let PortShares { input, output, .. } = shares.unwrap_or_default();
         let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
-        let input = self.duties.add(Task::Input(id), terms(input), now);
-        let output = self.duties.add(Task::Output(id), terms(output), now);
-        self.duties.agenda.rouse(input, now);
+        let input = self.tasks.add(Task::Input(id), terms(input), now);
+        let output = self.tasks.add(Task::Output(id), terms(output), now);
+        self.tasks.agenda.rouse(input, now);
         (input, output)
     }
 
@@ -391,27 +387,27 @@ impl Worker {
     pub(super) fn forwarder(&mut self, path: &PathSpec, snapshot: &Snapshot) -> TaskId {
         let common = Common::of(path, snapshot.cpu.best_effort);
         let terms = terms_of(path);
-        let Worker { paths: Paths { forwarders, .. }, duties, fates, .. } = self;
-        *forwarders.entry(common).or_insert_with(|| duties.add(Task::Forward, terms, fates.now))
+        let Worker { paths: Paths { forwarders, .. }, tasks, accounting, .. } = self;
+        *forwarders.entry(common).or_insert_with(|| tasks.add(Task::Forward, terms, accounting.now))
     }
 
     /// Makes the instances those of `snapshot`: kept where path and port stay, so their counters go on.
     fn rebuild_paths(&mut self, snapshot: &Snapshot, functions: Vec<NewFunctions>) {
-        self.duties.nothing_is_ready();
+        self.tasks.nothing_is_ready();
         // In order, so that every run gives the same tasks the same ids.
         let mut old: BTreeMap<(PathId, Option<PortId>), Instance> =
-            self.paths.instances.drain(..).flatten().map(|instance| ((instance.path, instance.port), instance)).collect();
+            self.paths.instances.drain().map(|instance| ((instance.path, instance.port), instance)).collect();
         let mut functions: BTreeMap<(PathId, PortId), Vec<Box<dyn Function>>> =
             functions.into_iter().map(|new| ((new.path, new.port), new.functions)).collect();
         // Ports of the generation that belong to this worker.
-        let mine = self.ports.states.iter().enumerate().filter(|(_, state)| state.is_some()).map(|(i, _)| PortId::at(i));
+        let mine = self.ports.states.open().map(|(port, _)| port);
         let open: Vec<PortId> = mine.filter(|&port| snapshot.port(port).is_some()).collect();
-        self.ports.states.iter_mut().flatten().for_each(|state| state.outputs.clear());
+        self.ports.states.iter_mut().for_each(|state| state.outputs.clear());
         let mut own = [REFUSED; 2];
         let mut served = Vec::with_capacity(snapshot.paths.len() * open.len());
         let mut heirs = BTreeMap::new();
         for (position, path) in snapshot.paths.iter().enumerate() {
-            heirs.insert(path.id, self.paths.instances.len());
+            heirs.insert(path.id, self.paths.instances.next_target());
             if path.id == CONTROL || path.id == GENERAL {
                 let kept = old.remove(&(path.id, None));
                 own[usize::from(path.id == GENERAL)] = self.add_instance((snapshot, path), None, kept, None);
@@ -429,17 +425,17 @@ impl Worker {
     }
 
     /// Instances that no generation has any more. `heirs` says where the instances of each path begin.
-    fn retire(&mut self, old: BTreeMap<(PathId, Option<PortId>), Instance>, heirs: &BTreeMap<PathId, usize>) {
+    fn retire(&mut self, old: BTreeMap<(PathId, Option<PortId>), Instance>, heirs: &BTreeMap<PathId, Target>) {
         let mut last = None;
         for (_, gone) in old {
             debug_assert_eq!(gone.queued(), 0);
-            let heir = heirs.get(&gone.path).and_then(|&at| self.paths.instances.get_mut(at)?.as_mut());
+            let heir = heirs.get(&gone.path).and_then(|&at| self.paths.instances.get_mut(at));
             match heir.filter(|heir| heir.path == gone.path) {
                 // What a path has counted stays counted when one of its ports goes.
                 Some(heir) => heir.counters += gone.counters,
                 // They come path by path.
                 None if last.replace(gone.path) != Some(gone.path) => {
-                    self.fates.event(&Event::PathDrained { path: gone.path });
+                    self.accounting.event(&Event::PathDrained { path: gone.path });
                 }
                 None => {}
             }
@@ -453,7 +449,7 @@ impl Worker {
         kept: Option<Instance>,
         functions: Option<Vec<Box<dyn Function>>>,
     ) -> Target {
-        let target = self.paths.instances.len() as Target;
+        let target = self.paths.instances.next_target();
         let task = self.forwarder(path, snapshot);
         assert!(target < UNDECIDED, "ports and paths are bounded");
         let before = kept.as_ref().and_then(|instance| instance.allowance);
@@ -483,7 +479,7 @@ impl Worker {
                 output: Queue::new(path.output_capacity),
                 half: None,
                 offloads: false,
-                stations: false,
+                hooked: false,
                 functions: functions.unwrap_or_default(),
                 counters: PathCounters::default(),
                 minimal: false,
@@ -496,36 +492,42 @@ impl Worker {
                 allowance,
             },
         };
-        if let Some(Some(state)) = port.map(|port| &mut self.ports.states[port.index()]) {
+        if let Some(state) = port.and_then(|port| self.ports.states.get_mut(port)) {
             state.outputs.push(target);
         }
-        self.paths.instances.push(Some(instance));
+        self.paths.instances.push(instance);
         target
     }
 
     /// Drops what other workers have handed over, or sends it where that is all it waits for.
     fn empty_rings(&mut self) {
-        let Worker { ports: Ports { states: ports, .. }, vector: Vector { batch, .. }, peers: Peers { crew, .. }, fates, .. } = self;
-        for (index, state) in ports.iter_mut().enumerate().filter_map(|(i, state)| Some((i, state.as_mut()?))) {
+        let Worker {
+            ports: Ports { states: ports, .. },
+            vector: Vector { batch, .. },
+            peers: Peers { crew, .. },
+            accounting,
+            ..
+        } = self;
+        for (port, state) in ports.open_mut() {
             if let Some(lanes) = &mut state.lanes {
-                lanes.drain(PortId::at(index), &mut *state.link.port, fates);
-                lanes.discard(DropReason::Shutdown, fates);
+                lanes.drain(port, &mut *state.link.port, accounting);
+                lanes.discard(DropReason::Shutdown, accounting);
             }
             for _ in 0..if state.role == Role::Relay { LEFT_BEHIND } else { 0 } {
-                state.link.port.receive(fates.now, batch, &mut fates.pool);
+                state.link.port.receive(accounting.now, batch, &mut accounting.pool);
                 batch.unlimit();
                 let left = batch.len() as u64;
-                state.arrived(left, fates);
+                state.arrived(left, accounting);
                 state.refused += left;
-                batch.drain().for_each(|packet| fates.drop_at(PortId::at(index), packet, DropReason::Shutdown));
+                batch.drain().for_each(|packet| accounting.drop_at(port, packet, DropReason::Shutdown));
             }
         }
         if let Crew::First(colleagues) = crew {
             for colleague in colleagues {
                 while let Ok(packet) = colleague.handed.pop() {
-                    fates.pool.import(1);
-                    fates.ledger.take_over(1);
-                    fates.drop(packet, DropReason::Shutdown);
+                    accounting.pool.import(1);
+                    accounting.ledger.take_over(1);
+                    accounting.drop(packet, DropReason::Shutdown);
                 }
             }
         }
@@ -535,27 +537,27 @@ impl Worker {
     /// Says farewell to hosts, and drops everything else the worker holds: it is about to end. A second call, when no worker runs any more, drops also what
     /// others have handed over since.
     pub fn shut_down(&mut self, now: Instant) {
-        self.fates.now = now;
+        self.accounting.now = now;
         let control = self.paths.dispatch.control;
         self.with_host(control, |host, world| {
             host.farewell(world);
             host.drain(world);
         });
-        for port in 0..self.ports.states.len() {
-            self.run_output((PortId::at(port), Part::All), packet::BATCH);
+        for port in self.ports.states.ids() {
+            self.transmit((port, Part::All), packet::BATCH);
         }
         self.forsake_all(DropReason::Shutdown);
-        for instance in self.paths.instances.iter_mut().flatten() {
+        for instance in self.paths.instances.iter_mut() {
             let half = &mut instance.half;
             let mut next = || half.take().map(Half::into_packet).or_else(|| instance.input.pop());
             while let Some(packet) = next().or_else(|| instance.output.pop()) {
                 instance.counters.dropped += 1;
-                self.fates.drop(packet, DropReason::Shutdown);
+                self.accounting.drop(packet, DropReason::Shutdown);
             }
         }
         self.drop_held(DropReason::Shutdown);
-        for state in self.ports.states.iter_mut().flatten() {
-            state.link.clear(DropReason::Shutdown, &mut self.fates);
+        for state in self.ports.states.iter_mut() {
+            state.link.clear(DropReason::Shutdown, &mut self.accounting);
         }
         self.count_refused();
         self.empty_rings();

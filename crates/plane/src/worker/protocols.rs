@@ -1,15 +1,18 @@
 //! The worker as the host sees it: where the router's own protocols put packets.
 
-use super::copying::Copier;
-use super::crew::NextHop;
-use super::duties::Duties;
-use super::onward::enter;
 use super::Worker;
-use super::ports::PortState;
+use super::paths::Instances;
+use super::peers::NextHop;
+use super::ports::PortStates;
+use super::reclassify::enter;
+use super::replicate::Copier;
+use super::stages::Forwarded;
+use super::task_table::TaskTable;
 use crate::classify::{COPIED, Classifier, Dispatch, REFUSED, Target, Unwitnessed};
 use crate::multicast::GroupCounters;
 use crate::path::Instance;
 use crate::snapshot::Snapshot;
+use cpu::meter::Meter;
 use fib::Tables;
 use nat::{Nat, Rules};
 use packet::accounting::Accounting;
@@ -19,7 +22,10 @@ use packet::{DropReason, Meta, Packet};
 use stack::{Host, HostLimits, Interface, Verdict, World};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use units::{Instant, InterfaceId, Mac, PortId};
+use units::{Instant, InterfaceId, Mac, PortId, WorkerId};
+
+/// Packets the router's own protocols handle in one dispatch: they are not in a hurry, and their work is not small.
+const HOST_VECTOR: usize = 32;
 
 /// How often a packet may go from the general path back to classification.
 pub(crate) const ROUNDS: u8 = 4;
@@ -46,10 +52,10 @@ pub(super) struct Outlet<'a> {
     snapshot: &'a Snapshot,
     tables: &'a Tables,
     dispatch: &'a Dispatch,
-    fates: &'a mut Accounting,
-    instances: &'a mut [Option<Instance>],
-    ports: &'a [Option<PortState>],
-    duties: &'a mut Duties,
+    accounting: &'a mut Accounting,
+    instances: &'a mut Instances,
+    ports: &'a PortStates,
+    tasks: &'a mut TaskTable,
     verdicts: &'a mut Vec<(NextHop, Verdict)>,
     groups: &'a mut [GroupCounters],
     current: Target,
@@ -61,10 +67,10 @@ impl Worker {
             snapshot: &self.snapshot,
             tables: &self.tables,
             dispatch: &self.paths.dispatch,
-            fates: &mut self.fates,
+            accounting: &mut self.accounting,
             instances: &mut self.paths.instances,
             ports: &self.ports.states,
-            duties: &mut self.duties,
+            tasks: &mut self.tasks,
             verdicts: &mut self.protocols.verdicts,
             groups: &mut self.paths.groups,
             current,
@@ -75,16 +81,52 @@ impl Worker {
         }
         answer
     }
+
+    /// Gives what waits on a path of the router's own protocols to them.
+    pub(super) fn forward_to_protocols<M: Meter>(&mut self, target: Target, meter: &mut M) -> Forwarded {
+        let moved = self.run_host(target);
+        let used = self.lap(meter, self.work_of(target, moved, 0));
+        Forwarded { moved, used, away: false }
+    }
+
+    /// Gives what waits on a path of the router's own protocols to the host, and lets it do what is due.
+    fn run_host(&mut self, target: Target) -> usize {
+        if self.id != WorkerId(0) {
+            return self.hand_to_speaker(target);
+        }
+        let Some(instance) = self.paths.instances.get_mut(target) else { return 0 };
+        instance.input.pop_into(&mut self.vector.batch, HOST_VECTOR);
+        let moved = self.vector.batch.len();
+        let packets: Vec<Packet> = self.vector.batch.drain().collect();
+        let mut due = false;
+        self.with_host(target, |host, world| {
+            for packet in packets {
+                world.taken(&packet);
+                host.receive(packet, world);
+            }
+            host.release_fragments(world);
+            due = world.now() >= host.next();
+            if due {
+                host.tick(world);
+            }
+        });
+        if due {
+            // It may have sent something though nothing came.
+            self.idle.quiet = 0;
+        }
+        self.protocols.host_due = self.protocols.host.next();
+        moved
+    }
 }
 
 impl Outlet<'_> {
     fn instance(&mut self, target: Target) -> Option<&mut Instance> {
-        self.instances.get_mut(usize::from(target))?.as_mut()
+        self.instances.get_mut(target)
     }
 
     /// The host is about to have this packet.
     pub(super) fn taken(&mut self, packet: &Packet) {
-        self.fates.passed(packet, Stage::Host(packet.meta().exception));
+        self.accounting.passed(packet, Stage::Host(packet.meta().exception));
     }
 
     fn count(&mut self, change: impl FnOnce(&mut crate::path::PathCounters)) {
@@ -96,7 +138,7 @@ impl Outlet<'_> {
 
 impl World for Outlet<'_> {
     fn now(&self) -> Instant {
-        self.fates.now
+        self.accounting.now
     }
 
     fn interface(&self, id: InterfaceId) -> Option<&Interface> {
@@ -116,12 +158,12 @@ impl World for Outlet<'_> {
     }
 
     fn generate(&mut self, length: usize) -> Option<Packet> {
-        let mut packet = self.fates.pool.take_for(length)?;
+        let mut packet = self.accounting.pool.take_for(length)?;
         packet.meta_mut().flags = Meta::GENERATED;
-        packet.meta_mut().timestamp = self.fates.now;
+        packet.meta_mut().timestamp = self.accounting.now;
         // It came in by no port.
         packet.meta_mut().in_port = PortId(u16::MAX);
-        self.fates.ledger.generate(1);
+        self.accounting.ledger.generate(1);
         self.count(|counters| counters.generated += 1);
         Some(packet)
     }
@@ -130,7 +172,7 @@ impl World for Outlet<'_> {
         let egress = *self.snapshot.egress(interface);
         packet.meta_mut().out_interface = interface;
         let path = usize::from(self.current != self.dispatch.control);
-        let (target, now) = (self.dispatch.instance(path, egress.port), self.fates.now);
+        let (target, now) = (self.dispatch.instance(path, egress.port), self.accounting.now);
         let refused = match self.instance(target) {
             Some(instance) => {
                 (packet.meta_mut().path, packet.meta_mut().class) = (instance.path, instance.class);
@@ -143,8 +185,8 @@ impl World for Outlet<'_> {
         match refused {
             Some((packet, reason)) => self.drop(packet, reason),
             None => {
-                if let Some(Some(state)) = self.ports.get(egress.port.index()) {
-                    self.duties.leave(state.output, 1, self.fates.now);
+                if let Some(state) = self.ports.get(egress.port) {
+                    self.tasks.leave(state.output, 1, self.accounting.now);
                 }
             }
         }
@@ -157,35 +199,36 @@ impl World for Outlet<'_> {
         let classifier =
             Classifier { snapshot: self.snapshot, tables: self.tables, dispatch: self.dispatch, witness: Unwitnessed };
         let target = classifier.again(&mut packet);
-        self.fates.passed(&packet, Stage::Classified);
+        self.accounting.passed(&packet, Stage::Classified);
         if target == REFUSED {
             let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
             return self.drop(packet, reason);
         }
         self.count(|counters| counters.diverted += 1);
         if target == COPIED {
-            let Outlet { snapshot, tables, dispatch, fates, instances, duties, groups: counters, .. } = self;
-            let mut copier = Copier { snapshot, tables, dispatch, fates, instances, duties, counters, touched: None };
+            let Outlet { snapshot, tables, dispatch, accounting, instances, tasks, groups: counters, .. } = self;
+            let mut copier =
+                Copier { snapshot, tables, dispatch, accounting, instances, tasks, counters, touched: None };
             return copier.replicate(packet);
         }
-        let Some(instance) = self.instances.get_mut(usize::from(target)).and_then(Option::as_mut) else {
-            return self.fates.drop(packet, DropReason::PortRemoved);
+        let Some(instance) = self.instances.get_mut(target) else {
+            return self.accounting.drop(packet, DropReason::PortRemoved);
         };
-        self.fates.passed(&packet, Stage::Waiting { behind: instance.input.len() });
+        self.accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
         if let Some(packet) = enter(instance, packet) {
-            self.fates.drop(packet, DropReason::PathQueue);
+            self.accounting.drop(packet, DropReason::PathQueue);
         }
-        self.duties.came(target, instance, 1, self.fates.now);
+        self.tasks.came(target, instance, 1, self.accounting.now);
     }
 
     fn consume(&mut self, packet: Packet) {
         self.count(|counters| counters.consumed += 1);
-        self.fates.consume(packet);
+        self.accounting.consume(packet);
     }
 
     fn drop(&mut self, packet: Packet, reason: DropReason) {
         self.count(|counters| counters.dropped += 1);
-        self.fates.drop(packet, reason);
+        self.accounting.drop(packet, reason);
     }
 
     fn settled(&mut self, interface: InterfaceId, address: IpAddr, verdict: Verdict) {
@@ -193,6 +236,6 @@ impl World for Outlet<'_> {
     }
 
     fn event(&mut self, event: Event<'_>) {
-        self.fates.event(&event);
+        self.accounting.event(&event);
     }
 }

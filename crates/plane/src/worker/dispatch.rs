@@ -1,8 +1,8 @@
 //! One dispatch: pick a task, change to it, run it vector by vector until it has done what it was granted, charge it.
 
+use super::output_tasks::Part;
 use super::paths::Paths;
-use super::duties::Task;
-use super::output::Part;
+use super::task_table::Task;
 use super::{Step, Worker};
 use cpu::meter::{Meter, Stage, Work};
 use cpu::task::{Grant, Run};
@@ -22,33 +22,33 @@ impl Worker {
     pub fn step<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Step {
         self.begin(now);
         let interrupts = if self.ports.interrupted.is_some() { self.interrupt(meter) } else { 0 };
-        let Some(grant) = self.duties.agenda.pick(self.fates.now) else {
-            return if interrupts > 0 { Step::Ran } else { Step::Idle(self.deadline(self.fates.now)) };
+        let Some(grant) = self.tasks.agenda.pick(self.accounting.now) else {
+            return if interrupts > 0 { Step::Ran } else { Step::Idle(self.deadline(self.accounting.now)) };
         };
         let switch = meter.lap(Work::SWITCH);
-        self.fates.now += switch;
-        self.duties.agenda.switched(grant.task, switch);
-        let duty = self.duties.task(grant.task);
+        self.accounting.now += switch;
+        self.tasks.agenda.switched(grant.task, switch);
+        let duty = self.tasks.task(grant.task);
         let moved = match duty {
-            Some(Task::Input(port)) => self.input(port, grant, meter),
-            Some(Task::Forward) => self.forward(grant, meter),
-            Some(Task::Output(port)) => self.output((port, self.shared_part(port)), grant, meter),
-            Some(Task::Reserved(port)) => self.output((port, Part::Reserved), grant, meter),
+            Some(Task::Input(port)) => self.run_input_task(port, grant, meter),
+            Some(Task::Forward) => self.run_forwarding_task(grant, meter),
+            Some(Task::Output(port)) => self.run_output_task((port, self.shared_part(port)), grant, meter),
+            Some(Task::Reserved(port)) => self.run_output_task((port, Part::Reserved), grant, meter),
             None => unreachable!("a task that is gone is not picked"),
         };
-        if let Err(unbalanced) = self.fates.ledger.check(self.fates.pool.outside()) {
+        if let Err(unbalanced) = self.accounting.ledger.check(self.accounting.pool.outside()) {
             panic!("worker {}: {unbalanced}", self.id);
         }
         let nothing = moved + interrupts == 0;
         self.idle.quiet = if nothing { self.idle.quiet + 1 } else { 0 };
         // A port that keeps its turns says nothing of what waits for others, as long as its looks take time.
-        let looked = matches!(duty, Some(Task::Input(_))) && self.fates.now > now;
+        let looked = matches!(duty, Some(Task::Input(_))) && self.accounting.now > now;
         self.idle.stuck = if nothing { self.idle.stuck + usize::from(!looked) } else { 0 };
         // Nothing is known to be there, and every port was looked at in turn; or what is there does not move.
-        let tasks = self.duties.agenda.count();
-        if self.idle.quiet > tasks && (self.duties.agenda.is_quiet() || self.idle.stuck > 4 * tasks) {
+        let tasks = self.tasks.agenda.count();
+        if self.idle.quiet > tasks && (self.tasks.agenda.is_quiet() || self.idle.stuck > 4 * tasks) {
             (self.idle.quiet, self.idle.stuck) = (0, 0);
-            return Step::Idle(self.deadline(self.fates.now));
+            return Step::Idle(self.deadline(self.accounting.now));
         }
         Step::Ran
     }
@@ -56,24 +56,30 @@ impl Worker {
     /// Whether anybody wants to know how many bytes a vector has.
     #[inline]
     pub(super) fn wants_bytes<M: Meter>(&self) -> bool {
-        M::BYTES || self.duties.agenda.is_traced()
+        M::BYTES || self.tasks.agenda.is_traced()
     }
 
     /// The meter is read: so much time has passed.
     #[inline]
     pub(super) fn lap<M: Meter>(&mut self, meter: &mut M, work: Work) -> Nanos {
         let used = meter.lap(work);
-        self.fates.now += used;
-        self.duties.agenda.moved(work.bytes);
+        self.accounting.now += used;
+        self.tasks.agenda.moved(work.bytes);
         used
     }
 
+    /// Work on packets of an instance.
+    pub(super) fn work_of(&self, target: crate::classify::Target, packets: usize, bytes: u64) -> Work {
+        let instance = self.paths.instances.get(target);
+        Work { path: instance.map(|instance| instance.path), ..Work::new(Stage::Forwarding, packets, bytes) }
+    }
+
     /// Runs an input task. Answers the packets moved.
-    fn input<M: Meter>(&mut self, port: PortId, grant: Grant, meter: &mut M) -> usize {
+    fn run_input_task<M: Meter>(&mut self, port: PortId, grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut read, mut moved) = (Nanos::ZERO, 0, 0);
         let (full, stalled) = loop {
             let most = grant.vector.min(grant.packets - read) as usize;
-            let input = self.run_input(port, most, meter);
+            let input = self.receive(port, most, meter);
             used += input.used;
             read += input.received as u32;
             moved += input.received + input.drained;
@@ -85,7 +91,7 @@ impl Worker {
                 break (true, false);
             }
         };
-        self.duties.agenda.polled(grant.task, used, read, full, stalled, self.fates.now);
+        self.tasks.agenda.polled(grant.task, used, read, full, stalled, self.accounting.now);
         if stalled {
             self.retry_stalls();
         }
@@ -93,14 +99,14 @@ impl Worker {
     }
 
     /// Runs a forwarding task. Answers the packets moved.
-    fn forward<M: Meter>(&mut self, grant: Grant, meter: &mut M) -> usize {
+    fn run_forwarding_task<M: Meter>(&mut self, grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut moved, mut lent) = (Nanos::ZERO, 0, false);
         while let Some(target) = self.next_ready(grant.task) {
             let most = grant.vector.min(grant.packets - moved as u32) as usize;
             let vector = if self.is_aside(target) {
                 self.lend(target, grant, used, meter)
             } else {
-                self.run_forward(target, most, meter)
+                self.forward(target, most, meter)
             };
             used += vector.used;
             moved += vector.moved;
@@ -120,7 +126,7 @@ impl Worker {
         }
         let (waiting, room, away) = self.before(grant.task);
         let run = Run { used, packets: moved as u32, waiting, room, away };
-        self.duties.agenda.ran(grant.task, run, self.fates.now);
+        self.tasks.agenda.ran(grant.task, run, self.accounting.now);
         // Work goes on where the core was lent, though no packet has moved yet.
         moved + usize::from(lent)
     }
@@ -128,11 +134,11 @@ impl Worker {
     /// The instance a task works on next: where it has several, the one whose first packet came first.
     #[inline]
     fn next_ready(&mut self, task: TaskId) -> Option<crate::classify::Target> {
-        let ready = &mut self.duties.slot(task).ready;
+        let ready = &mut self.tasks.slot(task).ready;
         if ready.len() > 1 {
             let instances = &self.paths.instances;
             let came = |target: crate::classify::Target| {
-                let instance = instances.get(usize::from(target)).and_then(Option::as_ref);
+                let instance = instances.get(target);
                 if let Some(out) = instance.and_then(|instance| instance.side.as_ref()?.out.as_ref()) {
                     // Those that are away take turns, and do not keep others waiting.
                     return out.lent;
@@ -150,10 +156,10 @@ impl Worker {
     /// `moved` packets of `target` have been worked on: is there more, and room for it?
     #[inline]
     fn settle_ready(&mut self, task: TaskId, target: crate::classify::Target, moved: usize) {
-        let Worker { paths: Paths { instances, .. }, duties, .. } = self;
-        let slot = duties.slot(task);
+        let Worker { paths: Paths { instances, .. }, tasks, .. } = self;
+        let slot = tasks.slot(task);
         slot.waiting = slot.waiting.saturating_sub(moved);
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
+        let Some(instance) = instances.get_mut(target) else {
             slot.ready.retain(|&ready| ready != target);
             return;
         };
@@ -172,11 +178,11 @@ impl Worker {
     /// What waits for a forwarding task, the most room behind it, and whether somebody else works on some of it.
     #[inline]
     fn before(&mut self, task: TaskId) -> (u32, u32, bool) {
-        let Worker { paths: Paths { instances, .. }, duties, .. } = self;
-        let slot = duties.slot(task);
+        let Worker { paths: Paths { instances, .. }, tasks, .. } = self;
+        let slot = tasks.slot(task);
         let (mut waiting, mut room, mut away) = (0, 0, 0);
         for &target in &slot.ready {
-            let Some(Some(instance)) = instances.get(usize::from(target)) else { continue };
+            let Some(instance) = instances.get(target) else { continue };
             waiting += instance.input.len() + usize::from(instance.half.is_some());
             room = room.max(instance.output.room());
             away += instance.away();
@@ -186,11 +192,11 @@ impl Worker {
     }
 
     /// Runs an output task. Answers the packets moved.
-    fn output<M: Meter>(&mut self, (port, part): (PortId, Part), grant: Grant, meter: &mut M) -> usize {
+    fn run_output_task<M: Meter>(&mut self, (port, part): (PortId, Part), grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut moved) = (Nanos::ZERO, 0);
         let more = loop {
             let most = grant.vector.min(grant.packets - moved as u32) as usize;
-            let (packets, more) = self.run_output((port, part), most);
+            let (packets, more) = self.transmit((port, part), most);
             let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Stage::Output, packets, bytes).at(port));
             moved += packets;
@@ -201,27 +207,27 @@ impl Worker {
                 break more;
             }
         };
-        if self.duties.task(grant.task).is_none() {
+        if self.tasks.task(grant.task).is_none() {
             // It was the last thing to do for a port that is gone now.
             return moved;
         }
         let waiting = if more { self.to_offer((port, part)).max(1) } else { 0 };
-        self.duties.slot(grant.task).waiting = waiting;
+        self.tasks.slot(grant.task).waiting = waiting;
         let run = Run { used, packets: moved as u32, waiting: waiting as u32, room: u32::from(u16::MAX), away: false };
-        self.duties.agenda.ran(grant.task, run, self.fates.now);
+        self.tasks.agenda.ran(grant.task, run, self.accounting.now);
         moved
     }
 
     /// Packets on the output queues of a part of a port.
     fn to_offer(&self, (port, part): (PortId, Part)) -> usize {
-        let Some(Some(state)) = self.ports.states.get(port.index()) else { return 0 };
-        let of = |&target: &crate::classify::Target| self.paths.instances.get(usize::from(target))?.as_ref();
+        let Some(state) = self.ports.states.get(port) else { return 0 };
+        let of = |&target: &crate::classify::Target| self.paths.instances.get(target);
         state.part(part).iter().filter_map(of).map(|instance| instance.output.len()).sum()
     }
 
     /// Bytes that have left by a port since this was last asked.
     pub(super) fn sent_bytes(&mut self, port: PortId) -> u64 {
-        let Some(Some(state)) = self.ports.states.get_mut(port.index()) else { return 0 };
+        let Some(state) = self.ports.states.get_mut(port) else { return 0 };
         let sent = state.link.counters().sent_bytes;
         // Packets that were refused late have not left.
         sent.saturating_sub(std::mem::replace(&mut state.metered, sent))
@@ -230,11 +236,12 @@ impl Worker {
     /// Receives and classifies whatever has come, packet by packet, before anything else goes on. Answers the packets.
     #[cold]
     pub(super) fn interrupt<M: Meter>(&mut self, meter: &mut M) -> usize {
-        let (mut port, ports) = (self.ports.interrupted.unwrap_or(0), self.ports.states.len());
+        let (mut port, ports) = (self.ports.interrupted.unwrap_or(0), self.ports.states.ids().len());
         let (mut taken, mut silent) = (0, 0);
         while silent < ports && taken < MOST_INTERRUPTS {
             port = if port + 1 >= ports { 0 } else { port + 1 };
-            let open = self.ports.states[port].as_ref().is_some_and(|state| state.closing.is_none());
+            let state = self.ports.states.get(PortId::at(port));
+            let open = state.is_some_and(|state| state.closing.is_none());
             let received = if open { self.take_in(PortId::at(port), meter) } else { 0 };
             silent = if received == 0 { silent + 1 } else { 0 };
             taken += received;
@@ -244,18 +251,18 @@ impl Worker {
     }
 
     fn take_in<M: Meter>(&mut self, port: PortId, meter: &mut M) -> usize {
-        let input = self.run_input(port, 1, meter);
-        self.duties.agenda.interrupted(input.used);
+        let input = self.receive(port, 1, meter);
+        self.tasks.agenda.interrupted(input.used);
         input.received
     }
 
     /// Runs every path and output once, at no cost.
     pub(super) fn flush(&mut self) {
-        for target in 0..self.paths.instances.len() {
-            self.run_forward(target as crate::classify::Target, BATCH, &mut cpu::meter::Free);
+        for target in self.paths.instances.targets() {
+            self.forward(target, BATCH, &mut cpu::meter::Free);
         }
-        for port in 0..self.ports.states.len() {
-            self.run_output((PortId::at(port), Part::All), BATCH);
+        for port in self.ports.states.ids() {
+            self.transmit((port, Part::All), BATCH);
         }
     }
 }

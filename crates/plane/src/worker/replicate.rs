@@ -4,13 +4,12 @@
 //! It is done where the packet would be put on its path, so that a copy takes the path's instance at its port, with the queues,
 //! the functions and the scheme there. Whatever becomes of one copy, the others go on.
 
-use super::paths::Paths;
 use super::Worker;
-use super::duties::Duties;
-use super::onward::enter;
+use super::paths::{Instances, Paths};
+use super::reclassify::enter;
+use super::task_table::TaskTable;
 use crate::classify::{Dispatch, Target};
 use crate::multicast::{COPY, GroupCounters, MulticastRoute};
-use crate::path::Instance;
 use crate::snapshot::Snapshot;
 use fib::Tables;
 use packet::accounting::Accounting;
@@ -24,9 +23,9 @@ pub(super) struct Copier<'a> {
     pub snapshot: &'a Snapshot,
     pub tables: &'a Tables,
     pub dispatch: &'a Dispatch,
-    pub fates: &'a mut Accounting,
-    pub instances: &'a mut [Option<Instance>],
-    pub duties: &'a mut Duties,
+    pub accounting: &'a mut Accounting,
+    pub instances: &'a mut Instances,
+    pub tasks: &'a mut TaskTable,
     pub counters: &'a mut [GroupCounters],
     /// The instances that have got something, where whoever asks wants to know.
     pub touched: Option<&'a mut Vec<Target>>,
@@ -36,9 +35,16 @@ impl Worker {
     /// Makes the copies of a packet that is to be copied. It is already counted at its port.
     #[cold]
     pub(super) fn replicate(&mut self, packet: Packet) {
-        let Worker { paths: Paths { dispatch, instances, groups, touched, .. }, snapshot, tables, fates, duties, .. } = self;
+        let Worker {
+            paths: Paths { dispatch, instances, groups, touched, .. },
+            snapshot,
+            tables,
+            accounting,
+            tasks,
+            ..
+        } = self;
         let counters = &mut groups[..];
-        Copier { snapshot, tables, dispatch, fates, instances, duties, counters, touched: Some(touched) }
+        Copier { snapshot, tables, dispatch, accounting, instances, tasks, counters, touched: Some(touched) }
             .replicate(packet);
     }
 }
@@ -50,13 +56,13 @@ impl Copier<'_> {
         let snapshot = self.snapshot;
         let position = packet.meta().adjacency.index();
         let Some(route) = snapshot.multicast.get(position) else {
-            return self.fates.drop(packet, DropReason::PortRemoved);
+            return self.accounting.drop(packet, DropReason::PortRemoved);
         };
         if packet.is_offloaded() && packet.offload().is_super_frame() {
             return self.replicate_segments(packet, (position, route));
         }
         if packet.is_offloaded() && !segment::complete(&mut packet) {
-            return self.fates.drop(packet, DropReason::BadOffload);
+            return self.accounting.drop(packet, DropReason::BadOffload);
         }
         self.copy_to_all(packet, (position, route));
     }
@@ -65,13 +71,13 @@ impl Copier<'_> {
     fn replicate_segments(&mut self, packet: Packet, route: (usize, &MulticastRoute)) {
         let mut half = match Half::new(packet, usize::MAX) {
             Ok(half) => half,
-            Err((packet, reason)) => return self.fates.drop(packet, reason),
+            Err((packet, reason)) => return self.accounting.drop(packet, reason),
         };
         loop {
-            match half.next(self.fates) {
+            match half.next(self.accounting) {
                 Segment::Next(segment) => self.copy_to_all(segment, route),
-                Segment::All => return self.fates.consume(half.into_packet()),
-                Segment::NoFrame => return self.fates.drop(half.into_packet(), DropReason::PoolEmpty),
+                Segment::All => return self.accounting.consume(half.into_packet()),
+                Segment::NoFrame => return self.accounting.drop(half.into_packet(), DropReason::PoolEmpty),
             }
         }
     }
@@ -89,46 +95,46 @@ impl Copier<'_> {
             counters.copies += copies;
             counters.dropped += route.to.len() as u64 - copies;
         }
-        self.fates.replicate(shared);
+        self.accounting.replicate(shared);
     }
 
     /// Makes one copy. Answers whether it is on its path.
     fn copy_to(&mut self, shared: &Shared, out: InterfaceId, original: usize) -> bool {
-        let Copier { snapshot, tables, dispatch, fates, instances, duties, touched, .. } = self;
-        let Some(mut copy) = shared.copy(&mut fates.pool) else {
-            fates.miss_copy(shared.packet(), DropReason::PoolEmpty);
+        let Copier { snapshot, tables, dispatch, accounting, instances, tasks, touched, .. } = self;
+        let Some(mut copy) = shared.copy(&mut accounting.pool) else {
+            accounting.miss_copy(shared.packet(), DropReason::PoolEmpty);
             return false;
         };
-        fates.ledger.copy();
+        accounting.ledger.copy();
         let meta = copy.meta_mut();
         // The classifier has left the position of the path where the version of an adjacency would be.
         let path = usize::from(std::mem::take(&mut meta.version));
         (meta.adjacency, meta.out_interface) = (COPY, out);
         let egress = snapshot.egress(out);
         let length = shared.packet().len() - usize::from(meta.l3);
-        fates.passed(&copy, Stage::Copied { of: original });
+        accounting.passed(&copy, Stage::Copied { of: original });
         let target = dispatch.instance(path, egress.port);
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else {
-            fates.drop(copy, DropReason::PortRemoved);
+        let Some(instance) = instances.get_mut(target) else {
+            accounting.drop(copy, DropReason::PortRemoved);
             return false;
         };
         if length > usize::from(tables.mtu(out, egress.mtu)) {
             // No ICMP error is sent about what went to a group (RFC 1812 4.3.2.7).
-            fates.drop(copy, DropReason::TooBig);
+            accounting.drop(copy, DropReason::TooBig);
             return false;
         }
         let takes_heads = snapshot.paths.get(path).is_some_and(|path| path.takes_heads());
-        if !takes_heads && !fates.pool.join(&mut copy) {
-            fates.drop(copy, DropReason::NoSuperFrame);
+        if !takes_heads && !accounting.pool.join(&mut copy) {
+            accounting.drop(copy, DropReason::NoSuperFrame);
             return false;
         }
-        fates.passed(&copy, Stage::Waiting { behind: instance.input.len() });
+        accounting.passed(&copy, Stage::Waiting { behind: instance.input.len() });
         let refused = enter(instance, copy);
         let entered = refused.is_none();
         if let Some(copy) = refused {
-            fates.drop(copy, DropReason::PathQueue);
+            accounting.drop(copy, DropReason::PathQueue);
         }
-        duties.came(target, instance, 1, fates.now);
+        tasks.came(target, instance, 1, accounting.now);
         if let Some(touched) = touched
             && !touched.contains(&target)
         {

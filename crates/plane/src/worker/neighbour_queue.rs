@@ -4,7 +4,7 @@
 //! later ones to the same destination wait behind them, also where the forwarding tables already know better. Only the
 //! question who the next hop is goes to the worker that speaks for the router (adr 0012).
 
-use super::crew::NextHop;
+use super::peers::NextHop;
 use packet::{Meta, Packet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

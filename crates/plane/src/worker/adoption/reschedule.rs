@@ -45,20 +45,20 @@ impl Worker {
         id: PortId,
         scheme: Queueing,
     ) -> impl Iterator<Item = (PortId, Queueing)> + use<> {
-        let Worker { ports: Ports { states: ports, .. }, duties, fates, .. } = self;
+        let Worker { ports: Ports { states: ports, .. }, tasks, accounting, .. } = self;
         let mut splits = false;
-        let old = match ports.get_mut(id.index()) {
-            Some(Some(PortState { link, output, .. })) => {
+        let old = match ports.get_mut(id) {
+            Some(PortState { link, output, .. }) => {
                 let (waited, dropped, before) = (link.backlog().packets, link.counters().dropped, link.lately());
                 let drained = link.take_drained();
                 let had = link.offloads();
-                let (way, replaced) = link.replace_scheme(scheme, fates);
-                link.refresh_offloads(fates);
+                let (way, replaced) = link.replace_scheme(scheme, accounting);
+                link.refresh_offloads(accounting);
                 splits = had.super_frames && !link.offloads().super_frames;
                 let dropped = u32::try_from(link.counters().dropped - dropped).unwrap_or(u32::MAX);
-                duties.urge(*output, fates.now);
+                tasks.urge(*output, accounting.now);
                 let (worker, version, packets) = (self.id, link.version(), (waited, dropped));
-                fates.event(&Event::SchemeChanged { worker, port: id, way, version, before, packets });
+                accounting.event(&Event::SchemeChanged { worker, port: id, way, version, before, packets });
                 [replaced, drained]
             }
             _ => [Some(scheme), None],

@@ -1,49 +1,53 @@
 //! Packets that carry instructions, on one worker: shown to its station where they come in, in the middle and where they
 //! leave; brought from the worker that received them to the one they belong to (adr 0040).
 
-use super::ports::Ports;
+use super::paths::Instances;
+use super::ports::{PortState, Ports};
 use super::vector::Vector;
-use super::ports::PortState;
-use super::{Mesh, Worker};
-use crate::classify::{Classifier, REFUSED, Scratch, Target, Unwitnessed};
-use crate::station::{Dedicated, PACE, Place, Station, UNKNOWN, Variables};
+use super::{OwnerRings, Worker};
+use crate::classify::{REFUSED, Scratch};
+use crate::hook::{Dedicated, PACE, PacketHook, Place, UNKNOWN, Variables};
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
 use units::{Instant, Nanos, PortId};
 
 /// What a packet has for `rounds` until it is classified that belongs to the worker that received it, whatever its flow.
 pub(super) const STAYS: u8 = u8::MAX;
 /// The station of a worker's next generation.
-pub enum NewStation {
+pub enum NewHook {
     /// The one it has stays, or none.
     Stays,
     /// There is none any more.
     Goes,
     /// Another, which takes the place of the one before.
-    Comes(Box<dyn Station>),
+    Comes(Box<dyn PacketHook>),
 }
 
 /// What a worker has for ephemeral state.
-pub(super) struct Executing {
-    pub station: Option<Box<dyn Station>>,
+pub(super) struct Hooks {
+    pub station: Option<Box<dyn PacketHook>>,
     /// When the station is to be looked after.
     pub due: Instant,
     /// How soon where it has executed something and was not looked after before; and how often at most.
     pace: Nanos,
     /// The rings; none where there is no other worker.
-    pub mesh: Option<Box<Mesh>>,
+    pub mesh: Option<Box<OwnerRings>>,
     /// Instructions executed since somebody asked.
     executed: u32,
-    /// So many of the last packets of the batch are not to be executed here.
-    pub passing: usize,
 }
 
-impl Default for Executing {
-    fn default() -> Executing {
-        Executing { station: None, due: Instant::FAR, pace: PACE, mesh: None, executed: 0, passing: 0 }
+impl Default for Hooks {
+    fn default() -> Hooks {
+        Hooks { station: None, due: Instant::FAR, pace: PACE, mesh: None, executed: 0 }
     }
 }
 
-impl Executing {
+impl Hooks {
+    /// True where packets may belong to another worker than the one that received them.
+    #[inline(always)]
+    pub fn have_owners(&self) -> bool {
+        self.mesh.is_some()
+    }
+
     /// Whether something has come for this worker.
     pub fn has_mail(&self) -> bool {
         self.mesh.as_ref().is_some_and(|mesh| mesh.has_mail())
@@ -57,9 +61,9 @@ impl Executing {
 
     /// A batch was taken from where packets wait for a place, and whether there may be more.
     #[inline(always)]
-    pub fn looked(&mut self, at: Place, now: Instant, batch: &Batch, more: bool) {
+    pub fn polled(&mut self, at: Place, now: Instant, batch: &Batch, more: bool) {
         if let Some(station) = &mut self.station {
-            station.looked(at, now, batch.len(), more);
+            station.polled(at, now, batch.len(), more);
         }
     }
 
@@ -74,13 +78,13 @@ impl Executing {
     }
 
     /// Takes on what a generation says.
-    pub fn adopt(&mut self, station: NewStation, mesh: Option<Box<Mesh>>, now: Instant) {
+    pub fn adopt(&mut self, station: NewHook, mesh: Option<Box<OwnerRings>>, now: Instant) {
         // What lies on the rings there are is not to be lost.
         self.mesh = self.mesh.take().or(mesh);
         match station {
-            NewStation::Stays => {}
-            NewStation::Goes => (self.station, self.due) = (None, Instant::FAR),
-            NewStation::Comes(mut new) => {
+            NewHook::Stays => {}
+            NewHook::Goes => (self.station, self.due) = (None, Instant::FAR),
+            NewHook::Comes(mut new) => {
                 if let Some(old) = self.station.take() {
                     new.succeed(old);
                 }
@@ -100,14 +104,20 @@ impl Executing {
     /// Shows packets of a batch that has come in by `port` to the station, those that were refused left out. What ends gets
     /// no target.
     #[inline(never)]
-    pub fn arrived(&mut self, port: PortId, state: &PortState, now: Instant, batch: &mut Batch, scratch: &mut Scratch) {
+    pub fn arrived(
+        &mut self,
+        port: PortId,
+        state: &PortState,
+        now: Instant,
+        (batch, scratch): (&mut Batch, &mut Scratch),
+    ) {
         let Some(station) = &mut self.station else { return };
         let packets = batch.as_mut_slice();
         let place = Place::Input(port);
         let known = &scratch.dedicated[..packets.len()];
         let mut visited = station.visit(place, asked(&**station, place, Some(state)), now, (&mut *packets, known));
         // Whoever shows them where they leave does that only if it is worth it.
-        scratch.stations = visited.output;
+        scratch.hooked = visited.output;
         if visited.central {
             let place = Place::Central;
             let known = known_still(packets, &mut scratch.dedicated, visited.all);
@@ -127,22 +137,24 @@ impl Executing {
     /// The last packets of a batch that has come in by a port, from the `first` on, are not executed here: they are marked, and counted at the places where they
     /// ask for it. Where they leave that is done for those whose path leads there: not for copies, nor for what waits for a next hop or has options.
     #[cold]
-    fn passed(
+    pub fn passed_by(
         &mut self,
-        (port, leaves_by): (PortId, &dyn Fn(Target) -> Option<PortId>),
-        packets: &mut [Packet],
-        scratch: &mut Scratch,
-        first: usize,
+        port: PortId,
+        (batch, scratch): (&mut Batch, &mut Scratch),
+        passing: usize,
+        instances: &Instances,
     ) {
         let Some(station) = &mut self.station else { return };
         let Scratch { targets, dedicated, .. } = scratch;
+        let first = batch.len() - passing;
+        let packets = &mut batch.as_mut_slice()[first..];
         for ((packet, target), known) in packets.iter_mut().zip(&targets[first..]).zip(&mut dedicated[first..]) {
             packet.meta_mut().flags |= Meta::PASSES;
             *known = false;
             // Super-frames are never executed.
             let whole = packet.meta().refused == 0 && !packet.offload().is_super_frame();
             let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).filter(|_| whole);
-            let leaves = leaves_by(*target).map(Place::Output);
+            let leaves = instances.get(*target).and_then(|instance| instance.port).map(Place::Output);
             for place in [Place::Input(port), Place::Central].into_iter().chain(leaves) {
                 l3.iter().for_each(|l3| station.passed(place, l3));
             }
@@ -180,7 +192,7 @@ fn known_still<'a>(packets: &[Packet], known: &'a mut [bool], all: bool) -> &'a 
     &known[..packets.len()]
 }
 
-fn asked(station: &dyn Station, place: Place, state: Option<&PortState>) -> Variables {
+fn asked(station: &dyn PacketHook, place: Place, state: Option<&PortState>) -> Variables {
     let Some(state) = state.filter(|_| station.asks(place)) else { return Variables::default() };
     let (queue, drops) = (state.link.backlog().packets.into(), state.link.counters().dropped);
     Variables { queue, drops, rate: state.link.port.link_rate() }
@@ -190,14 +202,22 @@ impl Worker {
     /// Hands those packets of a batch that has come in by `port` to the workers they belong to. What finds no room stays, and
     /// is refused, or is put aside to [pass](Worker::let_pass). Answers whether some of the rest belong here, whatever their flow: they are marked.
     #[inline(never)]
-    pub(super) fn bring(&mut self, port: PortId) -> bool {
-        let Worker { vector: Vector { batch, .. }, ports: Ports { states: ports, .. }, executing, fates, id, snapshot, .. } = self;
-        let (Some(station), Some(mesh)) = (&mut executing.station, &mut executing.mesh) else { return false };
-        let (Some(Some(state)), Some(stations)) = (ports.get_mut(port.index()), &snapshot.stations) else {
+    pub(super) fn hand_to_owners(&mut self, port: PortId) -> bool {
+        let Worker {
+            vector: Vector { batch, .. },
+            ports: Ports { states: ports, .. },
+            hooks,
+            accounting,
+            id,
+            snapshot,
+            ..
+        } = self;
+        let (Some(station), Some(mesh)) = (&mut hooks.station, &mut hooks.mesh) else { return false };
+        let (Some(state), Some(stations)) = (ports.get_mut(port), &snapshot.stations) else {
             return false;
         };
         batch.as_slice().iter().for_each(Packet::prefetch_bytes);
-        let everybody = station.follows(fates.now);
+        let everybody = station.follows(accounting.now);
         let may = |packet: &Packet| packet.meta().refused == 0 && stations.marks.may_be_on(packet.bytes());
         if !everybody && !batch.as_slice().iter().any(may) {
             return false;
@@ -206,12 +226,12 @@ impl Worker {
         for mut packet in batch.drain() {
             let asked = packet.meta().refused == 0 && (everybody || may(&packet));
             let l3 = super::lanes::network_header(packet.bytes()).filter(|_| asked);
-            let owner = l3.and_then(|at| station.owner(packet.bytes().get(at..)?, fates.now));
+            let owner = l3.and_then(|at| station.owner(packet.bytes().get(at..)?, accounting.now));
             match owner {
                 Some(owner) if owner.worker != id.index() && mesh.leads_to(owner.worker) => {
                     let meta = packet.meta_mut();
                     meta.in_port = port;
-                    meta.timestamp = if stamped { meta.timestamp } else { fates.now };
+                    meta.timestamp = if stamped { meta.timestamp } else { accounting.now };
                     mesh.sort(owner, packet);
                 }
                 // Its own, or of somebody who is gone; or nobody's in particular.
@@ -223,11 +243,11 @@ impl Worker {
         }
         std::mem::swap(batch, &mut mesh.kept);
         let (handed, bytes) = mesh.hand_over(stations.wanted.plan.queues.into());
-        fates.pool.export(handed);
-        fates.ledger.hand_over(handed as u64);
+        accounting.pool.export(handed);
+        accounting.ledger.hand_over(handed as u64);
         state.spread += handed as u64;
         state.received_bytes += bytes;
-        let Mesh { late, passing, .. } = &mut **mesh;
+        let OwnerRings { late, passing, .. } = &mut **mesh;
         for mut packet in late.drain() {
             packet.meta_mut().rounds = 0;
             if station.passes() {
@@ -243,8 +263,8 @@ impl Worker {
     /// Puts packets that found no room on their way to the worker they belong to behind those of the batch that stay: they go on here. Answers how many.
     #[cold]
     pub(super) fn let_pass(&mut self) -> usize {
-        let Worker { vector: Vector { batch, .. }, executing, .. } = self;
-        let Some(mesh) = &mut executing.mesh else { return 0 };
+        let Worker { vector: Vector { batch, .. }, hooks, .. } = self;
+        let Some(mesh) = &mut hooks.mesh else { return 0 };
         let count = mesh.passing.len();
         mesh.passing.drain().for_each(|packet| batch.push(packet));
         count
@@ -252,7 +272,7 @@ impl Worker {
 
     /// Takes packets that other workers have received for this one, as far as the ports they came in by take any.
     pub(super) fn take_brought(&mut self) {
-        let Some(mesh) = &self.executing.mesh else { return };
+        let Some(mesh) = &self.hooks.mesh else { return };
         for from in 0..mesh.sources() {
             while let Some(port) = self.next_brought(from) {
                 self.arrive_brought(port);
@@ -264,102 +284,65 @@ impl Worker {
     /// Fills the batch with packets that worker `from` has received by one port. Answers which; none where there are none, or
     /// that port waits.
     fn next_brought(&mut self, from: usize) -> Option<PortId> {
-        let Worker { vector: Vector { batch, .. }, ports: Ports { states: ports, .. }, executing, fates, .. } = self;
-        let mesh = executing.mesh.as_mut()?;
+        let Worker { vector: Vector { batch, .. }, ports: Ports { states: ports, .. }, hooks, accounting, .. } = self;
+        let mesh = hooks.mesh.as_mut()?;
         let port = mesh.peek(from)?.meta().in_port;
-        if port.index() >= ports.len() {
+        if !ports.knows(port) {
             // Of a generation that this worker is about to adopt.
             return None;
         }
-        if ports.get(port.index()).and_then(Option::as_ref).is_some_and(|state| state.stalled.is_some()) {
+        if ports.get(port).is_some_and(|state| state.stalled.is_some()) {
             return None;
         }
         while batch.len() < BATCH && mesh.peek(from).is_some_and(|packet| packet.meta().in_port == port) {
             mesh.take(from).into_iter().for_each(|packet| batch.push(packet));
         }
-        fates.pool.import(batch.len());
-        fates.ledger.take_over(batch.len() as u64);
-        executing.looked(Place::Central, fates.now, batch, batch.room() == 0);
+        accounting.pool.import(batch.len());
+        accounting.ledger.take_over(batch.len() as u64);
+        hooks.polled(Place::Central, accounting.now, batch, batch.room() == 0);
         Some(port)
     }
 
     /// The batch was received by another worker, and is classified here.
     fn arrive_brought(&mut self, port: PortId) {
-        let Some(Some(state)) = self.ports.states.get_mut(port.index()) else {
-            let Worker { vector: Vector { batch, .. }, fates, .. } = self;
-            return batch.drain().for_each(|packet| fates.drop(packet, DropReason::PortRemoved));
+        let Some(state) = self.ports.states.get_mut(port) else {
+            let Worker { vector: Vector { batch, .. }, accounting, .. } = self;
+            return batch.drain().for_each(|packet| accounting.drop(packet, DropReason::PortRemoved));
         };
         state.brought += self.vector.batch.len() as u64;
         let counted = state.received_bytes;
-        self.sort_out(port, None);
+        self.classify(port, None, 0);
         // What is forwarded in the input task was received in it.
         self.vector.injecting = true;
-        self.spread(port);
+        self.enqueue(port);
         self.vector.injecting = false;
-        if let Some(Some(state)) = self.ports.states.get_mut(port.index()) {
+        if let Some(state) = self.ports.states.get_mut(port) {
             // Whoever received them has counted their bytes.
             state.received_bytes = counted;
         }
     }
 
-    /// Classifies what has come in by `port`, at `came` or stamped, and has its instructions executed.
-    #[inline(always)]
-    pub(super) fn sort_out(&mut self, port: PortId, came: Option<Instant>) {
-        let passing = std::mem::take(&mut self.executing.passing);
-        let Some(Some(state)) = self.ports.states.get_mut(port.index()) else { return };
-        let snapshot = &*self.snapshot;
-        if let Some(view) = snapshot.port(port) {
-            let classifier =
-                Classifier { snapshot, tables: &self.tables, dispatch: &self.paths.dispatch, witness: Unwitnessed };
-            let packets = self.vector.batch.as_mut_slice();
-            state.received_bytes += classifier.batch((port, view), came, packets, &mut self.vector.scratch);
-            if self.fates.shows_arrivals() {
-                if self.vector.injecting {
-                    self.vector.batch.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().flags |= Meta::FOLLOWED);
-                }
-                self.fates.choose(port, self.vector.batch.as_mut_slice());
-            }
-            if passing > 0 {
-                let (instances, first) = (&self.paths.instances, self.vector.batch.len() - passing);
-                let leaves_by = |target: Target| instances.get(usize::from(target))?.as_ref()?.port;
-                self.executing.passed(
-                    (port, &leaves_by),
-                    &mut self.vector.batch.as_mut_slice()[first..],
-                    &mut self.vector.scratch,
-                    first,
-                );
-            }
-            if self.vector.scratch.stations && self.executing.station.is_some() {
-                let Worker { vector: Vector { batch, scratch, .. }, executing, fates, .. } = self;
-                executing.arrived(port, state, fates.now, batch, scratch);
-            }
-        } else {
-            self.vector.scratch.targets[..self.vector.batch.len()].fill(REFUSED);
-        }
-    }
-
     /// Packets that were handed to workers that are gone, counted once.
     pub(super) fn forsaken_on_the_way(&mut self) -> usize {
-        self.executing.mesh.as_mut().map_or(0, |mesh| mesh.forsaken())
+        self.hooks.mesh.as_mut().map_or(0, |mesh| mesh.forsaken())
     }
 
     /// Drops what other workers have brought and nobody will look at.
     pub(super) fn discard_brought(&mut self, reason: DropReason) {
-        let Worker { executing, fates, .. } = self;
-        let Some(mesh) = &mut executing.mesh else { return };
+        let Worker { hooks, accounting, .. } = self;
+        let Some(mesh) = &mut hooks.mesh else { return };
         for from in 0..mesh.sources() {
             while let Some(packet) = mesh.take(from) {
-                fates.pool.import(1);
-                fates.ledger.take_over(1);
-                fates.drop(packet, reason);
+                accounting.pool.import(1);
+                accounting.ledger.take_over(1);
+                accounting.drop(packet, reason);
             }
         }
     }
 
     /// Drops what is in hand, uncounted: the worker has failed.
     pub(super) fn clear_brought(&mut self) {
-        self.executing.passing = 0;
-        if let Some(mesh) = &mut self.executing.mesh {
+        if let Some(mesh) = &mut self.hooks.mesh {
             mesh.clear();
         }
     }

@@ -4,8 +4,8 @@ use crate::classify::Target;
 use crate::path::Instance;
 use cpu::Agenda;
 use cpu::task::{Kind, Terms};
-use std::collections::VecDeque;
 use plan::CpuPlan;
+use std::collections::VecDeque;
 use units::{Instant, Nanos, PortId, TaskId};
 
 /// A continuation.
@@ -42,22 +42,22 @@ pub(super) struct Slot {
 }
 
 /// See the [module](self).
-pub(super) struct Duties {
+pub(super) struct TaskTable {
     pub agenda: Agenda,
     slots: Vec<Slot>,
     /// What switching from one task to another was found to cost when the router began.
     switch_cost: Nanos,
 }
 
-impl Duties {
+impl TaskTable {
     /// No tasks; switching from one to another costs so much.
-    pub fn new(switch_cost: Nanos) -> Duties {
-        Duties { agenda: Agenda::new(switch_cost), slots: Vec::new(), switch_cost }
+    pub fn new(switch_cost: Nanos) -> TaskTable {
+        TaskTable { agenda: Agenda::new(switch_cost), slots: Vec::new(), switch_cost }
     }
 
     /// No tasks any more, and nothing known of those there were.
     pub fn begin_anew(&mut self, plan: &CpuPlan, now: Instant) {
-        *self = Duties::new(self.switch_cost);
+        *self = TaskTable::new(self.switch_cost);
         self.agenda.rule(plan, now);
     }
 

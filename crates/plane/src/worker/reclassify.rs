@@ -13,7 +13,7 @@ use packet::{DropReason, Exception, Packet};
 impl Worker {
     /// Takes the packets to be classified again out of the batch, in their order. Answers whether some of the rest do not
     /// simply go on either.
-    pub(super) fn send_on(&mut self, from: Target) -> bool {
+    pub(super) fn reclassify_batch(&mut self, from: Target) -> bool {
         let again = |packet: &Packet| {
             let meta = packet.meta();
             let onward = [Exception::Again as u8, Exception::Dispatched as u8].contains(&meta.exception);
@@ -38,30 +38,30 @@ impl Worker {
 
     /// Puts a packet of the path `from` where it belongs now.
     fn reclassify(&mut self, from: Target, mut packet: Packet) {
-        let Worker { paths: Paths { dispatch, instances, .. }, snapshot, tables, fates, duties, .. } = self;
+        let Worker { paths: Paths { dispatch, instances, .. }, snapshot, tables, accounting, tasks, .. } = self;
         let mut target = REFUSED;
         if packet.meta_mut().go_round() > ROUNDS {
             packet.meta_mut().refused = DropReason::Rounds.index() as u8 + 1;
         } else {
             target = Classifier { snapshot, tables, dispatch, witness: Unwitnessed }.again(&mut packet);
-            fates.passed(&packet, Stage::Classified);
+            accounting.passed(&packet, Stage::Classified);
         }
-        let counters = instances.get_mut(usize::from(from)).and_then(Option::as_mut).map(|left| &mut left.counters);
-        let Some(counters) = counters else { return fates.drop(packet, DropReason::PortRemoved) };
+        let counters = instances.get_mut(from).map(|left| &mut left.counters);
+        let Some(counters) = counters else { return accounting.drop(packet, DropReason::PortRemoved) };
         if target == REFUSED {
             counters.dropped += 1;
             let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
-            return fates.drop(packet, reason);
+            return accounting.drop(packet, reason);
         }
         counters.diverted += 1;
-        let Some(instance) = instances.get_mut(usize::from(target)).and_then(Option::as_mut) else {
-            return fates.drop(packet, DropReason::PortRemoved);
+        let Some(instance) = instances.get_mut(target) else {
+            return accounting.drop(packet, DropReason::PortRemoved);
         };
-        fates.passed(&packet, Stage::Waiting { behind: instance.input.len() });
+        accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
         if let Some(packet) = enter(instance, packet) {
-            fates.drop(packet, DropReason::PathQueue);
+            accounting.drop(packet, DropReason::PathQueue);
         }
-        duties.came(target, instance, 1, fates.now);
+        tasks.came(target, instance, 1, accounting.now);
     }
 }
 
@@ -70,7 +70,7 @@ pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
     instance.counters.entered += 1;
     instance.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
     // Nobody has looked.
-    instance.stations = true;
+    instance.hooked = true;
     let back = instance.input.push(packet);
     instance.counters.dropped += u64::from(back.is_some());
     back

@@ -1,31 +1,30 @@
 //! The rules of a generation: what tasks are promised and may do, and whose packets leave first.
 
-use super::super::ports::Ports;
 use super::super::paths::Paths;
+use super::super::ports::Ports;
 use super::{Common, terms_of};
 use crate::classify::Target;
 use crate::path::Instance;
 use crate::snapshot::{CONTROL, GENERAL, Layout, Snapshot};
 use crate::worker::Worker;
-use crate::worker::duties::Task;
+use crate::worker::task_table::Task;
 use cpu::Ring;
 use cpu::task::Terms;
 use plan::{Congestion, Receive};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use units::{Instant, PortId};
+use units::Instant;
 
 impl Worker {
     /// The scheduling rules of `snapshot` are in force, for tasks and ports that were there before as well.
     pub(in crate::worker) fn rule(&mut self, snapshot: &Snapshot, now: Instant) {
-        self.duties.agenda.rule(&snapshot.cpu, now);
+        self.tasks.agenda.rule(&snapshot.cpu, now);
         self.ports.interrupted = (snapshot.cpu.receive == Receive::Interrupt).then_some(0);
-        for (index, state) in self.ports.states.iter_mut().enumerate() {
-            let Some(state) = state else { continue };
-            let Some(view) = snapshot.port(PortId::at(index)) else { continue };
+        for (port, state) in self.ports.states.open_mut() {
+            let Some(view) = snapshot.port(port) else { continue };
             state.link.measure(view.objective.is_some());
             state.throttles = view.cpu.congestion == Congestion::Throttle;
-            let agenda = &mut self.duties.agenda;
+            let agenda = &mut self.tasks.agenda;
             let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
             agenda.set(state.input, terms(view.shares.input));
             agenda.set(state.output, terms(view.shares.output));
@@ -33,16 +32,16 @@ impl Worker {
             match (wanted, state.promised) {
                 (true, Some(task)) => agenda.set(task, terms(view.shares.reserved)),
                 (true, None) => {
-                    let task = self.duties.add(Task::Reserved(PortId::at(index)), terms(view.shares.reserved), now);
+                    let task = self.tasks.add(Task::Reserved(port), terms(view.shares.reserved), now);
                     state.promised = Some(task);
                 }
                 (false, Some(task)) => {
                     state.promised = None;
-                    self.duties.remove(task, now);
+                    self.tasks.remove(task, now);
                 }
                 (false, None) => {}
             }
-            let agenda = &mut self.duties.agenda;
+            let agenda = &mut self.tasks.agenda;
             let ring = Ring { slots: state.link.port.ring(), batch: 1, line_rate: view.cpu.line_rate };
             let estimator = view.cpu.estimator.filter(|_| self.ports.interrupted.is_none());
             agenda.estimate(state.input, estimator, view.cpu.greedy, ring, now);
@@ -59,7 +58,7 @@ impl Worker {
                 && path.cpu.limit.is_none()
                 && !path.cpu.preemptible
                 && path.functions.iter().all(|call| call.name == "ip");
-            for instance in self.paths.instances.iter_mut().flatten().filter(of) {
+            for instance in self.paths.instances.iter_mut().filter(of) {
                 instance.limit = path.cpu.limit;
                 // What the router does itself is no forwarding.
                 instance.minimal = minimal && instance.port.is_some() && path.id != CONTROL && path.id != GENERAL;
@@ -70,14 +69,14 @@ impl Worker {
         }
         for (common, terms) in &sums {
             if let Some(&task) = self.paths.forwarders.get(common) {
-                self.duties.agenda.set(task, *terms);
+                self.tasks.agenda.set(task, *terms);
             }
         }
-        let Worker { paths: Paths { forwarders, .. }, duties, .. } = self;
+        let Worker { paths: Paths { forwarders, .. }, tasks, .. } = self;
         forwarders.retain(|common, &mut task| {
             let kept = sums.contains_key(common);
             if !kept {
-                duties.remove(task, now);
+                tasks.remove(task, now);
             }
             kept
         });
@@ -99,10 +98,10 @@ impl Worker {
     /// of the highest class where the scheme ranks them (spec Q-04); between equals as they are matched.
     pub(super) fn rank_outputs(&mut self) {
         let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, .. } = self;
-        let instance = |target: &Target| instances.get(usize::from(*target)).and_then(Option::as_ref);
+        let instance = |target: &Target| instances.get(*target);
         let class = |target: &Target| instance(target).map(|instance| instance.class);
         let is_reserved = |target: &Target| instance(target).is_some_and(|instance| instance.allowance.is_some());
-        for state in ports.iter_mut().flatten() {
+        for state in ports.iter_mut() {
             match state.link.ranks_classes() {
                 true => state.outputs.sort_by_key(|target| (std::cmp::Reverse(class(target)), *target)),
                 false => state.outputs.sort_by_key(|target| (!is_reserved(target), *target)),

@@ -5,10 +5,10 @@
 //! first; packets behind it stay on the input queue until its last part is on the output queue. So the packets of a flow
 //! leave in the order in which they came, however long each is.
 
-use super::ports::Ports;
-use super::paths::Paths;
-use super::vector::Vector;
 use super::Worker;
+use super::paths::Paths;
+use super::ports::Ports;
+use super::vector::Vector;
 use crate::classify::Target;
 use crate::path::Instance;
 use packet::accounting::Accounting;
@@ -21,11 +21,11 @@ impl Worker {
     /// A port takes less than before: what waits to be offered to its link is made to fit.
     #[cold]
     pub(super) fn refit_paths(&mut self, port: PortId) {
-        let Worker { paths: Paths { instances, .. }, ports: Ports { states: ports, .. }, fates, .. } = self;
-        let Some(Some(state)) = ports.get(port.index()) else { return };
+        let Worker { paths: Paths { instances, .. }, ports: Ports { states: ports, .. }, accounting, .. } = self;
+        let Some(state) = ports.get(port) else { return };
         for &target in &state.outputs {
-            let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { continue };
-            let done = refit(&mut instance.output, state.link.offloads(), fates);
+            let Some(instance) = instances.get_mut(target) else { continue };
+            let done = refit(&mut instance.output, state.link.offloads(), accounting);
             instance.counters.generated += done.generated;
             instance.counters.consumed += done.consumed;
             instance.counters.dropped += done.dropped;
@@ -34,8 +34,8 @@ impl Worker {
 
     /// What the port of an instance takes.
     fn port_takes(&self, target: Target) -> Offloads {
-        let port = self.paths.instances.get(usize::from(target)).and_then(|i| i.as_ref()?.port);
-        let state = port.and_then(|port| self.ports.states.get(port.index())?.as_ref());
+        let port = self.paths.instances.get(target).and_then(|i| i.port);
+        let state = port.and_then(|port| self.ports.states.get(port));
         state.map(|state| state.link.offloads()).unwrap_or_default()
     }
 
@@ -44,9 +44,9 @@ impl Worker {
     #[cold]
     pub(super) fn gather(&mut self, target: Target, most: usize) -> usize {
         let can = self.port_takes(target);
-        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, fates, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
-        let cut = go_on(instance, fates);
+        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, accounting, .. } = self;
+        let Some(instance) = instances.get_mut(target) else { return 0 };
+        let cut = go_on(instance, accounting);
         if instance.half.is_some() {
             return cut;
         }
@@ -65,19 +65,21 @@ impl Worker {
 
     /// Puts the batch on the output queue of an instance, each packet as its port takes it. Answers the segments made.
     #[cold]
-    pub(super) fn put(&mut self, target: Target) -> usize {
+    pub(super) fn segment(&mut self, target: Target) -> usize {
         let can = self.port_takes(target);
-        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, fates, snapshot, tables, .. } = self;
-        let Some(Some(instance)) = instances.get_mut(usize::from(target)) else { return 0 };
+        let Worker {
+            paths: Paths { instances, .. }, vector: Vector { batch, .. }, accounting, snapshot, tables, ..
+        } = self;
+        let Some(instance) = instances.get_mut(target) else { return 0 };
         for mut packet in batch.drain() {
             if !must_cut(&packet, can) && !is_to_fragment(&packet) {
-                if !fit(&mut packet, can, &mut fates.pool) {
+                if !fit(&mut packet, can, &mut accounting.pool) {
                     instance.counters.dropped += 1;
-                    fates.drop(packet, DropReason::NoSuperFrame);
+                    accounting.drop(packet, DropReason::NoSuperFrame);
                 } else if let Some(packet) = instance.output.push(packet) {
                     // Room was counted before: only a path that generates can get here.
                     instance.counters.dropped += 1;
-                    fates.drop(packet, DropReason::OutputQueue);
+                    accounting.drop(packet, DropReason::OutputQueue);
                 }
                 continue;
             }
@@ -88,21 +90,21 @@ impl Worker {
                 Ok(half) => instance.half = Some(half),
                 Err((packet, reason)) => {
                     instance.counters.dropped += 1;
-                    fates.drop(packet, reason);
+                    accounting.drop(packet, reason);
                 }
             }
         }
-        go_on(instance, fates)
+        go_on(instance, accounting)
     }
 }
 
 /// Cuts the packet that an instance has begun to cut as far as its output queue has room, for the length of a batch at most. Answers
 /// the segments made.
-fn go_on(instance: &mut Instance, fates: &mut Accounting) -> usize {
+fn go_on(instance: &mut Instance, accounting: &mut Accounting) -> usize {
     let Some(mut half) = instance.half.take() else { return 0 };
     let room = instance.output.room().min(BATCH);
     for made in 0..room {
-        match half.next(fates) {
+        match half.next(accounting) {
             Segment::Next(segment) => {
                 instance.counters.generated += 1;
                 let refused = instance.output.push(segment);
@@ -110,19 +112,19 @@ fn go_on(instance: &mut Instance, fates: &mut Accounting) -> usize {
             }
             Segment::All => {
                 instance.counters.consumed += 1;
-                fates.consume(half.into_packet());
+                accounting.consume(half.into_packet());
                 return made;
             }
             Segment::NoFrame => {
                 instance.counters.dropped += 1;
-                fates.drop(half.into_packet(), DropReason::PoolEmpty);
+                accounting.drop(half.into_packet(), DropReason::PoolEmpty);
                 return made;
             }
         }
     }
     if half.is_done() {
         instance.counters.consumed += 1;
-        fates.consume(half.into_packet());
+        accounting.consume(half.into_packet());
     } else {
         instance.half = Some(half);
     }

@@ -77,7 +77,7 @@ pub struct Owner {
 }
 
 /// One worker's part of all stores.
-pub trait Station: Send {
+pub trait PacketHook: Send {
     /// Whom the IP packet belongs to, which came at `now`; none where that is whoever has it.
     fn owner(&mut self, l3: &[u8], now: Instant) -> Option<Owner>;
     /// Whether packets that carry no instruction may belong to a worker: somebody of their flow has carried one lately.
@@ -89,7 +89,7 @@ pub trait Station: Send {
     fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: Shown<'_>) -> Visited;
     /// So many packets were taken from where they wait for a place: a port, a path that leads to one, or, for the centre, what other workers have
     /// received. Where there is always more, the worker does not keep up.
-    fn looked(&mut self, _at: Place, _now: Instant, _packets: usize, _more: bool) {}
+    fn polled(&mut self, _at: Place, _now: Instant, _packets: usize, _more: bool) {}
     /// Whether packets that find no room on their way to the worker they belong to pass here unexecuted; else they are dropped.
     fn passes(&self) -> bool {
         false
@@ -103,7 +103,7 @@ pub trait Station: Send {
         PACE
     }
     /// Takes the place of `old`, and whatever of it stays.
-    fn succeed(&mut self, old: Box<dyn Station>);
+    fn succeed(&mut self, old: Box<dyn PacketHook>);
     /// What a registered instruction did wrong since this was asked last.
     fn trouble(&mut self) -> Option<InstructionTrouble> {
         None
@@ -157,8 +157,8 @@ pub struct Wanted {
 /// Makes stations.
 pub trait Maker: Send + Sync {
     /// A station for each worker, in their order. Stores that are in `before` as well, and that its workers have, are left
-    /// out: the stations will [succeed](Station::succeed) those.
-    fn make(&self, before: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn Station>>, CannotMake>;
+    /// out: the stations will [succeed](PacketHook::succeed) those.
+    fn make(&self, before: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn PacketHook>>, CannotMake>;
     /// Tells apart what is in the files that a plan names, without telling what that is: nobody finds out who does not know `secret`.
     fn print(&self, _plan: &StatePlan, _secret: u64) -> u64 {
         0

@@ -2,8 +2,8 @@
 //! is divided into queues, so that what is too much of one takes no room from the others.
 
 use crate::bell::Bell;
+use crate::hook::{MOST_QUEUES, Owner};
 use crate::relay::stranded;
-use crate::station::{MOST_QUEUES, Owner};
 use packet::{Batch, Packet};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const RING: usize = 1024;
 type Taken = Arc<[AtomicU32; MOST_QUEUES]>;
 
 /// A worker's ends of all ways: made with the first station and kept from then on.
-pub(crate) struct Mesh {
+pub(crate) struct OwnerRings {
     /// By worker; none to itself.
     to: Vec<Option<Outgoing>>,
     from: Vec<Option<Incoming>>,
@@ -51,11 +51,11 @@ struct Incoming {
     taken: Taken,
 }
 
-impl Mesh {
+impl OwnerRings {
     /// The ends of all workers, in their order.
-    pub fn of(bells: &[Arc<Bell>]) -> Vec<Mesh> {
+    pub fn of(bells: &[Arc<Bell>]) -> Vec<OwnerRings> {
         let count = bells.len();
-        let mesh = |_| Mesh {
+        let mesh = |_| OwnerRings {
             to: (0..count).map(|_| None).collect(),
             from: (0..count).map(|_| None).collect(),
             fitting: Batch::new(),
@@ -64,7 +64,7 @@ impl Mesh {
             passing: Batch::new(),
             handed: 0,
         };
-        let mut all: Vec<Mesh> = (0..count).map(mesh).collect();
+        let mut all: Vec<OwnerRings> = (0..count).map(mesh).collect();
         for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))).filter(|(f, t)| f != t) {
             let (producer, consumer) = RingBuffer::new(RING);
             let (bell, taken) = (bells[to].clone(), Taken::default());
@@ -105,7 +105,7 @@ impl Mesh {
         self.to.get(worker).and_then(Option::as_ref).is_some_and(|way| !way.ring.is_abandoned())
     }
 
-    /// Puts a packet aside that belongs to a worker [at the end of a way](Mesh::leads_to).
+    /// Puts a packet aside that belongs to a worker [at the end of a way](OwnerRings::leads_to).
     #[inline]
     pub fn sort(&mut self, owner: Owner, mut packet: Packet) {
         // Nobody asks for its rounds until it is classified.
@@ -116,9 +116,9 @@ impl Mesh {
         }
     }
 
-    /// Hands over what was put aside, where each of so many queues has its share of the room. The rest is [late](Mesh::late). Answers how many packets, and their bytes.
+    /// Hands over what was put aside, where each of so many queues has its share of the room. The rest is [late](OwnerRings::late). Answers how many packets, and their bytes.
     pub fn hand_over(&mut self, queues: usize) -> (usize, u64) {
-        let Mesh { to, fitting, late, handed, .. } = self;
+        let OwnerRings { to, fitting, late, handed, .. } = self;
         let (mut packets, mut bytes, share) = (0, 0, RING / queues.clamp(1, MOST_QUEUES));
         for way in to.iter_mut().flatten().filter(|way| !way.sorted.is_empty()) {
             // The queues that were full for one packet are for all behind it, whatever is taken meanwhile: it would be overtaken.
@@ -164,7 +164,7 @@ impl Mesh {
     /// Drops what is in hand, uncounted: the worker has failed.
     pub fn clear(&mut self) {
         self.to.iter_mut().flatten().for_each(|way| way.sorted = Batch::new());
-        let Mesh { fitting, kept, late, passing, .. } = self;
+        let OwnerRings { fitting, kept, late, passing, .. } = self;
         [fitting, kept, late, passing].into_iter().for_each(|batch| *batch = Batch::new());
     }
 }

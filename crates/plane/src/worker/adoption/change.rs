@@ -1,7 +1,7 @@
 //! What a worker is given to adopt a configuration, and gives back.
 
 use super::super::lanes::Lanes;
-use super::super::{Mesh, NewStation};
+use super::super::{NewHook, OwnerRings};
 use crate::function::Function;
 use crate::relay::Relay;
 use crate::snapshot::Snapshot;
@@ -58,9 +58,9 @@ pub struct Change {
     /// Paths that are new, or whose functions are others.
     pub functions: Vec<NewFunctions>,
     /// Who executes instructions.
-    pub station: NewStation,
+    pub station: NewHook,
     /// The ends of rings to the other workers, with the first station.
-    pub(crate) mesh: Option<Box<Mesh>>,
+    pub(crate) mesh: Option<Box<OwnerRings>>,
     pub(in crate::worker) reply: Option<Sender<Adopted>>,
 }
 
@@ -81,7 +81,7 @@ impl Change {
             schemes: Vec::new(),
             links: Vec::new(),
             functions: Vec::new(),
-            station: NewStation::Stays,
+            station: NewHook::Stays,
             mesh: None,
             reply: None,
         }

@@ -1,0 +1,84 @@
+//! Packets that do not simply go on behind the functions of their path: refused ones are dropped, exceptions go to the router's own
+//! protocols, and those whose next hop is lost wait for it.
+
+use super::Worker;
+use super::neighbour_queue::Turn;
+use super::reclassify::enter;
+use crate::classify::Target;
+use packet::port::refusal;
+use packet::segment::ready_for_host;
+use packet::{DropReason, Exception, Packet};
+use units::{AdjacencyId, Nanos};
+
+impl Worker {
+    /// Refuses the packets of the batch where each took longer than `limit` on average. Answers whether so.
+    #[cold]
+    pub(super) fn refuse_over_limit(&mut self, used: Nanos, limit: Nanos) -> bool {
+        let packets = self.vector.batch.as_mut_slice();
+        let over = used > limit * packets.len() as u64;
+        if over {
+            packets.iter_mut().for_each(|packet| packet.meta_mut().refused = DropReason::CpuLimit.index() as u8 + 1);
+        }
+        over
+    }
+
+    /// Takes the packets that a function refused, or that need the router's own protocols, out of the batch. Those whose
+    /// next hop is lost wait for it, and with them all that stand behind them on the same path for the same next hop: none
+    /// of them shall go before.
+    #[cold]
+    pub(super) fn divert(&mut self, from: Target) {
+        let mut lost: Vec<AdjacencyId> = Vec::new();
+        let (mut kept, mut diverted): (Vec<Packet>, Vec<Packet>) = (Vec::new(), Vec::new());
+        let Some(instance) = self.paths.instances.get_mut(from) else { return };
+        for mut packet in self.vector.batch.drain() {
+            if let Some(reason) = refusal(&packet) {
+                instance.counters.dropped += 1;
+                self.accounting.drop(packet, reason);
+            } else if packet.is_offloaded() && !ready_for_host(&mut packet) {
+                instance.counters.dropped += 1;
+                self.accounting.drop(packet, DropReason::BadOffload);
+            } else if packet.meta().exception != 0 {
+                let adjacency = packet.meta().adjacency;
+                if packet.meta().exception == Exception::Resolve as u8 && !lost.contains(&adjacency) {
+                    lost.push(adjacency);
+                }
+                diverted.push(packet);
+            } else {
+                kept.push(packet);
+            }
+        }
+        kept.into_iter().for_each(|packet| self.vector.batch.push(packet));
+        for _ in 0..instance.input.len() {
+            let Some(mut packet) = instance.input.pop() else { break };
+            if lost.contains(&packet.meta().adjacency) {
+                packet.meta_mut().exception = Exception::Resolve as u8;
+                diverted.push(packet);
+            } else if let Some(packet) = instance.input.push(packet) {
+                // One was taken out just now, unless the queue has become shorter than what is in it.
+                instance.counters.dropped += 1;
+                self.accounting.drop(packet, DropReason::PathQueue);
+            }
+        }
+        instance.counters.diverted += diverted.len() as u64;
+        // Whatever of these flows waits already came later: these go before it. From the last on, so that the first is
+        // before them all.
+        let lost = |packet: &Packet| packet.meta().exception == Exception::Resolve as u8;
+        let (wait, others): (Vec<Packet>, Vec<Packet>) = diverted.into_iter().partition(lost);
+        others.into_iter().chain(wait.into_iter().rev()).for_each(|packet| self.divert_one(packet));
+        self.wake_instance(self.paths.dispatch.control);
+    }
+
+    fn divert_one(&mut self, packet: Packet) {
+        if packet.meta().exception == Exception::Resolve as u8
+            && let Some(hop) = self.neighbours.held.before(&packet).or_else(|| self.next_hop(&packet))
+        {
+            return self.hold(hop, packet, Turn::First);
+        }
+        let Some(control) = self.paths.instances.get_mut(self.paths.dispatch.control) else {
+            return self.accounting.drop(packet, DropReason::PathQueue);
+        };
+        if let Some(packet) = enter(control, packet) {
+            self.accounting.drop(packet, DropReason::PathQueue);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Classify: which path each packet of the batch takes, and by which port it leaves. Then it waits on the input queue of that path
+//! at that port.
+
+use crate::classify::{COPIED, Classifier, REFUSED, Target, Unwitnessed};
+use crate::worker::Worker;
+use crate::worker::paths::Paths;
+use crate::worker::ports::Ports;
+use crate::worker::vector::Vector;
+use packet::DropReason;
+use packet::port::refusal;
+use units::{Instant, PortId};
+
+impl Worker {
+    /// Classifies the batch, which has come in by `port`: at `came`, or when each packet is stamped. Hooks see it where they ask
+    /// for it, but for the last packets, of which `passing` are to pass them by.
+    #[inline(always)]
+    pub(in crate::worker) fn classify(&mut self, port: PortId, came: Option<Instant>, passing: usize) {
+        let Some(state) = self.ports.states.get_mut(port) else { return };
+        let Vector { batch, scratch, injecting, .. } = &mut self.vector;
+        let (snapshot, dispatch) = (&*self.snapshot, &self.paths.dispatch);
+        let Some(view) = snapshot.port(port) else { return scratch.targets[..batch.len()].fill(REFUSED) };
+        let classifier = Classifier { snapshot, tables: &self.tables, dispatch, witness: Unwitnessed };
+        state.received_bytes += classifier.batch((port, view), came, batch.as_mut_slice(), scratch);
+        self.accounting.classified(port, batch.as_mut_slice(), *injecting);
+        if passing > 0 {
+            self.hooks.passed_by(port, (batch, scratch), passing, &self.paths.instances);
+        }
+        if scratch.hooked {
+            self.hooks.arrived(port, state, self.accounting.now, (batch, scratch));
+        }
+    }
+
+    /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.
+    #[inline]
+    pub(in crate::worker) fn enqueue(&mut self, port: PortId) {
+        let Worker {
+            ports: Ports { states, .. },
+            vector: Vector { batch, scratch, injecting, .. },
+            paths: Paths { instances, touched, dispatch, .. },
+            accounting,
+            tasks,
+            ..
+        } = self;
+        let Some(state) = states.get_mut(port) else { return };
+        touched.clear();
+        let (some_wait, control, injecting) = (!self.neighbours.held.is_empty(), dispatch.control, *injecting);
+        let batch_length = batch.len();
+        let mut rest = &scratch.targets[..batch_length];
+        while let Some(&target) = rest.first() {
+            let done = batch_length - rest.len();
+            if some_wait || target == control {
+                // Packets that wait for next hops may be of the same flow.
+                return self.enqueue_one_by_one(port, done);
+            }
+            let run = run_of(target, rest);
+            rest = &rest[run..];
+            let Some(instance) = instances.get_mut(target) else {
+                if target == COPIED {
+                    return self.enqueue_one_by_one(port, done);
+                }
+                state.refused += run as u64;
+                for packet in batch.drain().take(run) {
+                    let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+                    accounting.drop_at(port, packet, reason);
+                }
+                continue;
+            };
+            if state.throttles && instance.input.room() < run {
+                return self.enqueue_throttled(port, done);
+            }
+            state.passed += run as u64;
+            accounting.waits(&batch.as_slice()[..run], instance.input.len(), instance.input.room());
+            let alone = instance.minimal && !injecting && !instance.has_work() && !scratch.offloads;
+            instance.inlined |= alone && tasks.agenda.affords(state.input, instance.task);
+            instance.offloads |= scratch.offloads;
+            instance.hooked |= scratch.hooked;
+            instance.counters.entered += run as u64;
+            let fitted = instance.input.append(batch, run);
+            instance.counters.dropped += (run - fitted) as u64;
+            for packet in batch.drain().take(run - fitted) {
+                accounting.drop_at(port, packet, DropReason::PathQueue);
+            }
+            tasks.agenda.dropped(instance.task, run - fitted, accounting.now);
+            if !touched.contains(&target) {
+                touched.push(target);
+            }
+            tasks.agenda.offered(instance.task, run as u32);
+            if !instance.inlined {
+                tasks.came(target, instance, fitted, accounting.now);
+            }
+        }
+    }
+}
+
+/// How many of `targets` are `target`, from the first on.
+#[inline]
+fn run_of(target: Target, targets: &[Target]) -> usize {
+    // Most batches have one target: asked without a branch for each packet.
+    if targets.iter().fold(0, |other, next| other | (next ^ target)) == 0 {
+        return targets.len();
+    }
+    targets.iter().position(|&next| next != target).unwrap_or(targets.len())
+}

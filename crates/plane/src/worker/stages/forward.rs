@@ -1,0 +1,103 @@
+//! Forward: the functions of a path work on a vector of its input queue. The last of them, `ip`, lowers the time to live and writes
+//! the next hop's link header. Then the packets wait on the output queue of the path.
+
+use super::Forwarded;
+use crate::classify::Target;
+use crate::function::{self, Context};
+use crate::hook::Place;
+use crate::snapshot::Layout;
+use crate::worker::Worker;
+use crate::worker::output_tasks::Part;
+use cpu::meter::{Meter, Stage, Work};
+use packet::{BATCH, DropReason};
+use std::cell::Cell;
+use units::Nanos;
+
+impl Worker {
+    /// Runs the functions of an instance on at most `most` packets of what waits.
+    #[inline]
+    pub(in crate::worker) fn forward<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Forwarded {
+        if target == self.paths.dispatch.control || target == self.paths.dispatch.general {
+            return self.forward_to_protocols(target, meter);
+        }
+        let Some(instance) = self.paths.instances.get_mut(target) else { return Forwarded::default() };
+        if instance.side.is_some() {
+            return self.run_preemptible(target, most, Nanos::MAX, meter);
+        }
+        instance.fill.look(instance.input.len());
+        let offloads = instance.offloads || instance.half.is_some();
+        let mut moved = if offloads {
+            self.gather(target, most)
+        } else {
+            // Where each packet has a limit it is measured alone.
+            let most = if instance.limit.is_some() { 1 } else { most };
+            let most = instance.output.room().min(most);
+            instance.input.pop_into(&mut self.vector.batch, most);
+            self.vector.batch.len()
+        };
+        let bytes = if self.wants_bytes::<M>() { self.vector.batch.bytes() } else { 0 };
+        let Some(instance) = self.paths.instances.get_mut(target) else { return Forwarded::default() };
+        let (batch, accounting) = (&mut self.vector.batch, &mut self.accounting);
+        accounting.latencies.begun(instance.path, batch.as_slice(), accounting.now);
+        let (hooked, more) = (instance.hooked, instance.hooked && instance.has_work());
+        instance.hooked = more;
+        let leaves_by = instance.port.filter(|_| hooked);
+        leaves_by.into_iter().for_each(|port| self.hooks.polled(Place::Output(port), accounting.now, batch, more));
+        let (limit, asked) = (instance.limit, Cell::default());
+        let (snapshot, tables, nat) = (&*self.snapshot, &*self.tables, &*self.snapshot.translations);
+        let context = Context { now: accounting.now, snapshot, tables, nat, limit, asked: &asked };
+        let mut odd = function::run(&mut instance.functions, context, batch.as_mut_slice(), accounting);
+        if let Some(port) = leaves_by {
+            odd |= !self.hooks.leaving(port, self.ports.states.get(port), accounting.now, batch.as_mut_slice());
+        }
+        let work = Work {
+            path: Some(instance.path),
+            port: instance.port,
+            limit,
+            asked: asked.get(),
+            ..Work::new(Stage::Forwarding, moved, bytes).executing(self.hooks.take_executed())
+        };
+        let used = self.lap(meter, work);
+        if let Some(limit) = limit {
+            odd |= self.refuse_over_limit(used, limit);
+        }
+        if odd && self.reclassify_batch(target) {
+            self.divert(target);
+        }
+        if offloads {
+            moved += self.segment(target);
+        }
+        self.pass_on(target, Forwarded { moved, used, away: false }, meter)
+    }
+
+    /// Puts the batch, on which the functions of an instance have worked, on its output queue.
+    #[inline]
+    pub(in crate::worker) fn pass_on<M: Meter>(&mut self, target: Target, done: Forwarded, meter: &mut M) -> Forwarded {
+        let Forwarded { moved, mut used, away } = done;
+        let Some(instance) = self.paths.instances.get_mut(target) else { return done };
+        let ahead = instance.output.len();
+        instance.output.append(&mut self.vector.batch, BATCH);
+        for packet in self.vector.batch.drain() {
+            // Room was counted before: only a path that generates can get here.
+            instance.counters.dropped += 1;
+            self.accounting.drop(packet, DropReason::OutputQueue);
+        }
+        let (port, waits, is_reserved) = (instance.port, instance.output.len(), instance.allowance.is_some());
+        instance.since.holds(waits, self.accounting.now);
+        let (Some(port), true) = (port, waits > 0) else { return done };
+        if self.snapshot.layout != Layout::Three {
+            // Forwarding and output are one task.
+            let (packets, more) = self.transmit((port, Part::All), BATCH);
+            let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
+            used += self.lap(meter, Work::new(Stage::Output, packets, bytes).at(port));
+            if !more {
+                return Forwarded { moved, used, away };
+            }
+        }
+        if let Some(state) = self.ports.states.get(port) {
+            let task = state.promised.filter(|_| is_reserved).unwrap_or(state.output);
+            self.tasks.leave(task, waits.saturating_sub(ahead), self.accounting.now);
+        }
+        Forwarded { moved, used, away }
+    }
+}

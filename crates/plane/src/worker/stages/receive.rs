@@ -1,0 +1,94 @@
+//! Receive: the input task takes a vector of packets from its port and gives other workers theirs. What stays is classified.
+
+use super::Received;
+use crate::hook::Place;
+use crate::snapshot::Layout;
+use crate::worker::Worker;
+use cpu::meter::{Meter, Stage, Work};
+use units::PortId;
+
+impl Worker {
+    /// Receives at most `most` packets by `port`, and takes them to the input queues of their paths.
+    #[inline]
+    pub(in crate::worker) fn receive<M: Meter>(&mut self, port: PortId, most: usize, meter: &mut M) -> Received {
+        let mut done = Received::default();
+        let Some(state) = self.ports.states.get_mut(port) else { return done };
+        if let Some(lanes) = &mut state.lanes {
+            // What other workers send by this port has waited longest.
+            done.drained = lanes.drain(port, &mut *state.link.port, &mut self.accounting);
+            if state.closing.is_some() || !lanes.is_attached() {
+                done.used = self.lap(meter, Work::new(Stage::Input, done.drained, 0).at(port));
+                return done;
+            }
+        }
+        if state.stalled.is_some() && self.unstall(port) {
+            // Paths have no room for what came before: the line loses the rest, at no cost.
+            done.stalled = true;
+            done.used = self.lap(meter, Work::new(Stage::Input, 0, 0).at(port));
+            return done;
+        }
+        // What is on the paths goes first where a new generation waits; what waits in the port is for that.
+        if self.adoption.pending.is_none() {
+            done.more = self.poll(port, most);
+        }
+        done.received = self.vector.batch.len();
+        let bytes_before = self.ports.states.get(port).map_or(0, |state| state.received_bytes);
+        if done.received > 0 {
+            self.arrive(port);
+        }
+        let (mut bytes, mut input) = (0, None);
+        if let Some(state) = self.ports.states.get(port) {
+            bytes = state.received_bytes - bytes_before;
+            (done.stalled, input) = (state.stalled.is_some(), Some(state.input));
+        }
+        let stage = if self.ports.interrupted.is_some() { Stage::Interrupt } else { Stage::Input };
+        let moved = done.received + done.drained;
+        if moved > 0 || stage == Stage::Input {
+            let executed = self.hooks.take_executed();
+            done.used = self.lap(meter, Work::new(stage, moved, bytes).at(port).executing(executed));
+        }
+        if done.received > 0 {
+            input.into_iter().for_each(|input| self.tasks.agenda.weigh(input, moved, done.used));
+            if self.snapshot.layout == Layout::One {
+                done.used += self.run_through(meter);
+            } else if self.snapshot.cpu.inline {
+                done.used += self.run_inlined(port, meter);
+            }
+        }
+        done
+    }
+
+    /// Fills the batch from the port. Answers whether the port may have more.
+    #[inline(always)]
+    fn poll(&mut self, port: PortId, most: usize) -> bool {
+        let Some(state) = self.ports.states.get_mut(port) else { return false };
+        let batch = &mut self.vector.batch;
+        batch.limit(most);
+        state.link.port.receive(self.accounting.now, batch, &mut self.accounting.pool);
+        let more = batch.room() == 0;
+        self.hooks.polled(Place::Input(port), self.accounting.now, batch, more);
+        batch.unlimit();
+        more
+    }
+
+    /// The batch has come in by `port`: packets of flows that belong to other workers are handed over, the rest is classified and
+    /// put on its paths.
+    #[inline(always)]
+    pub(in crate::worker) fn arrive(&mut self, port: PortId) {
+        let Some(state) = self.ports.states.get_mut(port) else { return };
+        state.arrived(self.vector.batch.len() as u64, &mut self.accounting);
+        let given = self.vector.injecting;
+        let owned = !given && self.hooks.have_owners() && self.hand_to_owners(port);
+        let Some(state) = self.ports.states.get_mut(port) else { return };
+        let stamped = state.link.port.stamps();
+        if let (Some(lanes), false) = (&mut state.lanes, given) {
+            let spread = lanes.spread(&mut self.vector.batch, (stamped, owned), &mut self.accounting);
+            state.spread += spread.packets;
+            state.received_bytes += spread.bytes;
+        }
+        let passing = if owned { self.let_pass() } else { 0 };
+        let came = (!stamped).then_some(self.accounting.now);
+        self.classify(port, came, passing);
+        self.enqueue(port);
+    }
+}

@@ -1,0 +1,88 @@
+//! Transmit: what the paths of a port have ready goes to the queueing scheme of its link, and the port transmits what that lets go.
+
+use crate::worker::Worker;
+use crate::worker::output_tasks::Part;
+use crate::worker::paths::Paths;
+use crate::worker::ports::Ports;
+use packet::{BATCH, DropReason};
+use schemes::Next;
+use units::PortId;
+
+impl Worker {
+    /// Offers what the paths have ready to the scheme of `port`, and transmits what it lets go. Answers the packets
+    /// moved and whether there is more to do now.
+    #[inline]
+    pub(in crate::worker) fn transmit(&mut self, (port, part): (PortId, Part), most: usize) -> (usize, bool) {
+        if most < BATCH {
+            return self.transmit_in_turn((port, part), most);
+        }
+        let Worker { ports: Ports { states, .. }, paths: Paths { instances, .. }, accounting, tasks, .. } = self;
+        let Some(state) = states.get_mut(port) else { return (0, false) };
+        let (mut moved, mut more) = (0, false);
+        if let Some(lanes) = &state.lanes {
+            state.link.reserve = lanes.reserve(state.link.port.room());
+        }
+        for place in 0..state.part(part).len() {
+            let target = state.part(part)[place];
+            let Some(instance) = instances.get_mut(target) else { continue };
+            let was_full = instance.output.room() == 0;
+            let taken = state.link.offer(instance.outgoing(), BATCH, accounting);
+            instance.left(taken);
+            moved += taken;
+            more |= !instance.output.is_empty();
+            if was_full && taken > 0 {
+                // Room on the output side makes the path eligible again (spec Q-46).
+                tasks.came(target, instance, 0, accounting.now);
+            }
+        }
+        // Who offers a packet and transmits another has worked on one.
+        moved = moved.max(state.serve(part, moved, accounting));
+        self.after_transmission((port, part), moved, more)
+    }
+
+    /// What is left to do for a port: `more` waits on its paths.
+    #[inline]
+    pub(in crate::worker) fn after_transmission(
+        &mut self,
+        (port, part): (PortId, Part),
+        mut moved: usize,
+        mut more: bool,
+    ) -> (usize, bool) {
+        let Worker { ports: Ports { states, blocked, blocked_since, .. }, accounting, tasks, .. } = self;
+        let Some(state) = states.get_mut(port) else { return (moved, more) };
+        let now = accounting.now;
+        // A link that is emulated says itself when it is ready: see `Ports::attend`.
+        let by_itself = state.link.is_emulated() && state.link.next() == Next::Ready;
+        if state.link.backlog().packets > 0 || state.link.under_way() > 0 {
+            if state.closing.is_some_and(|end| now >= end) {
+                state.link.clear(DropReason::PortRemoved, accounting);
+            } else if state.link.backlog().packets > 0 && state.link.room() > 0 && state.link.next() == Next::Ready {
+                if part == Part::Reserved && state.owed == 0 {
+                    // The task of best effort transmits the rest.
+                    tasks.urge(state.output, now);
+                } else {
+                    more = true;
+                }
+            } else if (state.closing.is_some() || state.link.next() != Next::Idle && !by_itself)
+                && !blocked.contains(&port)
+            {
+                blocked.push(port);
+                *blocked_since = now;
+            }
+        }
+        if let Some(lanes) = &mut state.lanes {
+            moved += lanes.drain(port, &mut *state.link.port, accounting);
+        }
+        if let Some(end) = state.closing
+            && !more
+        {
+            if state.may_close() || now >= end {
+                self.close_port(port);
+            } else if !blocked.contains(&port) {
+                blocked.push(port);
+            }
+            return (moved, false);
+        }
+        (moved, more)
+    }
+}
