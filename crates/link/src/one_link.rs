@@ -7,7 +7,7 @@ use packet::event::{Silent, Way};
 use packet::latency::Since;
 use packet::port::Port;
 use packet::{BATCH, Ledger, LinkCounters, Pool, Queue};
-use units::{Instant, PathId, PortId};
+use units::{Instant, PathId, PortId, WorkerId};
 
 /// A link with its scheme, and the books to go with it.
 pub struct OneLink {
@@ -23,7 +23,7 @@ impl OneLink {
     /// When there is no such scheme.
     pub fn new(port: Box<dyn Port>, text: &str, pool: Pool) -> OneLink {
         let queueing = OneLink::prepare(text);
-        let mut fates = Accounting::new(pool, Box::new(Silent));
+        let mut fates = Accounting::new(WorkerId(0), pool, Box::new(Silent));
         fates.latencies.keep([(PathId(0), None)].into_iter());
         OneLink { link: Link::new(PortId(0), port, queueing), fates, since: Since::default() }
     }

@@ -5,10 +5,12 @@ use crate::event::{Event, Fate, Observer, Stage, Wants};
 use crate::latency::Latencies;
 use crate::port::Port;
 use crate::{Batch, DropReason, Ledger, Meta, Packet, Pool, Shared};
-use units::{Instant, PortId};
+use units::{Instant, PortId, WorkerId};
 
 /// The worker's ledger, its pool and who wants to know.
 pub struct Accounting {
+    /// The worker.
+    pub worker: WorkerId,
     /// How many packets met each fate.
     pub ledger: Ledger,
     /// Where frames come from and go back to.
@@ -29,8 +31,9 @@ pub struct Accounting {
 
 impl Accounting {
     /// Nothing is counted yet.
-    pub fn new(pool: Pool, observer: Box<dyn Observer>) -> Accounting {
+    pub fn new(worker: WorkerId, pool: Pool, observer: Box<dyn Observer>) -> Accounting {
         Accounting {
+            worker,
             ledger: Ledger::default(),
             pool,
             observer,

@@ -2,7 +2,8 @@
 
 use super::output_tasks::Part;
 use super::paths::Paths;
-use super::task_table::Task;
+use super::ports::Ports;
+use super::task_table::{Task, TaskTable};
 use super::{Step, Worker};
 use cpu::meter::{Meter, Stage, Work};
 use cpu::task::{Grant, Run};
@@ -32,7 +33,7 @@ impl Worker {
         let moved = match duty {
             Some(Task::Input(port)) => self.run_input_task(port, grant, meter),
             Some(Task::Forward) => self.run_forwarding_task(grant, meter),
-            Some(Task::Output(port)) => self.run_output_task((port, self.shared_part(port)), grant, meter),
+            Some(Task::Output(port)) => self.run_output_task((port, self.ports.shared_part(port)), grant, meter),
             Some(Task::Reserved(port)) => self.run_output_task((port, Part::Reserved), grant, meter),
             None => unreachable!("a task that is gone is not picked"),
         };
@@ -40,14 +41,14 @@ impl Worker {
             panic!("worker {}: {unbalanced}", self.id);
         }
         let nothing = moved + interrupts == 0;
-        self.idle.quiet = if nothing { self.idle.quiet + 1 } else { 0 };
+        self.tasks.quiet = if nothing { self.tasks.quiet + 1 } else { 0 };
         // A port that keeps its turns says nothing of what waits for others, as long as its looks take time.
         let looked = matches!(duty, Some(Task::Input(_))) && self.accounting.now > now;
-        self.idle.stuck = if nothing { self.idle.stuck + usize::from(!looked) } else { 0 };
+        self.tasks.stuck = if nothing { self.tasks.stuck + usize::from(!looked) } else { 0 };
         // Nothing is known to be there, and every port was looked at in turn; or what is there does not move.
         let tasks = self.tasks.agenda.count();
-        if self.idle.quiet > tasks && (self.tasks.agenda.is_quiet() || self.idle.stuck > 4 * tasks) {
-            (self.idle.quiet, self.idle.stuck) = (0, 0);
+        if self.tasks.quiet > tasks && (self.tasks.agenda.is_quiet() || self.tasks.stuck > 4 * tasks) {
+            (self.tasks.quiet, self.tasks.stuck) = (0, 0);
             return Step::Idle(self.deadline(self.accounting.now));
         }
         Step::Ran
@@ -66,12 +67,6 @@ impl Worker {
         self.accounting.now += used;
         self.tasks.agenda.moved(work.bytes);
         used
-    }
-
-    /// Work on packets of an instance.
-    pub(super) fn work_of(&self, target: crate::classify::Target, packets: usize, bytes: u64) -> Work {
-        let instance = self.paths.instances.get(target);
-        Work { path: instance.map(|instance| instance.path), ..Work::new(Stage::Forwarding, packets, bytes) }
     }
 
     /// Runs an input task. Answers the packets moved.
@@ -93,7 +88,7 @@ impl Worker {
         };
         self.tasks.agenda.polled(grant.task, used, read, full, stalled, self.accounting.now);
         if stalled {
-            self.retry_stalls();
+            self.ports.retry_stalls(&mut self.paths, &mut self.tasks, &mut self.accounting);
         }
         moved
     }
@@ -101,9 +96,9 @@ impl Worker {
     /// Runs a forwarding task. Answers the packets moved.
     fn run_forwarding_task<M: Meter>(&mut self, grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut moved, mut lent) = (Nanos::ZERO, 0, false);
-        while let Some(target) = self.next_ready(grant.task) {
+        while let Some(target) = self.paths.next_ready(grant.task, &mut self.tasks) {
             let most = grant.vector.min(grant.packets - moved as u32) as usize;
-            let vector = if self.is_aside(target) {
+            let vector = if self.paths.is_aside(target) {
                 self.lend(target, grant, used, meter)
             } else {
                 self.forward(target, most, meter)
@@ -112,7 +107,7 @@ impl Worker {
             moved += vector.moved;
             lent |= vector.away;
             if !vector.away {
-                self.settle_ready(grant.task, target, vector.moved);
+                self.paths.settle_ready(grant.task, target, vector.moved, &mut self.tasks);
             }
             if self.ports.interrupted.is_some() {
                 self.interrupt(meter);
@@ -122,73 +117,13 @@ impl Worker {
             }
         }
         if !self.ports.stalls.is_empty() {
-            self.retry_stalls();
+            self.ports.retry_stalls(&mut self.paths, &mut self.tasks, &mut self.accounting);
         }
-        let (waiting, room, away) = self.before(grant.task);
+        let (waiting, room, away) = self.paths.before(grant.task, &mut self.tasks);
         let run = Run { used, packets: moved as u32, waiting, room, away };
         self.tasks.agenda.ran(grant.task, run, self.accounting.now);
         // Work goes on where the core was lent, though no packet has moved yet.
         moved + usize::from(lent)
-    }
-
-    /// The instance a task works on next: where it has several, the one whose first packet came first.
-    #[inline]
-    fn next_ready(&mut self, task: TaskId) -> Option<crate::classify::Target> {
-        let ready = &mut self.tasks.slot(task).ready;
-        if ready.len() > 1 {
-            let instances = &self.paths.instances;
-            let came = |target: crate::classify::Target| {
-                let instance = instances.get(target);
-                if let Some(out) = instance.and_then(|instance| instance.side.as_ref()?.out.as_ref()) {
-                    // Those that are away take turns, and do not keep others waiting.
-                    return out.lent;
-                }
-                instance.and_then(|i| i.input.front()).map_or(Instant::START, |packet| packet.meta().timestamp)
-            };
-            let first = ready.iter().enumerate().min_by_key(|&(position, &target)| (came(target), position));
-            if let Some((position, _)) = first {
-                ready.swap(0, position);
-            }
-        }
-        ready.front().copied()
-    }
-
-    /// `moved` packets of `target` have been worked on: is there more, and room for it?
-    #[inline]
-    fn settle_ready(&mut self, task: TaskId, target: crate::classify::Target, moved: usize) {
-        let Worker { paths: Paths { instances, .. }, tasks, .. } = self;
-        let slot = tasks.slot(task);
-        slot.waiting = slot.waiting.saturating_sub(moved);
-        let Some(instance) = instances.get_mut(target) else {
-            slot.ready.retain(|&ready| ready != target);
-            return;
-        };
-        // Nothing moved: it cannot go on, whatever the reason, until something changes.
-        if moved > 0 && instance.has_work() && instance.output.room() > 0 {
-            return;
-        }
-        instance.ready = false;
-        if slot.ready.front() == Some(&target) {
-            slot.ready.pop_front();
-        } else {
-            slot.ready.retain(|&ready| ready != target);
-        }
-    }
-
-    /// What waits for a forwarding task, the most room behind it, and whether somebody else works on some of it.
-    #[inline]
-    fn before(&mut self, task: TaskId) -> (u32, u32, bool) {
-        let Worker { paths: Paths { instances, .. }, tasks, .. } = self;
-        let slot = tasks.slot(task);
-        let (mut waiting, mut room, mut away) = (0, 0, 0);
-        for &target in &slot.ready {
-            let Some(instance) = instances.get(target) else { continue };
-            waiting += instance.input.len() + usize::from(instance.half.is_some());
-            room = room.max(instance.output.room());
-            away += instance.away();
-        }
-        slot.waiting = waiting + away;
-        (slot.waiting as u32, room as u32, away > 0)
     }
 
     /// Runs an output task. Answers the packets moved.
@@ -196,8 +131,15 @@ impl Worker {
         let (mut used, mut moved) = (Nanos::ZERO, 0);
         let more = loop {
             let most = grant.vector.min(grant.packets - moved as u32) as usize;
-            let (packets, more) = self.transmit((port, part), most);
-            let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
+            let (packets, more) = self.ports.transmit(
+                (port, part),
+                most,
+                &mut self.paths,
+                &mut self.vector,
+                &mut self.tasks,
+                &mut self.accounting,
+            );
+            let bytes = if self.wants_bytes::<M>() { self.ports.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Stage::Output, packets, bytes).at(port));
             moved += packets;
             if self.ports.interrupted.is_some() {
@@ -211,26 +153,11 @@ impl Worker {
             // It was the last thing to do for a port that is gone now.
             return moved;
         }
-        let waiting = if more { self.to_offer((port, part)).max(1) } else { 0 };
+        let waiting = if more { self.ports.to_offer((port, part), &self.paths).max(1) } else { 0 };
         self.tasks.slot(grant.task).waiting = waiting;
         let run = Run { used, packets: moved as u32, waiting: waiting as u32, room: u32::from(u16::MAX), away: false };
         self.tasks.agenda.ran(grant.task, run, self.accounting.now);
         moved
-    }
-
-    /// Packets on the output queues of a part of a port.
-    fn to_offer(&self, (port, part): (PortId, Part)) -> usize {
-        let Some(state) = self.ports.states.get(port) else { return 0 };
-        let of = |&target: &crate::classify::Target| self.paths.instances.get(target);
-        state.part(part).iter().filter_map(of).map(|instance| instance.output.len()).sum()
-    }
-
-    /// Bytes that have left by a port since this was last asked.
-    pub(super) fn sent_bytes(&mut self, port: PortId) -> u64 {
-        let Some(state) = self.ports.states.get_mut(port) else { return 0 };
-        let sent = state.link.counters().sent_bytes;
-        // Packets that were refused late have not left.
-        sent.saturating_sub(std::mem::replace(&mut state.metered, sent))
     }
 
     /// Receives and classifies whatever has come, packet by packet, before anything else goes on. Answers the packets.
@@ -262,7 +189,109 @@ impl Worker {
             self.forward(target, BATCH, &mut cpu::meter::Free);
         }
         for port in self.ports.states.ids() {
-            self.transmit((port, Part::All), BATCH);
+            self.ports.transmit(
+                (port, Part::All),
+                BATCH,
+                &mut self.paths,
+                &mut self.vector,
+                &mut self.tasks,
+                &mut self.accounting,
+            );
         }
+    }
+}
+
+impl Paths {
+    /// Work on packets of an instance.
+    pub(in crate::worker) fn work_of(&self, target: crate::classify::Target, packets: usize, bytes: u64) -> Work {
+        let instance = self.instances.get(target);
+        Work { path: instance.map(|instance| instance.path), ..Work::new(Stage::Forwarding, packets, bytes) }
+    }
+
+    /// The instance a task works on next: where it has several, the one whose first packet came first.
+    #[inline]
+    pub(in crate::worker) fn next_ready(
+        &mut self,
+        task: TaskId,
+        tasks: &mut TaskTable,
+    ) -> Option<crate::classify::Target> {
+        let ready = &mut tasks.slot(task).ready;
+        if ready.len() > 1 {
+            let instances = &self.instances;
+            let came = |target: crate::classify::Target| {
+                let instance = instances.get(target);
+                if let Some(out) = instance.and_then(|instance| instance.side.as_ref()?.out.as_ref()) {
+                    // Those that are away take turns, and do not keep others waiting.
+                    return out.lent;
+                }
+                instance.and_then(|i| i.input.front()).map_or(Instant::START, |packet| packet.meta().timestamp)
+            };
+            let first = ready.iter().enumerate().min_by_key(|&(position, &target)| (came(target), position));
+            if let Some((position, _)) = first {
+                ready.swap(0, position);
+            }
+        }
+        ready.front().copied()
+    }
+
+    /// `moved` packets of `target` have been worked on: is there more, and room for it?
+    #[inline]
+    pub(in crate::worker) fn settle_ready(
+        &mut self,
+        task: TaskId,
+        target: crate::classify::Target,
+        moved: usize,
+        tasks: &mut TaskTable,
+    ) {
+        let Paths { instances, .. } = self;
+        let slot = tasks.slot(task);
+        slot.waiting = slot.waiting.saturating_sub(moved);
+        let Some(instance) = instances.get_mut(target) else {
+            slot.ready.retain(|&ready| ready != target);
+            return;
+        };
+        // Nothing moved: it cannot go on, whatever the reason, until something changes.
+        if moved > 0 && instance.has_work() && instance.output.room() > 0 {
+            return;
+        }
+        instance.ready = false;
+        if slot.ready.front() == Some(&target) {
+            slot.ready.pop_front();
+        } else {
+            slot.ready.retain(|&ready| ready != target);
+        }
+    }
+
+    /// What waits for a forwarding task, the most room behind it, and whether somebody else works on some of it.
+    #[inline]
+    pub(in crate::worker) fn before(&mut self, task: TaskId, tasks: &mut TaskTable) -> (u32, u32, bool) {
+        let Paths { instances, .. } = self;
+        let slot = tasks.slot(task);
+        let (mut waiting, mut room, mut away) = (0, 0, 0);
+        for &target in &slot.ready {
+            let Some(instance) = instances.get(target) else { continue };
+            waiting += instance.input.len() + usize::from(instance.half.is_some());
+            room = room.max(instance.output.room());
+            away += instance.away();
+        }
+        slot.waiting = waiting + away;
+        (slot.waiting as u32, room as u32, away > 0)
+    }
+}
+
+impl Ports {
+    /// Packets on the output queues of a part of a port.
+    pub(in crate::worker) fn to_offer(&self, (port, part): (PortId, Part), paths: &Paths) -> usize {
+        let Some(state) = self.states.get(port) else { return 0 };
+        let of = |&target: &crate::classify::Target| paths.instances.get(target);
+        state.part(part).iter().filter_map(of).map(|instance| instance.output.len()).sum()
+    }
+
+    /// Bytes that have left by a port since this was last asked.
+    pub(in crate::worker) fn sent_bytes(&mut self, port: PortId) -> u64 {
+        let Some(state) = self.states.get_mut(port) else { return 0 };
+        let sent = state.link.counters().sent_bytes;
+        // Packets that were refused late have not left.
+        sent.saturating_sub(std::mem::replace(&mut state.metered, sent))
     }
 }

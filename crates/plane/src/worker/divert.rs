@@ -4,6 +4,7 @@
 use super::Worker;
 use super::neighbour_queue::Turn;
 use super::reclassify::enter;
+use super::vector::Vector;
 use crate::classify::Target;
 use packet::port::refusal;
 use packet::segment::ready_for_host;
@@ -11,17 +12,6 @@ use packet::{DropReason, Exception, Packet};
 use units::{AdjacencyId, Nanos};
 
 impl Worker {
-    /// Refuses the packets of the batch where each took longer than `limit` on average. Answers whether so.
-    #[cold]
-    pub(super) fn refuse_over_limit(&mut self, used: Nanos, limit: Nanos) -> bool {
-        let packets = self.vector.batch.as_mut_slice();
-        let over = used > limit * packets.len() as u64;
-        if over {
-            packets.iter_mut().for_each(|packet| packet.meta_mut().refused = DropReason::CpuLimit.index() as u8 + 1);
-        }
-        over
-    }
-
     /// Takes the packets that a function refused, or that need the router's own protocols, out of the batch. Those whose
     /// next hop is lost wait for it, and with them all that stand behind them on the same path for the same next hop: none
     /// of them shall go before.
@@ -65,14 +55,22 @@ impl Worker {
         let lost = |packet: &Packet| packet.meta().exception == Exception::Resolve as u8;
         let (wait, others): (Vec<Packet>, Vec<Packet>) = diverted.into_iter().partition(lost);
         others.into_iter().chain(wait.into_iter().rev()).for_each(|packet| self.divert_one(packet));
-        self.wake_instance(self.paths.dispatch.control);
+        self.paths.wake_instance(self.paths.dispatch.control, &mut self.tasks, &mut self.accounting);
     }
 
     fn divert_one(&mut self, packet: Packet) {
         if packet.meta().exception == Exception::Resolve as u8
-            && let Some(hop) = self.neighbours.held.before(&packet).or_else(|| self.next_hop(&packet))
+            && let Some(hop) =
+                self.neighbours.held.before(&packet).or_else(|| self.neighbours.next_hop(&packet, &self.tables))
         {
-            return self.hold(hop, packet, Turn::First);
+            return self.neighbours.hold(
+                hop,
+                packet,
+                Turn::First,
+                &self.snapshot,
+                &mut self.paths,
+                &mut self.accounting,
+            );
         }
         let Some(control) = self.paths.instances.get_mut(self.paths.dispatch.control) else {
             return self.accounting.drop(packet, DropReason::PathQueue);
@@ -80,5 +78,18 @@ impl Worker {
         if let Some(packet) = enter(control, packet) {
             self.accounting.drop(packet, DropReason::PathQueue);
         }
+    }
+}
+
+impl Vector {
+    /// Refuses the packets of the batch where each took longer than `limit` on average. Answers whether so.
+    #[cold]
+    pub(in crate::worker) fn refuse_over_limit(&mut self, used: Nanos, limit: Nanos) -> bool {
+        let packets = self.batch.as_mut_slice();
+        let over = used > limit * packets.len() as u64;
+        if over {
+            packets.iter_mut().for_each(|packet| packet.meta_mut().refused = DropReason::CpuLimit.index() as u8 + 1);
+        }
+        over
     }
 }

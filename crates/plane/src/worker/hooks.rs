@@ -7,6 +7,8 @@ use super::vector::Vector;
 use super::{OwnerRings, Worker};
 use crate::classify::{REFUSED, Scratch};
 use crate::hook::{Dedicated, PACE, PacketHook, Place, UNKNOWN, Variables};
+use crate::snapshot::Snapshot;
+use packet::accounting::Accounting;
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
 use units::{Instant, Nanos, PortId};
 
@@ -199,19 +201,54 @@ fn asked(station: &dyn PacketHook, place: Place, state: Option<&PortState>) -> V
 }
 
 impl Worker {
+    /// Takes packets that other workers have received for this one, as far as the ports they came in by take any.
+    pub(super) fn take_brought(&mut self) {
+        let Some(mesh) = &self.hooks.mesh else { return };
+        for from in 0..mesh.sources() {
+            while let Some(port) =
+                self.hooks.next_brought(from, &mut self.ports, &mut self.vector, &mut self.accounting)
+            {
+                self.arrive_brought(port);
+                self.tasks.quiet = 0;
+            }
+        }
+    }
+
+    /// The batch was received by another worker, and is classified here.
+    fn arrive_brought(&mut self, port: PortId) {
+        let Some(state) = self.ports.states.get_mut(port) else {
+            let Worker { vector: Vector { batch, .. }, accounting, .. } = self;
+            return batch.drain().for_each(|packet| accounting.drop(packet, DropReason::PortRemoved));
+        };
+        state.brought += self.vector.batch.len() as u64;
+        let counted = state.received_bytes;
+        self.classify(port, None, 0);
+        // What is forwarded in the input task was received in it.
+        self.vector.injecting = true;
+        self.enqueue(port);
+        self.vector.injecting = false;
+        if let Some(state) = self.ports.states.get_mut(port) {
+            // Whoever received them has counted their bytes.
+            state.received_bytes = counted;
+        }
+    }
+}
+
+impl Hooks {
     /// Hands those packets of a batch that has come in by `port` to the workers they belong to. What finds no room stays, and
     /// is refused, or is put aside to [pass](Worker::let_pass). Answers whether some of the rest belong here, whatever their flow: they are marked.
     #[inline(never)]
-    pub(super) fn hand_to_owners(&mut self, port: PortId) -> bool {
-        let Worker {
-            vector: Vector { batch, .. },
-            ports: Ports { states: ports, .. },
-            hooks,
-            accounting,
-            id,
-            snapshot,
-            ..
-        } = self;
+    pub(in crate::worker) fn hand_to_owners(
+        &mut self,
+        port: PortId,
+        snapshot: &Snapshot,
+        ports: &mut Ports,
+        vector: &mut Vector,
+        accounting: &mut Accounting,
+    ) -> bool {
+        let Vector { batch, .. } = vector;
+        let Ports { states: ports, .. } = ports;
+        let hooks = &mut *self;
         let (Some(station), Some(mesh)) = (&mut hooks.station, &mut hooks.mesh) else { return false };
         let (Some(state), Some(stations)) = (ports.get_mut(port), &snapshot.stations) else {
             return false;
@@ -228,7 +265,7 @@ impl Worker {
             let l3 = super::lanes::network_header(packet.bytes()).filter(|_| asked);
             let owner = l3.and_then(|at| station.owner(packet.bytes().get(at..)?, accounting.now));
             match owner {
-                Some(owner) if owner.worker != id.index() && mesh.leads_to(owner.worker) => {
+                Some(owner) if owner.worker != accounting.worker.index() && mesh.leads_to(owner.worker) => {
                     let meta = packet.meta_mut();
                     meta.in_port = port;
                     meta.timestamp = if stamped { meta.timestamp } else { accounting.now };
@@ -262,29 +299,27 @@ impl Worker {
 
     /// Puts packets that found no room on their way to the worker they belong to behind those of the batch that stay: they go on here. Answers how many.
     #[cold]
-    pub(super) fn let_pass(&mut self) -> usize {
-        let Worker { vector: Vector { batch, .. }, hooks, .. } = self;
+    pub(in crate::worker) fn let_pass(&mut self, vector: &mut Vector) -> usize {
+        let Vector { batch, .. } = vector;
+        let hooks = &mut *self;
         let Some(mesh) = &mut hooks.mesh else { return 0 };
         let count = mesh.passing.len();
         mesh.passing.drain().for_each(|packet| batch.push(packet));
         count
     }
 
-    /// Takes packets that other workers have received for this one, as far as the ports they came in by take any.
-    pub(super) fn take_brought(&mut self) {
-        let Some(mesh) = &self.hooks.mesh else { return };
-        for from in 0..mesh.sources() {
-            while let Some(port) = self.next_brought(from) {
-                self.arrive_brought(port);
-                self.idle.quiet = 0;
-            }
-        }
-    }
-
     /// Fills the batch with packets that worker `from` has received by one port. Answers which; none where there are none, or
     /// that port waits.
-    fn next_brought(&mut self, from: usize) -> Option<PortId> {
-        let Worker { vector: Vector { batch, .. }, ports: Ports { states: ports, .. }, hooks, accounting, .. } = self;
+    pub(in crate::worker) fn next_brought(
+        &mut self,
+        from: usize,
+        ports: &mut Ports,
+        vector: &mut Vector,
+        accounting: &mut Accounting,
+    ) -> Option<PortId> {
+        let Vector { batch, .. } = vector;
+        let Ports { states: ports, .. } = ports;
+        let hooks = &mut *self;
         let mesh = hooks.mesh.as_mut()?;
         let port = mesh.peek(from)?.meta().in_port;
         if !ports.knows(port) {
@@ -303,33 +338,14 @@ impl Worker {
         Some(port)
     }
 
-    /// The batch was received by another worker, and is classified here.
-    fn arrive_brought(&mut self, port: PortId) {
-        let Some(state) = self.ports.states.get_mut(port) else {
-            let Worker { vector: Vector { batch, .. }, accounting, .. } = self;
-            return batch.drain().for_each(|packet| accounting.drop(packet, DropReason::PortRemoved));
-        };
-        state.brought += self.vector.batch.len() as u64;
-        let counted = state.received_bytes;
-        self.classify(port, None, 0);
-        // What is forwarded in the input task was received in it.
-        self.vector.injecting = true;
-        self.enqueue(port);
-        self.vector.injecting = false;
-        if let Some(state) = self.ports.states.get_mut(port) {
-            // Whoever received them has counted their bytes.
-            state.received_bytes = counted;
-        }
-    }
-
     /// Packets that were handed to workers that are gone, counted once.
-    pub(super) fn forsaken_on_the_way(&mut self) -> usize {
-        self.hooks.mesh.as_mut().map_or(0, |mesh| mesh.forsaken())
+    pub(in crate::worker) fn forsaken_on_the_way(&mut self) -> usize {
+        self.mesh.as_mut().map_or(0, |mesh| mesh.forsaken())
     }
 
     /// Drops what other workers have brought and nobody will look at.
-    pub(super) fn discard_brought(&mut self, reason: DropReason) {
-        let Worker { hooks, accounting, .. } = self;
+    pub(in crate::worker) fn discard_brought(&mut self, reason: DropReason, accounting: &mut Accounting) {
+        let hooks = &mut *self;
         let Some(mesh) = &mut hooks.mesh else { return };
         for from in 0..mesh.sources() {
             while let Some(packet) = mesh.take(from) {
@@ -341,8 +357,8 @@ impl Worker {
     }
 
     /// Drops what is in hand, uncounted: the worker has failed.
-    pub(super) fn clear_brought(&mut self) {
-        if let Some(mesh) = &mut self.hooks.mesh {
+    pub(in crate::worker) fn clear_brought(&mut self) {
+        if let Some(mesh) = &mut self.mesh {
             mesh.clear();
         }
     }

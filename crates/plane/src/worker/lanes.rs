@@ -292,7 +292,7 @@ mod tests {
     use packet::{Offload, Pool, Region};
     use std::net::Ipv4Addr;
     use std::sync::Arc;
-    use units::{Instant, Mac, Rate};
+    use units::{Instant, Mac, Rate, WorkerId};
 
     fn udp(source: Ipv4Addr, destination: Ipv4Addr, ports: (u16, u16), length: usize) -> Vec<u8> {
         let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
@@ -399,7 +399,7 @@ mod tests {
         let (near, far) = Wire::pair(16);
         let device = Switched(near, offloads);
         let (lane, port) = relay(&device, 16, Arc::default(), Arc::default());
-        let accounting = Accounting::new(Pool::new(region.clone()), Box::new(Silent));
+        let accounting = Accounting::new(WorkerId(0), Pool::new(region.clone()), Box::new(Silent));
         (device, far, Lanes::new(vec![lane], SPREAD), port, accounting, Pool::new(region))
     }
 

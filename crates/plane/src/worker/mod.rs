@@ -13,6 +13,7 @@ mod inline;
 mod lanes;
 mod mailbox;
 mod neighbour_queue;
+mod next_hops;
 mod output_tasks;
 mod owner_rings;
 mod paths;
@@ -28,7 +29,6 @@ mod segment;
 mod stages;
 mod stalled;
 mod task_table;
-mod team;
 mod vector;
 
 pub(crate) use adoption::Opened;
@@ -82,18 +82,6 @@ const WATCH: Nanos = Nanos::millis(100);
 /// has waited: a worker before a medium that is stuck shall not be busy with looking at it.
 const RETRY: (Nanos, Nanos) = (Nanos::micros(20), Nanos::millis(1));
 
-/// When a worker is idle, and what it looks at now and then.
-struct Idle {
-    /// Dispatches in a row that moved nothing, since a task was last woken from outside.
-    quiet: usize,
-    /// Those of them that were to move something, or took no time.
-    stuck: usize,
-    /// When the ledgers are checked next.
-    audit_due: Instant,
-    /// When ports are asked next whether their medium is there.
-    watch_due: Instant,
-}
-
 /// One core's share of the router.
 pub struct Worker {
     id: WorkerId,
@@ -110,7 +98,10 @@ pub struct Worker {
     adoption: Adoption,
     /// Whoever is shown packets besides their path.
     hooks: Hooks,
-    idle: Idle,
+    /// When the ledgers are checked next.
+    audit_due: Instant,
+    /// When ports are asked next whether their medium is there.
+    watch_due: Instant,
 }
 
 impl Worker {
@@ -129,7 +120,7 @@ impl Worker {
             id,
             snapshot: Arc::new(Snapshot::empty()),
             tables,
-            accounting: Accounting::new(pool, observer),
+            accounting: Accounting::new(id, pool, observer),
             tasks: TaskTable::new(switch_cost),
             ports: Ports::default(),
             paths: Paths::default(),
@@ -139,7 +130,8 @@ impl Worker {
             peers: Peers { alone: crew.is_alone(), crew, bell },
             adoption: Adoption::new(mailbox),
             hooks: Hooks::default(),
-            idle: Idle { quiet: 0, stuck: 0, audit_due: Instant::START, watch_due: Instant::START },
+            audit_due: Instant::START,
+            watch_due: Instant::START,
         }
     }
 
@@ -163,7 +155,7 @@ impl Worker {
             } else {
                 self.tasks.agenda.hurry(now);
                 let since = *self.adoption.waits_since.get_or_insert(now);
-                self.call_in(since);
+                self.paths.call_in(since, &self.snapshot, &mut self.accounting);
             }
         }
         if !self.vector.injected.is_empty() && self.adoption.pending.is_none() {
@@ -182,67 +174,26 @@ impl Worker {
             self.tend(now);
         }
         if now >= self.protocols.host_due || self.protocols.host.firsts_came(&self.snapshot.translations) {
-            self.wake_instance(self.paths.dispatch.control);
+            self.paths.wake_instance(self.paths.dispatch.control, &mut self.tasks, &mut self.accounting);
         }
-        if now >= self.idle.watch_due {
+        if now >= self.watch_due {
             self.watch_ports();
-            self.bury_remains();
+            self.ports.bury_remains(&mut self.vector, &mut self.accounting);
             if !self.peers.alone {
                 self.count_forsaken();
             }
-            self.idle.watch_due = now + WATCH;
+            self.watch_due = now + WATCH;
         }
-        if now >= self.idle.audit_due {
+        if now >= self.audit_due {
             self.audit();
             self.remark();
-            self.idle.audit_due = now + AUDIT;
+            self.audit_due = now + AUDIT;
         }
         if !self.ports.blocked.is_empty() {
-            self.retry_blocked(now);
+            self.ports.retry_blocked(now, &mut self.tasks);
         }
         if !self.ports.emulated.is_empty() {
-            self.attend(now);
-        }
-    }
-
-    /// Emulated links at which something has arrived, or that could take what waits, are served.
-    #[cold]
-    fn attend(&mut self, now: Instant) {
-        let Worker { ports: Ports { emulated, states: ports, .. }, idle: Idle { quiet, .. }, tasks, .. } = self;
-        for &mut port in emulated {
-            let Some(state) = ports.get(port) else { continue };
-            if state.link.due() <= now {
-                state.urge(tasks, now);
-                *quiet = 0;
-            }
-        }
-    }
-
-    fn retry_blocked(&mut self, now: Instant) {
-        let Worker {
-            ports: Ports { blocked, blocked_since, states: ports, .. }, idle: Idle { quiet, .. }, tasks, ..
-        } = self;
-        blocked.retain(|&port| {
-            let Some(state) = ports.get(port) else { return false };
-            let may_leave = match state.link.next() {
-                Next::Ready => true,
-                Next::At(time) => now >= time,
-                Next::Idle => false,
-            };
-            if !(may_leave && state.link.port.room() > 0
-                || state.closing.is_some_and(|end| now >= end || state.may_close()))
-            {
-                return true;
-            }
-            state.urge(tasks, now);
-            (*quiet, *blocked_since) = (0, now);
-            false
-        });
-    }
-
-    fn wake_instance(&mut self, target: Target) {
-        if let Some(instance) = self.paths.instances.get_mut(target) {
-            self.tasks.urge_instance(target, instance, self.accounting.now);
+            self.ports.attend(now, &mut self.tasks);
         }
     }
 
@@ -266,8 +217,7 @@ impl Worker {
 
     /// `timer` is when a task is due.
     fn deadline_by(&self, now: Instant, timer: Instant) -> Instant {
-        let mut until =
-            self.protocols.host_due.min(self.idle.audit_due).min(self.idle.watch_due).min(timer).min(self.hooks.due);
+        let mut until = self.protocols.host_due.min(self.audit_due).min(self.watch_due).min(timer).min(self.hooks.due);
         if !self.neighbours.held.is_empty() {
             until = until.min(self.neighbours.ask_due.max(now));
         }
@@ -292,14 +242,13 @@ impl Worker {
                 until = until.min(time);
             }
         }
-        until.min(self.due_exactly().max(now))
+        until.min(self.ports.due_exactly().max(now))
     }
 
-    /// When the first of its emulated links has to be served, which is to happen exactly then: who sleeps had better be awake a moment
-    /// before. [`Instant::FAR`] where there is none.
+    /// When the first of its emulated links has to be served, which is to happen exactly then: a driver that sleeps had better be
+    /// awake a moment before. [`Instant::FAR`] where there is none.
     pub fn due_exactly(&self) -> Instant {
-        let links = self.ports.emulated.iter().filter_map(|&port| Some(&self.ports.states.get(port)?.link));
-        links.map(Link::due).min().unwrap_or(Instant::FAR)
+        self.ports.due_exactly()
     }
 
     /// What the driver of this worker may sleep on: every port it receives by. One whose input task sleeps brings nothing
@@ -356,6 +305,11 @@ impl Worker {
         }
     }
 
+    /// Which worker it is.
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
     /// The generation that runs.
     pub fn generation(&self) -> units::Generation {
         self.snapshot.generation
@@ -405,5 +359,59 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // Also where it panicked: nobody shall wait for its answer.
         self.adoption.mailbox.close();
+    }
+}
+
+impl Ports {
+    /// Emulated links at which something has arrived, or that could take what waits, are served.
+    #[cold]
+    pub(in crate::worker) fn attend(&mut self, now: Instant, tasks: &mut TaskTable) {
+        let Ports { emulated, states: ports, .. } = self;
+        for &mut port in emulated {
+            let Some(state) = ports.get(port) else { continue };
+            if state.link.due() <= now {
+                state.urge(tasks, now);
+                tasks.quiet = 0;
+            }
+        }
+    }
+
+    pub(in crate::worker) fn retry_blocked(&mut self, now: Instant, tasks: &mut TaskTable) {
+        let Ports { blocked, blocked_since, states: ports, .. } = self;
+        blocked.retain(|&port| {
+            let Some(state) = ports.get(port) else { return false };
+            let may_leave = match state.link.next() {
+                Next::Ready => true,
+                Next::At(time) => now >= time,
+                Next::Idle => false,
+            };
+            if !(may_leave && state.link.port.room() > 0
+                || state.closing.is_some_and(|end| now >= end || state.may_close()))
+            {
+                return true;
+            }
+            state.urge(tasks, now);
+            (tasks.quiet, *blocked_since) = (0, now);
+            false
+        });
+    }
+
+    /// See [`Worker::due_exactly`].
+    pub(in crate::worker) fn due_exactly(&self) -> Instant {
+        let links = self.emulated.iter().filter_map(|&port| Some(&self.states.get(port)?.link));
+        links.map(Link::due).min().unwrap_or(Instant::FAR)
+    }
+}
+
+impl Paths {
+    pub(in crate::worker) fn wake_instance(
+        &mut self,
+        target: Target,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        if let Some(instance) = self.instances.get_mut(target) {
+            tasks.urge_instance(target, instance, accounting.now);
+        }
     }
 }

@@ -5,11 +5,12 @@
 //!
 //! [`Task::Reserved`]: super::task_table::Task::Reserved
 
-use super::Worker;
 use super::paths::Paths;
 use super::ports::{PortState, Ports};
 use super::task_table::TaskTable;
+use super::vector::Vector;
 use crate::classify::Target;
+use packet::accounting::Accounting;
 use units::{Instant, PortId};
 
 /// The paths whose packets are offered.
@@ -60,11 +61,11 @@ impl PortState {
     }
 }
 
-impl Worker {
+impl Ports {
     /// The part of the output task of a port: all paths, unless reservations have a task of their own.
     #[inline]
-    pub(super) fn shared_part(&self, port: PortId) -> Part {
-        let state = self.ports.states.get(port);
+    pub(in crate::worker) fn shared_part(&self, port: PortId) -> Part {
+        let state = self.states.get(port);
         match state.and_then(|state| state.promised) {
             Some(_) => Part::Shared,
             None => Part::All,
@@ -73,8 +74,17 @@ impl Worker {
 
     /// Transmits few packets. First packets within their reservation; then those that came first, whatever
     /// their path; where the scheme ranks classes, those of the highest.
-    pub(super) fn transmit_in_turn(&mut self, (port, part): (PortId, Part), most: usize) -> (usize, bool) {
-        let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, accounting, tasks, .. } = self;
+    pub(in crate::worker) fn transmit_in_turn(
+        &mut self,
+        (port, part): (PortId, Part),
+        most: usize,
+        paths: &mut Paths,
+        vector: &mut Vector,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) -> (usize, bool) {
+        let Ports { states: ports, .. } = self;
+        let Paths { instances, .. } = paths;
         let Some(state) = ports.get_mut(port) else { return (0, false) };
         let mut moved = 0;
         if let Some(lanes) = &state.lanes {
@@ -124,6 +134,6 @@ impl Worker {
         let waits = |target: &Target| instances.get(*target).is_some_and(|i| !i.output.is_empty());
         let more = state.part(part).iter().any(waits);
         state.serve(part, moved, accounting);
-        self.after_transmission((port, part), moved, more)
+        self.after_transmission((port, part), moved, more, vector, tasks, accounting)
     }
 }

@@ -1,12 +1,66 @@
 //! The paths of a worker: an instance of each at each port.
 
-use super::adoption::Common;
+use super::adoption::NewFunctions;
+use super::ports::Ports;
+use super::reclassify::enter;
+use super::task_table::{Task, TaskTable};
 use crate::aside::{Asides, Virtual};
-use crate::classify::{Dispatch, Target};
+use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
+use crate::function::Function;
 use crate::multicast::GroupCounters;
-use crate::path::Instance;
+use crate::path::{Allowance, Fill, Instance, PathCounters};
+use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
+use cpu::task::Terms;
+use packet::accounting::Accounting;
+use packet::event::{Event, Stage};
+use packet::latency::Since;
+use packet::{DropReason, Packet, Queue};
+use plan::Grouping;
 use std::collections::BTreeMap;
-use units::TaskId;
+use units::{PathId, PortId, TaskId};
+
+/// What paths have in common that share a task (spec ).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Common {
+    /// The path itself.
+    Path(PathId),
+    /// What is done to their packets.
+    Functions(Vec<String>),
+    /// That nothing is promised to them.
+    BestEffort,
+    /// Nothing: all share one.
+    All,
+}
+
+/// The terms of the task of one path.
+pub(super) fn terms_of(path: &PathSpec) -> Terms {
+    Terms {
+        share: path.share,
+        // For ever is what a task waits of itself.
+        max_wait: path.cpu.max_wait,
+        capacity: path.capacity.min(path.output_capacity) as u32,
+        cost: path.cost,
+        prompt: path.id == CONTROL || path.id == GENERAL,
+    }
+}
+
+impl Common {
+    pub fn of(path: &PathSpec, grouping: Grouping) -> Common {
+        let own = path.id == CONTROL || path.id == GENERAL;
+        match grouping {
+            _ if own => Common::Path(path.id),
+            Grouping::Single => Common::All,
+            // What is interrupted does not stand in anybody's way.
+            _ if path.cpu.preemptible => Common::Path(path.id),
+            _ if path.cpu.reservation.is_some() || path.cpu.share.is_some() => Common::Path(path.id),
+            Grouping::ByRule => Common::Path(path.id),
+            Grouping::Aggregate => Common::BestEffort,
+            Grouping::PerFunction => {
+                Common::Functions(path.functions.iter().map(|call| call.text.to_string()).collect())
+            }
+        }
+    }
+}
 
 /// The instances, by target.
 #[derive(Default)]
@@ -74,6 +128,175 @@ impl Default for Paths {
             groups: Vec::new(),
             touched: Vec::with_capacity(16),
             asides: Box::new(Virtual),
+        }
+    }
+}
+
+impl Paths {
+    /// The task that runs the functions of a path.
+    pub(in crate::worker) fn forwarder(
+        &mut self,
+        path: &PathSpec,
+        snapshot: &Snapshot,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) -> TaskId {
+        let common = Common::of(path, snapshot.cpu.best_effort);
+        let terms = terms_of(path);
+        let Paths { forwarders, .. } = self;
+        *forwarders.entry(common).or_insert_with(|| tasks.add(Task::Forward, terms, accounting.now))
+    }
+
+    /// Makes the instances those of `snapshot`: kept where path and port stay, so their counters go on.
+    pub(in crate::worker) fn rebuild_paths(
+        &mut self,
+        snapshot: &Snapshot,
+        functions: Vec<NewFunctions>,
+        ports: &mut Ports,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        tasks.nothing_is_ready();
+        // In order, so that every run gives the same tasks the same ids.
+        let mut old: BTreeMap<(PathId, Option<PortId>), Instance> =
+            self.instances.drain().map(|instance| ((instance.path, instance.port), instance)).collect();
+        let mut functions: BTreeMap<(PathId, PortId), Vec<Box<dyn Function>>> =
+            functions.into_iter().map(|new| ((new.path, new.port), new.functions)).collect();
+        // Ports of the generation that belong to this worker.
+        let mine = ports.states.open().map(|(port, _)| port);
+        let open: Vec<PortId> = mine.filter(|&port| snapshot.port(port).is_some()).collect();
+        ports.states.iter_mut().for_each(|state| state.outputs.clear());
+        let mut own = [REFUSED; 2];
+        let mut served = Vec::with_capacity(snapshot.paths.len() * open.len());
+        let mut heirs = BTreeMap::new();
+        for (position, path) in snapshot.paths.iter().enumerate() {
+            heirs.insert(path.id, self.instances.next_target());
+            if path.id == CONTROL || path.id == GENERAL {
+                let kept = old.remove(&(path.id, None));
+                own[usize::from(path.id == GENERAL)] =
+                    self.add_instance((snapshot, path), None, kept, None, tasks, accounting);
+            }
+            for &port in &open {
+                let (kept, new) = (old.remove(&(path.id, Some(port))), functions.remove(&(path.id, port)));
+                let target = self.add_instance((snapshot, path), Some(port), kept, new, tasks, accounting);
+                ports.states.get_mut(port).into_iter().for_each(|state| state.outputs.push(target));
+                served.push((position, port, target));
+            }
+        }
+        self.retire(old, &heirs, accounting);
+        ports.rank_outputs(self);
+        let best_effort = snapshot.paths.iter().position(|path| path.id == BEST_EFFORT).unwrap_or(0);
+        let size = (snapshot.paths.len(), snapshot.ports.len());
+        self.dispatch = Dispatch::new(size, best_effort, own.into(), served.into_iter());
+    }
+
+    /// Instances that no generation has any more. `heirs` says where the instances of each path begin.
+    pub(in crate::worker) fn retire(
+        &mut self,
+        old: BTreeMap<(PathId, Option<PortId>), Instance>,
+        heirs: &BTreeMap<PathId, Target>,
+        accounting: &mut Accounting,
+    ) {
+        let mut last = None;
+        for (_, gone) in old {
+            debug_assert_eq!(gone.queued(), 0);
+            let heir = heirs.get(&gone.path).and_then(|&at| self.instances.get_mut(at));
+            match heir.filter(|heir| heir.path == gone.path) {
+                // What a path has counted stays counted when one of its ports goes.
+                Some(heir) => heir.counters += gone.counters,
+                // They come path by path.
+                None if last.replace(gone.path) != Some(gone.path) => {
+                    accounting.event(&Event::PathDrained { path: gone.path });
+                }
+                None => {}
+            }
+        }
+    }
+
+    pub(in crate::worker) fn add_instance(
+        &mut self,
+        (snapshot, path): (&Snapshot, &PathSpec),
+        port: Option<PortId>,
+        kept: Option<Instance>,
+        functions: Option<Vec<Box<dyn Function>>>,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) -> Target {
+        let target = self.instances.next_target();
+        let task = self.forwarder(path, snapshot, tasks, accounting);
+        assert!(target < UNDECIDED, "ports and paths are bounded");
+        let before = kept.as_ref().and_then(|instance| instance.allowance);
+        let reserved = path.cpu.reservation.map(|reserved| reserved.packets);
+        let allowance = reserved.map(|rate| Allowance::of(rate, path.output_capacity, before));
+        let instance = match kept {
+            Some(mut instance) => {
+                if instance.input.capacity() != path.capacity {
+                    instance.input.resize(path.capacity);
+                }
+                if instance.output.capacity() != path.output_capacity {
+                    instance.output.resize(path.output_capacity);
+                }
+                if let Some(functions) = functions {
+                    instance.functions = functions;
+                }
+                (instance.task, instance.class, instance.allowance) = (task, path.class, allowance);
+                instance.ready = false;
+                instance
+            }
+            None => Instance {
+                path: path.id,
+                port,
+                class: path.class,
+                task,
+                input: Queue::new(path.capacity),
+                output: Queue::new(path.output_capacity),
+                half: None,
+                offloads: false,
+                hooked: false,
+                functions: functions.unwrap_or_default(),
+                counters: PathCounters::default(),
+                minimal: false,
+                inlined: false,
+                ready: false,
+                limit: None,
+                fill: Fill::default(),
+                side: None,
+                since: Since::default(),
+                allowance,
+            },
+        };
+        self.instances.push(instance);
+        target
+    }
+}
+
+impl Paths {
+    /// Puts a packet on the input queue of an instance.
+    pub(in crate::worker) fn put_in(
+        &mut self,
+        target: Target,
+        packet: Packet,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        let Paths { instances, touched, .. } = self;
+        let Some(instance) = instances.get_mut(target) else {
+            return accounting.drop(packet, DropReason::PortRemoved);
+        };
+        accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
+        if let Some(packet) = enter(instance, packet) {
+            accounting.drop(packet, DropReason::PathQueue);
+        }
+        tasks.came(target, instance, 1, accounting.now);
+        if !touched.contains(&target) {
+            touched.push(target);
+        }
+    }
+
+    pub(in crate::worker) fn count_control(&mut self, change: impl FnOnce(&mut crate::path::PathCounters)) {
+        let control = self.dispatch.control;
+        if let Some(instance) = self.instances.get_mut(control) {
+            change(&mut instance.counters);
         }
     }
 }

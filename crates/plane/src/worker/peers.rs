@@ -2,14 +2,20 @@
 //! and the others hand it what is not simply forwarded. What goes between two workers goes over bounded rings with one
 //! writer and one reader each.
 
+use super::Worker;
+use super::paths::Paths;
+use super::reclassify::enter;
+use super::task_table::TaskTable;
 use crate::bell::Bell;
+use crate::classify::Target;
 use crate::relay::stranded;
-use packet::Packet;
+use packet::accounting::Accounting;
+use packet::{DropReason, Exception, Packet};
 use rtrb::{Consumer, Producer, RingBuffer};
 use stack::Verdict;
 use std::net::IpAddr;
 use std::sync::Arc;
-use units::{InterfaceId, WorkerId};
+use units::{Instant, InterfaceId, WorkerId};
 
 /// Packets on their way to the first worker, from each of the others.
 const HANDED: usize = 1024;
@@ -97,4 +103,99 @@ pub(super) struct Peers {
     pub alone: bool,
     /// They ring it when they have something for this worker.
     pub bell: Arc<Bell>,
+}
+
+impl Worker {
+    /// Takes what has come from other workers, as far as there is room for it.
+    pub(super) fn take_over(&mut self, now: Instant) {
+        if let Crew::First(colleagues) = &self.peers.crew {
+            return (0..colleagues.len()).for_each(|index| self.take_over_from(index, now));
+        }
+        while let Crew::Other(speaker) = &mut self.peers.crew
+            && let Ok((hop, verdict)) = speaker.answers.pop()
+        {
+            self.neighbours.learn(hop, verdict, &mut self.paths, &mut self.tasks, &mut self.accounting);
+        }
+    }
+
+    fn take_over_from(&mut self, index: usize, now: Instant) {
+        if self.adoption.pending.is_none() {
+            self.peers.take_handed(index, now, &mut self.paths, &mut self.tasks, &mut self.accounting);
+        }
+        loop {
+            let Crew::First(colleagues) = &mut self.peers.crew else { return };
+            let colleague = &mut colleagues[index];
+            let Ok(hop) = colleague.questions.pop() else { return };
+            let who = 1 << colleague.worker.index();
+            self.tasks.quiet = 0;
+            self.ask(hop, who);
+        }
+    }
+}
+
+impl Peers {
+    /// Packets that are not simply forwarded go to the paths of the router's own protocols.
+    pub(in crate::worker) fn take_handed(
+        &mut self,
+        index: usize,
+        now: Instant,
+        paths: &mut Paths,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        let Peers { crew, .. } = self;
+        let Paths { instances, dispatch, .. } = paths;
+        let Crew::First(colleagues) = crew else { return };
+        let handed = &mut colleagues[index].handed;
+        while let Ok(packet) = handed.peek() {
+            let exception = Exception::of(packet.meta().exception);
+            let target = exception.map_or(dispatch.control, |exception| dispatch.of(exception));
+            let Some(instance) = instances.get_mut(target) else { return };
+            if instance.input.room() == 0 {
+                return;
+            }
+            let Ok(packet) = handed.pop() else { return };
+            accounting.pool.import(1);
+            accounting.ledger.take_over(1);
+            let refused = enter(instance, packet);
+            debug_assert!(refused.is_none(), "there was room");
+            tasks.came(target, instance, 1, now);
+            tasks.quiet = 0;
+        }
+    }
+
+    /// Hands what waits on a path of the router's own protocols to the worker that speaks for it. Answers how many
+    /// packets that were.
+    pub(in crate::worker) fn hand_to_speaker(
+        &mut self,
+        target: Target,
+        paths: &mut Paths,
+        accounting: &mut Accounting,
+    ) -> usize {
+        let Peers { crew, .. } = self;
+        let Paths { instances, .. } = paths;
+        let (Crew::Other(speaker), Some(instance)) = (crew, instances.get_mut(target)) else {
+            return 0;
+        };
+        let mut handed = 0;
+        while let Some(packet) = instance.input.pop() {
+            handed += 1;
+            let gone = speaker.handed.is_abandoned();
+            match if gone { Err(rtrb::PushError::Full(packet)) } else { speaker.handed.push(packet) } {
+                Ok(()) => {
+                    instance.counters.diverted += 1;
+                    accounting.pool.export(1);
+                    accounting.ledger.hand_over(1);
+                }
+                Err(rtrb::PushError::Full(packet)) => {
+                    instance.counters.dropped += 1;
+                    accounting.drop(packet, if gone { DropReason::WorkerFailed } else { DropReason::HandOverFull });
+                }
+            }
+        }
+        if handed > 0 {
+            speaker.bell.ring();
+        }
+        handed
+    }
 }

@@ -1,18 +1,29 @@
 //! What a worker notices of its ports now and then, and tells.
 
 use super::Worker;
+use super::adoption::{NewPort, Opened};
 use super::lanes::Lanes;
+use super::paths::Paths;
 use super::stalled::Stalled;
+use super::task_table::{Task, TaskTable};
+use super::vector::Vector;
 use crate::classify::Target;
 use crate::registered::InstructionTrouble;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{PortShares, Snapshot};
+use cpu::task::Terms;
 use fib::Tables;
-use link::Link;
+use link::{FLOWS, Link, NewLink, Queueing};
+use packet::DropReason;
 use packet::accounting::Accounting;
 use packet::event::Event;
 use packet::port::Port;
 use schemes::Trouble;
-use units::{Instant, PortId, TaskId, WorkerId};
+use units::{Instant, Nanos, PortId, TaskId, WorkerId};
+
+/// How long what waits for a removed port may take to leave.
+const CLOSING: Nanos = Nanos::secs(1);
+/// Batches taken from a port that is about to go: a wire in memory holds no more, and a busy network is not waited for.
+pub(super) const LEFT_BEHIND: usize = 16;
 
 /// A port with its link and tasks.
 pub(super) struct PortState {
@@ -183,7 +194,7 @@ impl Worker {
             let Worker { ports: Ports { states: ports, .. }, accounting, .. } = self;
             let Some(state) = ports.get_mut(port) else { continue };
             if state.link.refresh_offloads(accounting) {
-                self.refit_paths(port);
+                self.ports.refit_paths(port, &mut self.paths, &mut self.accounting);
             }
             let Worker { ports: Ports { states: ports, .. }, id, accounting, snapshot, tables, .. } = self;
             let Some(state) = ports.get_mut(port) else { continue };
@@ -218,22 +229,203 @@ impl Worker {
             }
         }
     }
+}
 
-    /// Counts what the media of its ports have refused late.
-    pub(super) fn count_refused(&mut self) {
-        let Worker { ports: Ports { states: ports, .. }, accounting, .. } = self;
-        ports.iter_mut().for_each(|state| state.link.count_refused(accounting));
+impl Ports {
+    pub(in crate::worker) fn install_port(
+        &mut self,
+        new: NewPort,
+        snapshot: &Snapshot,
+        paths: &mut Paths,
+        vector: &mut Vector,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) -> Vec<(PortId, Queueing)> {
+        let mut retired = Vec::new();
+        let NewPort { id, port, scheme } = new;
+        let (port, role, lanes) = match port {
+            Opened::Redecorated(decorate) => {
+                let Some(state) = self.states.get_mut(id) else { return retired };
+                state.link.replace_port(|old| decorate(old.undecorated()));
+                state.link.refresh_offloads(accounting);
+                retired.extend(
+                    scheme.into_iter().flat_map(|scheme| self.replace_scheme(id, scheme, paths, tasks, accounting)),
+                );
+                return retired;
+            }
+            Opened::Queue { port, decorate, first, lanes } => {
+                (decorate(port), if first { Role::Device } else { Role::Queue }, lanes)
+            }
+            Opened::Relay(relay) => {
+                relay.attach();
+                (Box::new(relay) as Box<dyn Port>, Role::Relay, None)
+            }
+        };
+        self.leave_behind(id, vector, accounting);
+        let Ports { states: ports, remains, .. } = self;
+        if let Some(state) = ports.get_mut(id) {
+            state.link.abandon_port(accounting);
+            state.link.replace_port(|old| {
+                remains.push(Remains::Port(id, old));
+                port
+            });
+            remains.extend(std::mem::replace(&mut state.lanes, lanes).map(Remains::Lanes));
+            // Nothing is on the paths: only what waits at the link has to fit.
+            state.link.refresh_offloads(accounting);
+            state.link.relay(role == Role::Relay);
+            state.role = role;
+            retired.extend(
+                scheme.into_iter().flat_map(|scheme| self.replace_scheme(id, scheme, paths, tasks, accounting)),
+            );
+            self.bury_remains(vector, accounting);
+            return retired;
+        }
+        let Some(scheme) = scheme else { return retired };
+        let mut link = Link::new(id, port, scheme).keyed(snapshot.limits.key(FLOWS));
+        link.relay(role == Role::Relay);
+        let (input, output) = self.add_port_tasks(id, snapshot, tasks, accounting);
+        let state = PortState {
+            link,
+            input,
+            output,
+            outputs: Vec::new(),
+            reserved: Vec::new(),
+            shared: Vec::new(),
+            promised: None,
+            owed: 0,
+            received: 0,
+            received_bytes: 0,
+            refused: 0,
+            passed: 0,
+            closing: None,
+            role,
+            spread: 0,
+            brought: 0,
+            lanes,
+            throttles: false,
+            stalled: None,
+            mtu: (None, 0),
+            metered: 0,
+        };
+        self.states.insert(id, state);
+        retired
     }
 
-    /// Tells the tables which ports are up: groups of next hops leave out those behind a port that is not.
-    pub(super) fn tell_ports(&mut self) {
-        let Worker { ports: Ports { states: ports, .. }, accounting, tables, snapshot, .. } = self;
-        for (port, state) in ports.open_mut().filter(|(_, state)| state.closing.is_none()) {
-            observe_mtu(port, state, (tables, snapshot), accounting);
-            if state.role == Role::Device {
-                tell_tables(tables, snapshot, port, state.link.is_up());
-            }
+    /// A port pretends to have another link.
+    pub(in crate::worker) fn emulate(
+        &mut self,
+        id: PortId,
+        link: Option<NewLink>,
+        snapshot: &Snapshot,
+        accounting: &mut Accounting,
+    ) {
+        let Ports { states: ports, emulated, .. } = self;
+        let Some(state) = ports.get_mut(id) else { return };
+        let name = snapshot.port(id).map_or("port", |view| &*view.name);
+        state.link.emulate(link, name, accounting);
+        emulated.retain(|port| *port != id);
+        if state.link.is_emulated() {
+            emulated.push(id);
         }
+    }
+
+    pub(in crate::worker) fn start_closing(&mut self, id: PortId, now: Instant, tasks: &mut TaskTable) {
+        let Some(state) = self.states.get_mut(id) else { return };
+        if state.closing.is_none() {
+            state.closing = Some(now + CLOSING);
+            let (input, output) = (state.input, state.output);
+            match &mut state.lanes {
+                // It goes on transmitting for others.
+                Some(lanes) => lanes.stop(),
+                None => tasks.remove(input, now),
+            }
+            tasks.urge(output, now);
+        }
+    }
+
+    /// What waits in a port that is about to go will never be received. It is counted, and its frames come back: those
+    /// of a wire in memory would be lost with it.
+    pub(in crate::worker) fn leave_behind(&mut self, id: PortId, vector: &mut Vector, accounting: &mut Accounting) {
+        let Ports { states: ports, .. } = self;
+        let Vector { batch, .. } = vector;
+        let Some(state) = ports.get_mut(id) else { return };
+        for _ in 0..LEFT_BEHIND {
+            state.link.port.receive(accounting.now, batch, &mut accounting.pool);
+            batch.unlimit();
+            let left = batch.len() as u64;
+            if left == 0 {
+                return;
+            }
+            state.arrived(left, accounting);
+            state.refused += left;
+            state.received_bytes += batch.bytes();
+            batch.drain().for_each(|packet| accounting.drop_at(id, packet, DropReason::PortRemoved));
+        }
+    }
+
+    /// A removed port whose link is empty: gone.
+    pub(in crate::worker) fn close_port(
+        &mut self,
+        id: PortId,
+        vector: &mut Vector,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        self.leave_behind(id, vector, accounting);
+        let Some(mut state) = self.states.take(id) else { return };
+        state.link.abandon_port(accounting);
+        if state.lanes.is_some() {
+            tasks.remove(state.input, accounting.now);
+        }
+        tasks.remove(state.output, accounting.now);
+        state.promised.into_iter().for_each(|task| tasks.remove(task, accounting.now));
+        self.blocked.retain(|&port| port != id);
+        self.emulated.retain(|&port| port != id);
+        self.remains.extend(state.lanes.map(Remains::Lanes));
+        self.remains.push(Remains::Port(id, state.link.into_port()));
+        self.bury_remains(vector, accounting);
+        if state.role == Role::Device {
+            accounting.event(&Event::PortDrained { port: id });
+        }
+    }
+
+    /// What other workers have put into what is left of ports is dropped; what they can put nothing into any more goes.
+    pub(in crate::worker) fn bury_remains(&mut self, vector: &mut Vector, accounting: &mut Accounting) {
+        let Ports { remains, .. } = self;
+        let Vector { batch, .. } = vector;
+        remains.retain_mut(|remains| match remains {
+            Remains::Lanes(lanes) => {
+                lanes.stop();
+                !lanes.discard(DropReason::PortRemoved, accounting)
+            }
+            Remains::Port(_, port) if port.may_go() => false,
+            Remains::Port(id, port) => {
+                for _ in 0..LEFT_BEHIND {
+                    port.receive(accounting.now, batch, &mut accounting.pool);
+                    batch.unlimit();
+                    accounting.ledger.take_over(batch.len() as u64);
+                    batch.drain().for_each(|packet| accounting.drop_at(*id, packet, DropReason::PortRemoved));
+                }
+                !port.may_go()
+            }
+        });
+    }
+
+    /// Tasks for a port: the input task begins to look at it.
+    pub(in crate::worker) fn add_port_tasks(
+        &mut self,
+        id: PortId,
+        snapshot: &Snapshot,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) -> (TaskId, TaskId) {
+        let (now, shares) = (accounting.now, snapshot.port(id).map(|view| view.shares));
+        let PortShares { input, output, .. } = shares.unwrap_or_default();
+        let terms = |share| Terms { share, max_wait: None, capacity: u32::MAX, cost: None, prompt: false };
+        let input = tasks.add(Task::Input(id), terms(input), now);
+        let output = tasks.add(Task::Output(id), terms(output), now);
+        tasks.agenda.rouse(input, now);
+        (input, output)
     }
 }
 
@@ -264,4 +456,23 @@ fn observe_mtu(
 pub(super) fn tell_tables(tables: &Tables, snapshot: &Snapshot, port: PortId, up: bool) {
     let of = snapshot.interfaces.iter().filter(|interface| interface.port == port);
     of.for_each(|interface| tables.set_up(interface.id, up));
+}
+
+impl Ports {
+    /// Counts what the media of its ports have refused late.
+    pub(in crate::worker) fn count_refused(&mut self, accounting: &mut Accounting) {
+        let Ports { states: ports, .. } = self;
+        ports.iter_mut().for_each(|state| state.link.count_refused(accounting));
+    }
+
+    /// Tells the tables which ports are up: groups of next hops leave out those behind a port that is not.
+    pub(in crate::worker) fn tell_ports(&mut self, snapshot: &Snapshot, tables: &Tables, accounting: &mut Accounting) {
+        let Ports { states: ports, .. } = self;
+        for (port, state) in ports.open_mut().filter(|(_, state)| state.closing.is_none()) {
+            observe_mtu(port, state, (tables, snapshot), accounting);
+            if state.role == Role::Device {
+                tell_tables(tables, snapshot, port, state.link.is_up());
+            }
+        }
+    }
 }

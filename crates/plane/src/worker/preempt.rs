@@ -31,13 +31,6 @@ const FLUSH: Nanos = Nanos::millis(10);
 const QUIET: Nanos = Nanos::secs(60);
 
 impl Worker {
-    /// Whether somebody else runs the functions of an instance.
-    #[inline]
-    pub(super) fn is_aside(&self, target: Target) -> bool {
-        let instance = self.paths.instances.get(target);
-        instance.is_some_and(|instance| instance.side.is_some())
-    }
-
     /// Lends the core for what is left of a run that has `used` so much: a vector of what such a time is enough for.
     pub(super) fn lend<M: Meter>(&mut self, target: Target, grant: Grant, used: Nanos, meter: &mut M) -> Forwarded {
         let slice = lending(grant.slice).saturating_sub(used).max(Nanos::new(1));
@@ -56,7 +49,7 @@ impl Worker {
         slice: Nanos,
         meter: &mut M,
     ) -> Forwarded {
-        if !self.is_out(target)
+        if !self.paths.is_out(target)
             && let Some(done) = self.give_out(target, most, meter)
         {
             return done;
@@ -100,14 +93,18 @@ impl Worker {
         let used = self.lap(meter, work);
         match done {
             Some(errand) => self.take_back(target, errand, used, meter),
-            None if over => self.give_up_vector(target, DropReason::CpuLimit, used),
-            None if unscheduled => self.give_up_vector(target, DropReason::FunctionFailed, used),
+            None if over => {
+                self.paths.give_up_vector(target, DropReason::CpuLimit, used, &self.snapshot, &mut self.accounting)
+            }
+            None if unscheduled => self.paths.give_up_vector(
+                target,
+                DropReason::FunctionFailed,
+                used,
+                &self.snapshot,
+                &mut self.accounting,
+            ),
             None => Forwarded { moved: 0, used, away: true },
         }
-    }
-
-    fn is_out(&self, target: Target) -> bool {
-        self.paths.instances.get(target).is_some_and(|i| i.away() > 0)
     }
 
     /// Gives a vector out. Where there is none to give, or nobody to give it to, answers what was done instead.
@@ -118,7 +115,7 @@ impl Worker {
         // What is looked at packet by packet goes out packet by packet.
         let most = if instance.limit.is_some() || offloads { 1 } else { most };
         let moved = if offloads {
-            self.gather(target, most)
+            self.paths.gather(target, most, &mut self.ports, &mut self.vector, &mut self.accounting)
         } else {
             let most = instance.output.room().min(most);
             instance.input.pop_into(&mut self.vector.batch, most);
@@ -140,9 +137,9 @@ impl Worker {
         if side.give(batch, &mut instance.functions, (snapshot, tables), terms) {
             return None;
         }
-        self.refuse_all(DropReason::FunctionFailed);
+        self.vector.refuse_all(DropReason::FunctionFailed);
         self.divert(target);
-        self.accuse(target, Misdeed::NeverReturned);
+        self.paths.accuse(target, Misdeed::NeverReturned, &mut self.accounting);
         let used = self.lap(meter, Work::new(Of::Forwarding, moved, 0));
         Some(Forwarded { moved, used, away: false })
     }
@@ -166,10 +163,10 @@ impl Worker {
             accounting.passed_as(&batch.as_slice()[passed.packet], stage, &passed.frames.1);
         }
         if let Some(reason) = panic {
-            self.refuse_all(DropReason::FunctionFailed);
+            self.vector.refuse_all(DropReason::FunctionFailed);
             odd = true;
-            self.renew_functions(target);
-            self.accuse(target, Misdeed::Panicked(&reason));
+            self.paths.renew_functions(target, &self.snapshot);
+            self.paths.accuse(target, Misdeed::Panicked(&reason), &mut self.accounting);
         }
         if let Some(port) = self.paths.instances.get(target).and_then(|instance| instance.port) {
             let state = self.ports.states.get(port);
@@ -179,82 +176,16 @@ impl Worker {
             self.divert(target);
         }
         if offloads {
-            moved += self.segment(target);
+            moved += self.paths.segment(
+                target,
+                &self.snapshot,
+                &self.tables,
+                &mut self.ports,
+                &mut self.vector,
+                &mut self.accounting,
+            );
         }
         self.pass_on(target, Forwarded { moved, used, away: false }, meter)
-    }
-
-    /// Every packet of the batch goes no further.
-    fn refuse_all(&mut self, reason: DropReason) {
-        let packets = self.vector.batch.as_mut_slice();
-        packets.iter_mut().for_each(|packet| packet.meta_mut().refused = reason.index() as u8 + 1);
-    }
-
-    /// A vector is not waited for any more.
-    #[cold]
-    fn give_up_vector(&mut self, target: Target, reason: DropReason, used: Nanos) -> Forwarded {
-        let Worker { paths: Paths { instances, .. }, accounting, .. } = self;
-        let Some(instance) = instances.get_mut(target) else { return Forwarded::default() };
-        let Some(out) = instance.forsake(reason, accounting) else { return Forwarded::default() };
-        self.renew_functions(target);
-        let misdeed = match reason {
-            DropReason::CpuLimit => Misdeed::OverLimit(out.used),
-            _ => Misdeed::DidNotReturn(self.accounting.now.since(out.since)),
-        };
-        self.accuse(target, misdeed);
-        Forwarded { moved: out.packets, used, away: false }
-    }
-
-    /// A new configuration has waited since `since` for the paths to be empty: vectors that keep it waiting are given up.
-    #[cold]
-    pub(super) fn call_in(&mut self, since: Instant) {
-        for target in self.paths.instances.targets() {
-            let out = self.paths.instances.get(target).and_then(|instance| instance.side.as_ref()?.out.as_ref());
-            let late = |out: &Out| self.accounting.now.since(out.since.max(since)) >= PATIENCE;
-            if out.is_some_and(late) {
-                self.give_up_vector(target, DropReason::FunctionFailed, Nanos::ZERO);
-            }
-        }
-    }
-
-    /// The worker ends: nobody waits for what is away.
-    pub(super) fn forsake_all(&mut self, reason: DropReason) {
-        let Worker { paths: Paths { instances, .. }, accounting, .. } = self;
-        instances.iter_mut().for_each(|instance| drop(instance.forsake(reason, accounting)));
-    }
-
-    /// The functions of an instance begin anew: those it had are lost, or have panicked.
-    fn renew_functions(&mut self, target: Target) {
-        let Worker { paths: Paths { instances, .. }, snapshot, .. } = self;
-        let Some(instance) = instances.get_mut(target) else { return };
-        let spec = snapshot.paths.iter().find(|path| path.id == instance.path);
-        instance.functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
-    }
-
-    /// Tells what the functions of an instance did, unless something was told of them lately.
-    fn accuse(&mut self, target: Target, misdeed: Misdeed<'_>) {
-        let Worker { paths: Paths { instances, .. }, accounting, id, .. } = self;
-        let Some(instance) = instances.get_mut(target) else { return };
-        let Some(side) = &mut instance.side else { return };
-        if side.told.is_none_or(|then| accounting.now.since(then) >= QUIET) {
-            side.told = Some(accounting.now);
-            accounting.event(&Event::FunctionFailed { worker: *id, path: instance.path, port: instance.port, misdeed });
-        }
-    }
-
-    /// Who runs the functions of each path from now on, as `snapshot` says. Nothing is out.
-    pub(super) fn set_aside(&mut self, snapshot: &Arc<Snapshot>) {
-        let Worker { paths: Paths { instances, asides, .. }, .. } = self;
-        for path in &snapshot.paths {
-            let of = |instance: &&mut Instance| instance.path == path.id && instance.port.is_some();
-            for instance in instances.iter_mut().filter(of) {
-                match (path.cpu.preemptible, &instance.side) {
-                    (true, None) => instance.side = Some(Box::new(Side::new(asides.open()))),
-                    (false, Some(_)) => instance.side = None,
-                    _ => {}
-                }
-            }
-        }
     }
 }
 
@@ -276,6 +207,106 @@ impl Instance {
             }
         }
         Some(out)
+    }
+}
+
+impl Paths {
+    /// Whether somebody else runs the functions of an instance.
+    #[inline]
+    pub(in crate::worker) fn is_aside(&self, target: Target) -> bool {
+        let instance = self.instances.get(target);
+        instance.is_some_and(|instance| instance.side.is_some())
+    }
+
+    pub(in crate::worker) fn is_out(&self, target: Target) -> bool {
+        self.instances.get(target).is_some_and(|i| i.away() > 0)
+    }
+
+    /// A vector is not waited for any more.
+    #[cold]
+    pub(in crate::worker) fn give_up_vector(
+        &mut self,
+        target: Target,
+        reason: DropReason,
+        used: Nanos,
+        snapshot: &Snapshot,
+        accounting: &mut Accounting,
+    ) -> Forwarded {
+        let Paths { instances, .. } = self;
+        let Some(instance) = instances.get_mut(target) else { return Forwarded::default() };
+        let Some(out) = instance.forsake(reason, accounting) else { return Forwarded::default() };
+        self.renew_functions(target, snapshot);
+        let misdeed = match reason {
+            DropReason::CpuLimit => Misdeed::OverLimit(out.used),
+            _ => Misdeed::DidNotReturn(accounting.now.since(out.since)),
+        };
+        self.accuse(target, misdeed, accounting);
+        Forwarded { moved: out.packets, used, away: false }
+    }
+
+    /// A new configuration has waited since `since` for the paths to be empty: vectors that keep it waiting are given up.
+    #[cold]
+    pub(in crate::worker) fn call_in(&mut self, since: Instant, snapshot: &Snapshot, accounting: &mut Accounting) {
+        for target in self.instances.targets() {
+            let out = self.instances.get(target).and_then(|instance| instance.side.as_ref()?.out.as_ref());
+            let late = |out: &Out| accounting.now.since(out.since.max(since)) >= PATIENCE;
+            if out.is_some_and(late) {
+                self.give_up_vector(target, DropReason::FunctionFailed, Nanos::ZERO, snapshot, accounting);
+            }
+        }
+    }
+
+    /// The worker ends: nobody waits for what is away.
+    pub(in crate::worker) fn forsake_all(&mut self, reason: DropReason, accounting: &mut Accounting) {
+        let Paths { instances, .. } = self;
+        instances.iter_mut().for_each(|instance| drop(instance.forsake(reason, accounting)));
+    }
+
+    /// The functions of an instance begin anew: those it had are lost, or have panicked.
+    pub(in crate::worker) fn renew_functions(&mut self, target: Target, snapshot: &Snapshot) {
+        let Paths { instances, .. } = self;
+        let Some(instance) = instances.get_mut(target) else { return };
+        let spec = snapshot.paths.iter().find(|path| path.id == instance.path);
+        instance.functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
+    }
+
+    /// Tells what the functions of an instance did, unless something was told of them lately.
+    pub(in crate::worker) fn accuse(&mut self, target: Target, misdeed: Misdeed<'_>, accounting: &mut Accounting) {
+        let Paths { instances, .. } = self;
+        let Some(instance) = instances.get_mut(target) else { return };
+        let Some(side) = &mut instance.side else { return };
+        if side.told.is_none_or(|then| accounting.now.since(then) >= QUIET) {
+            side.told = Some(accounting.now);
+            accounting.event(&Event::FunctionFailed {
+                worker: accounting.worker,
+                path: instance.path,
+                port: instance.port,
+                misdeed,
+            });
+        }
+    }
+
+    /// Who runs the functions of each path from now on, as `snapshot` says. Nothing is out.
+    pub(in crate::worker) fn set_aside(&mut self, snapshot: &Arc<Snapshot>) {
+        let Paths { instances, asides, .. } = self;
+        for path in &snapshot.paths {
+            let of = |instance: &&mut Instance| instance.path == path.id && instance.port.is_some();
+            for instance in instances.iter_mut().filter(of) {
+                match (path.cpu.preemptible, &instance.side) {
+                    (true, None) => instance.side = Some(Box::new(Side::new(asides.open()))),
+                    (false, Some(_)) => instance.side = None,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+impl Vector {
+    /// Every packet of the batch goes no further.
+    pub(in crate::worker) fn refuse_all(&mut self, reason: DropReason) {
+        let packets = self.batch.as_mut_slice();
+        packets.iter_mut().for_each(|packet| packet.meta_mut().refused = reason.index() as u8 + 1);
     }
 }
 

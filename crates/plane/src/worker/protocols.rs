@@ -85,14 +85,14 @@ impl Worker {
     /// Gives what waits on a path of the router's own protocols to them.
     pub(super) fn forward_to_protocols<M: Meter>(&mut self, target: Target, meter: &mut M) -> Forwarded {
         let moved = self.run_host(target);
-        let used = self.lap(meter, self.work_of(target, moved, 0));
+        let used = self.lap(meter, self.paths.work_of(target, moved, 0));
         Forwarded { moved, used, away: false }
     }
 
     /// Gives what waits on a path of the router's own protocols to the host, and lets it do what is due.
     fn run_host(&mut self, target: Target) -> usize {
         if self.id != WorkerId(0) {
-            return self.hand_to_speaker(target);
+            return self.peers.hand_to_speaker(target, &mut self.paths, &mut self.accounting);
         }
         let Some(instance) = self.paths.instances.get_mut(target) else { return 0 };
         instance.input.pop_into(&mut self.vector.batch, HOST_VECTOR);
@@ -112,7 +112,7 @@ impl Worker {
         });
         if due {
             // It may have sent something though nothing came.
-            self.idle.quiet = 0;
+            self.tasks.quiet = 0;
         }
         self.protocols.host_due = self.protocols.host.next();
         moved

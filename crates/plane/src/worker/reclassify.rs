@@ -2,9 +2,13 @@
 //! port of that destination (spec Q-06: a function may finish what the classifier began).
 
 use super::paths::Paths;
+use super::task_table::TaskTable;
 use super::{ROUNDS, Worker};
 use crate::classify::{Classifier, REFUSED, Target, Unwitnessed};
 use crate::path::Instance;
+use crate::snapshot::Snapshot;
+use fib::Tables;
+use packet::accounting::Accounting;
 use packet::event::Stage;
 use packet::port::refusal;
 use packet::segment::is_to_fragment;
@@ -25,7 +29,14 @@ impl Worker {
         let mut odd = false;
         while let Some(packet) = self.vector.batch.pop_front() {
             if again(&packet) {
-                self.reclassify(from, packet);
+                self.paths.reclassify(
+                    from,
+                    packet,
+                    &self.snapshot,
+                    &self.tables,
+                    &mut self.tasks,
+                    &mut self.accounting,
+                );
             } else {
                 odd |= packet.meta().refused | packet.meta().exception != 0;
                 self.vector.kept.push(packet);
@@ -35,10 +46,31 @@ impl Worker {
         std::mem::swap(&mut self.vector.batch, &mut self.vector.kept);
         odd
     }
+}
 
+/// Puts a packet on the input queue of an instance, from inside the router.
+pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
+    instance.counters.entered += 1;
+    instance.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
+    // Nobody has looked.
+    instance.hooked = true;
+    let back = instance.input.push(packet);
+    instance.counters.dropped += u64::from(back.is_some());
+    back
+}
+
+impl Paths {
     /// Puts a packet of the path `from` where it belongs now.
-    fn reclassify(&mut self, from: Target, mut packet: Packet) {
-        let Worker { paths: Paths { dispatch, instances, .. }, snapshot, tables, accounting, tasks, .. } = self;
+    pub(in crate::worker) fn reclassify(
+        &mut self,
+        from: Target,
+        mut packet: Packet,
+        snapshot: &Snapshot,
+        tables: &Tables,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        let Paths { dispatch, instances, .. } = self;
         let mut target = REFUSED;
         if packet.meta_mut().go_round() > ROUNDS {
             packet.meta_mut().refused = DropReason::Rounds.index() as u8 + 1;
@@ -63,15 +95,4 @@ impl Worker {
         }
         tasks.came(target, instance, 1, accounting.now);
     }
-}
-
-/// Puts a packet on the input queue of an instance, from inside the router.
-pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
-    instance.counters.entered += 1;
-    instance.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
-    // Nobody has looked.
-    instance.hooked = true;
-    let back = instance.input.push(packet);
-    instance.counters.dropped += u64::from(back.is_some());
-    back
 }

@@ -4,7 +4,6 @@
 //! It is done where the packet would be put on its path, so that a copy takes the path's instance at its port, with the queues,
 //! the functions and the scheme there. Whatever becomes of one copy, the others go on.
 
-use super::Worker;
 use super::paths::{Instances, Paths};
 use super::reclassify::enter;
 use super::task_table::TaskTable;
@@ -29,24 +28,6 @@ pub(super) struct Copier<'a> {
     pub counters: &'a mut [GroupCounters],
     /// The instances that have got something, where whoever asks wants to know.
     pub touched: Option<&'a mut Vec<Target>>,
-}
-
-impl Worker {
-    /// Makes the copies of a packet that is to be copied. It is already counted at its port.
-    #[cold]
-    pub(super) fn replicate(&mut self, packet: Packet) {
-        let Worker {
-            paths: Paths { dispatch, instances, groups, touched, .. },
-            snapshot,
-            tables,
-            accounting,
-            tasks,
-            ..
-        } = self;
-        let counters = &mut groups[..];
-        Copier { snapshot, tables, dispatch, accounting, instances, tasks, counters, touched: Some(touched) }
-            .replicate(packet);
-    }
 }
 
 impl Copier<'_> {
@@ -141,5 +122,23 @@ impl Copier<'_> {
             touched.push(target);
         }
         entered
+    }
+}
+
+impl Paths {
+    /// Makes the copies of a packet that is to be copied. It is already counted at its port.
+    #[cold]
+    pub(in crate::worker) fn replicate(
+        &mut self,
+        packet: Packet,
+        snapshot: &Snapshot,
+        tables: &Tables,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        let Paths { dispatch, instances, groups, touched, .. } = self;
+        let counters = &mut groups[..];
+        Copier { snapshot, tables, dispatch, accounting, instances, tasks, counters, touched: Some(touched) }
+            .replicate(packet);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::paths::Paths;
 use super::ports::{PortState, Ports, Role};
-use super::task_table::Task;
+use super::task_table::{Task, TaskTable};
 use super::{Onlookers, Worker};
 use crate::function::Counter;
 use crate::hook::StationReport;
@@ -12,6 +12,7 @@ use crate::snapshot::Snapshot;
 use cpu::task::{TaskView, Times};
 use cpu::trace::Trace;
 use link::{Demand, LinkReport};
+use packet::accounting::Accounting;
 use packet::event::Event;
 use packet::latency::{Late, Latency};
 use packet::port::{PortStatistics, Unsent};
@@ -241,10 +242,10 @@ impl Worker {
             ledger,
             held: self.accounting.pool.outside() + waiting,
             frames_spare: self.accounting.pool.region().spare(),
-            ports: self.report_ports(),
-            paths: self.report_paths(),
-            queues: self.report_queues(),
-            tasks: self.report_tasks(),
+            ports: self.ports.report_ports(&self.tasks, &self.accounting),
+            paths: self.paths.report_paths(&self.snapshot, &self.accounting),
+            queues: self.paths.report_queues(),
+            tasks: self.paths.report_tasks(&self.tasks, &self.accounting),
             times: self.tasks.agenda.times(),
             throttle: self.tasks.agenda.throttle(),
             receive: if self.ports.interrupted.is_some() { Receive::Interrupt } else { Receive::Polling },
@@ -264,19 +265,6 @@ impl Worker {
     /// Who looks into the stores of ephemeral state.
     pub(super) fn onlookers(&self) -> Onlookers {
         self.hooks.station.as_ref().map_or_else(Vec::new, |station| station.onlookers())
-    }
-
-    /// From now on it is a lag worth telling where a path waits for longer than its queue lasts at the rate of `snapshot`.
-    pub(super) fn note_promises(&mut self, snapshot: &Snapshot) {
-        let promised = snapshot
-            .paths
-            .iter()
-            .filter_map(|path| Some((path.id, path.cpu.reservation?.packets.time_for(path.capacity as u64))));
-        let promised: BTreeMap<PathId, Nanos> = promised.collect();
-        for instance in self.paths.instances.iter() {
-            // What was promised something has a task of its own, unless all paths share one.
-            self.tasks.agenda.lasts(instance.task, promised.get(&instance.path).copied());
-        }
     }
 
     /// Tells what there is to say of the tasks.
@@ -310,9 +298,100 @@ impl Worker {
         neighbours
     }
 
-    fn report_ports(&self) -> Vec<PortReport> {
-        self.ports
-            .states
+    /// What its links tell, or that of one port. Allocates, as [`Worker::report`].
+    pub fn links(&mut self, wanted: Option<PortId>) -> LinksReport {
+        let Worker { ports: Ports { states: ports, .. }, tasks, accounting, id, .. } = self;
+        let asked = ports.open_mut().filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
+        let told = asked.map(|(_, state)| {
+            let account = tasks.agenda.account(state.output);
+            let promised = state.promised.map(|task| tasks.agenda.account(task)).unwrap_or_default();
+            let (used, moved) = (account.used + promised.used, account.packets + promised.packets);
+            LinkReport { used, moved, ..state.link.told(accounting.now) }
+        });
+        LinksReport { worker: *id, links: told.collect() }
+    }
+
+    /// Keeps what the CPU scheduler does in `trace` from now on, or in none. Answers what was kept until now.
+    pub fn watch(&mut self, trace: Option<Box<Trace>>) -> Watched {
+        for port in self.ports.states.ids() {
+            // What has left until now is nobody's who is looked at from now on.
+            self.ports.sent_bytes(port);
+        }
+        let until = self.accounting.now;
+        let trace = self.tasks.agenda.keep_trace(trace, until);
+        Watched { worker: self.id, trace, until, tasks: self.paths.report_tasks(&self.tasks, &self.accounting) }
+    }
+}
+
+impl Paths {
+    /// From now on it is a lag worth telling where a path waits for longer than its queue lasts at the rate of `snapshot`.
+    pub(in crate::worker) fn note_promises(&mut self, snapshot: &Snapshot, tasks: &mut TaskTable) {
+        let promised = snapshot
+            .paths
+            .iter()
+            .filter_map(|path| Some((path.id, path.cpu.reservation?.packets.time_for(path.capacity as u64))));
+        let promised: BTreeMap<PathId, Nanos> = promised.collect();
+        for instance in self.instances.iter() {
+            // What was promised something has a task of its own, unless all paths share one.
+            tasks.agenda.lasts(instance.task, promised.get(&instance.path).copied());
+        }
+    }
+
+    pub(in crate::worker) fn report_paths(&self, snapshot: &Snapshot, accounting: &Accounting) -> Vec<PathReport> {
+        let of = |path: PathId| self.instances.iter().filter(move |i| i.path == path);
+        let report = |path: PathId| {
+            let mut counters = PathCounters::default();
+            of(path).for_each(|instance| counters += instance.counters);
+            let mut functions: Vec<Vec<Counter>> = Vec::new();
+            for instance in of(path) {
+                let away = instance.side.as_ref().and_then(|side| side.counted());
+                let counted = || instance.functions.iter().map(|function| function.counters()).collect();
+                add_counters(&mut functions, away.unwrap_or_else(counted));
+            }
+            let queued = of(path).map(|i| i.queued()).sum();
+            PathReport { path, counters, queued, functions, latency: accounting.latencies.told(path) }
+        };
+        snapshot.paths.iter().map(|path| report(path.id)).collect()
+    }
+
+    pub(in crate::worker) fn report_queues(&self) -> Vec<QueueReport> {
+        let instances = self.instances.iter();
+        let report = |i: &crate::path::Instance| QueueReport {
+            path: i.path,
+            port: i.port,
+            input: i.input.len() + usize::from(i.half.is_some()) + i.away(),
+            output: i.output.len(),
+            capacity: i.input.capacity(),
+            fill: i.fill,
+        };
+        instances.map(report).collect()
+    }
+
+    pub(in crate::worker) fn report_tasks(&self, tasks: &TaskTable, accounting: &Accounting) -> Vec<TaskReport> {
+        let mut paths_of: BTreeMap<TaskId, Vec<PathId>> = BTreeMap::new();
+        for instance in self.instances.iter() {
+            let paths = paths_of.entry(instance.task).or_default();
+            if paths.last() != Some(&instance.path) {
+                paths.push(instance.path);
+            }
+        }
+        let mut report = |(id, task)| {
+            let view = tasks.agenda.view(id, accounting.now)?;
+            let (kind, port, paths) = match task {
+                Task::Input(port) => ("input", Some(port), Vec::new()),
+                Task::Output(port) => ("output", Some(port), Vec::new()),
+                Task::Reserved(port) => ("reserved", Some(port), Vec::new()),
+                Task::Forward => ("forwarding", None, paths_of.remove(&id).unwrap_or_default()),
+            };
+            Some(TaskReport { task: id, kind, port, paths, view })
+        };
+        tasks.iter().filter_map(&mut report).collect()
+    }
+}
+
+impl Ports {
+    pub(in crate::worker) fn report_ports(&self, tasks: &TaskTable, accounting: &Accounting) -> Vec<PortReport> {
+        self.states
             .open()
             .map(|(port, state)| {
                 let (backlog, waiting) = (state.link.backlog(), state.link.port.waiting_inside());
@@ -337,85 +416,10 @@ impl Worker {
                     mtu: state.link.port.mtu(),
                     rate: state.link.port.link_rate(),
                     statistics: state.link.port.statistics(),
-                    drops: self.accounting.drops_at(port),
-                    over_budget: self.tasks.agenda.account(state.input).weighed.1,
+                    drops: accounting.drops_at(port),
+                    over_budget: tasks.agenda.account(state.input).weighed.1,
                 }
             })
             .collect()
-    }
-
-    /// What its links tell, or that of one port. Allocates, as [`Worker::report`].
-    pub fn links(&mut self, wanted: Option<PortId>) -> LinksReport {
-        let Worker { ports: Ports { states: ports, .. }, tasks, accounting, id, .. } = self;
-        let asked = ports.open_mut().filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
-        let told = asked.map(|(_, state)| {
-            let account = tasks.agenda.account(state.output);
-            let promised = state.promised.map(|task| tasks.agenda.account(task)).unwrap_or_default();
-            let (used, moved) = (account.used + promised.used, account.packets + promised.packets);
-            LinkReport { used, moved, ..state.link.told(accounting.now) }
-        });
-        LinksReport { worker: *id, links: told.collect() }
-    }
-
-    fn report_paths(&self) -> Vec<PathReport> {
-        let of = |path: PathId| self.paths.instances.iter().filter(move |i| i.path == path);
-        let report = |path: PathId| {
-            let mut counters = PathCounters::default();
-            of(path).for_each(|instance| counters += instance.counters);
-            let mut functions: Vec<Vec<Counter>> = Vec::new();
-            for instance in of(path) {
-                let away = instance.side.as_ref().and_then(|side| side.counted());
-                let counted = || instance.functions.iter().map(|function| function.counters()).collect();
-                add_counters(&mut functions, away.unwrap_or_else(counted));
-            }
-            let queued = of(path).map(|i| i.queued()).sum();
-            PathReport { path, counters, queued, functions, latency: self.accounting.latencies.told(path) }
-        };
-        self.snapshot.paths.iter().map(|path| report(path.id)).collect()
-    }
-
-    fn report_queues(&self) -> Vec<QueueReport> {
-        let instances = self.paths.instances.iter();
-        let report = |i: &crate::path::Instance| QueueReport {
-            path: i.path,
-            port: i.port,
-            input: i.input.len() + usize::from(i.half.is_some()) + i.away(),
-            output: i.output.len(),
-            capacity: i.input.capacity(),
-            fill: i.fill,
-        };
-        instances.map(report).collect()
-    }
-
-    /// Keeps what the CPU scheduler does in `trace` from now on, or in none. Answers what was kept until now.
-    pub fn watch(&mut self, trace: Option<Box<Trace>>) -> Watched {
-        for port in self.ports.states.ids() {
-            // What has left until now is nobody's who is looked at from now on.
-            self.sent_bytes(port);
-        }
-        let until = self.accounting.now;
-        let trace = self.tasks.agenda.keep_trace(trace, until);
-        Watched { worker: self.id, trace, until, tasks: self.report_tasks() }
-    }
-
-    fn report_tasks(&self) -> Vec<TaskReport> {
-        let mut paths_of: BTreeMap<TaskId, Vec<PathId>> = BTreeMap::new();
-        for instance in self.paths.instances.iter() {
-            let paths = paths_of.entry(instance.task).or_default();
-            if paths.last() != Some(&instance.path) {
-                paths.push(instance.path);
-            }
-        }
-        let mut report = |(id, task)| {
-            let view = self.tasks.agenda.view(id, self.accounting.now)?;
-            let (kind, port, paths) = match task {
-                Task::Input(port) => ("input", Some(port), Vec::new()),
-                Task::Output(port) => ("output", Some(port), Vec::new()),
-                Task::Reserved(port) => ("reserved", Some(port), Vec::new()),
-                Task::Forward => ("forwarding", None, paths_of.remove(&id).unwrap_or_default()),
-            };
-            Some(TaskReport { task: id, kind, port, paths, view })
-        };
-        self.tasks.iter().filter_map(&mut report).collect()
     }
 }

@@ -10,12 +10,14 @@ use super::Worker;
 use super::paths::Paths;
 use super::peers::Crew;
 use super::ports::{PortState, Remains, Role, tell_tables};
+use super::task_table::TaskTable;
 use crate::aside::Side;
 use crate::classify::{Scratch, Target};
 use crate::function;
 use crate::path::{Instance, PathCounters};
-use crate::snapshot::{CONTROL, GENERAL};
+use crate::snapshot::{CONTROL, GENERAL, Snapshot};
 use link::Queueing;
+use packet::accounting::Accounting;
 use packet::latency::Since;
 use packet::{Batch, DropReason, Queue};
 use stack::Host;
@@ -45,11 +47,11 @@ impl Worker {
             self.reopen(port);
         }
         for target in self.paths.instances.targets() {
-            self.renew(target);
+            self.paths.renew(target, &self.snapshot, &mut self.tasks, &mut self.accounting);
         }
         // Their tasks are new, and have the terms of the generation.
         self.rule(&self.snapshot.clone(), now);
-        let lost = self.forget_packets();
+        let lost = self.paths.forget_packets(&mut self.accounting);
         self.protocols.host = Host::new(self.snapshot.limits);
         if self.speaks() {
             known.iter().for_each(|known| self.tables.unresolve(known.interface, known.address));
@@ -60,7 +62,7 @@ impl Worker {
             });
         }
         self.protocols.host_due = self.protocols.host.next();
-        (self.idle.audit_due, self.idle.watch_due, self.neighbours.ask_due) = (now, now, now);
+        (self.audit_due, self.watch_due, self.neighbours.ask_due) = (now, now, now);
         self.audit();
         Ok(lost)
     }
@@ -76,10 +78,10 @@ impl Worker {
             }
         }
         for target in self.paths.instances.targets() {
-            self.renew(target);
+            self.paths.renew(target, &self.snapshot, &mut self.tasks, &mut self.accounting);
         }
         self.ports.states.iter_mut().for_each(PortState::settle);
-        self.forget_packets()
+        self.paths.forget_packets(&mut self.accounting)
     }
 
     /// Drops what is in the worker's own hands, uncounted.
@@ -90,14 +92,14 @@ impl Worker {
         self.ports.stalls.clear();
         self.paths.touched.clear();
         self.ports.blocked.clear();
-        self.idle.quiet = 0;
+        self.tasks.quiet = 0;
         self.adoption.waits_since = None;
         self.neighbours.held = Default::default();
         self.neighbours.ready.clear();
         self.neighbours.asked_by.clear();
         self.protocols.verdicts.clear();
         self.ports.states.iter_mut().filter_map(|state| state.lanes.as_mut()).for_each(|lanes| lanes.clear());
-        self.clear_brought();
+        self.hooks.clear_brought();
         for remains in &mut self.ports.remains {
             if let Remains::Lanes(lanes) = remains {
                 lanes.clear();
@@ -119,46 +121,10 @@ impl Worker {
         };
         // Memory had to be taken anyway.
         drop(state.link.begin_anew(scheme));
-        (state.input, state.output) = self.add_port_tasks(id, &self.snapshot.clone());
+        (state.input, state.output) =
+            self.ports.add_port_tasks(id, &self.snapshot.clone(), &mut self.tasks, &mut self.accounting);
         (state.promised, state.owed) = (None, 0);
         self.ports.states.insert(id, state);
-    }
-
-    /// Empty queues and other functions for an instance.
-    fn renew(&mut self, target: Target) {
-        let Some(old) = self.paths.instances.get(target) else { return };
-        let snapshot = self.snapshot.clone();
-        let spec = snapshot.paths.iter().find(|path| path.id == old.path);
-        let functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
-        let task = spec.map(|spec| self.forwarder(spec, &snapshot)).unwrap_or_default();
-        let Paths { instances, asides, .. } = &mut self.paths;
-        let Some(instance) = instances.get_mut(target) else { return };
-        if instance.path != CONTROL && instance.path != GENERAL {
-            instance.counters.settle();
-        }
-        (instance.task, instance.functions) = (task, functions);
-        // Whoever works for it is left behind, with all that it has.
-        instance.side = instance.side.take().map(|_| Box::new(Side::new(asides.open())));
-        instance.input = Queue::new(instance.input.capacity());
-        instance.output = Queue::new(instance.output.capacity());
-        (instance.half, instance.since) = (None, Since::default());
-        (instance.offloads, instance.hooked, instance.inlined, instance.ready) = (false, false, false, false);
-    }
-
-    /// Counts what is lost.
-    fn forget_packets(&mut self) -> u64 {
-        // The paths of the router's own protocols share the host: what is missing in one is too much in the other.
-        let own = |instance: &&mut Instance| instance.path == CONTROL || instance.path == GENERAL;
-        let mut sum = PathCounters::default();
-        self.paths.instances.iter_mut().filter(own).for_each(|instance| sum += instance.counters);
-        let before = sum;
-        sum.settle();
-        if let Some(control) = self.paths.instances.iter_mut().find(|instance| own(instance)) {
-            control.counters.dropped += sum.dropped - before.dropped;
-            control.counters.generated += sum.generated - before.generated;
-        }
-        self.accounting.pool.abandon();
-        self.accounting.ledger.settle(DropReason::WorkerFailed)
     }
 
     /// Packets that were handed to workers that are gone are lost, and counted here: they are no more than what lies in a
@@ -178,9 +144,53 @@ impl Worker {
         if let Crew::Other(speaker) = &mut self.peers.crew {
             lost += speaker.forsaken();
         }
-        lost += self.forsaken_on_the_way();
+        lost += self.hooks.forsaken_on_the_way();
         if lost > 0 {
             self.accounting.ledger.lose(lost as u64, DropReason::WorkerFailed);
         }
+    }
+}
+
+impl Paths {
+    /// Empty queues and other functions for an instance.
+    pub(in crate::worker) fn renew(
+        &mut self,
+        target: Target,
+        snapshot: &Snapshot,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        let Some(old) = self.instances.get(target) else { return };
+        let spec = snapshot.paths.iter().find(|path| path.id == old.path);
+        let functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
+        let task = spec.map(|spec| self.forwarder(spec, snapshot, tasks, accounting)).unwrap_or_default();
+        let Paths { instances, asides, .. } = self;
+        let Some(instance) = instances.get_mut(target) else { return };
+        if instance.path != CONTROL && instance.path != GENERAL {
+            instance.counters.settle();
+        }
+        (instance.task, instance.functions) = (task, functions);
+        // Whoever works for it is left behind, with all that it has.
+        instance.side = instance.side.take().map(|_| Box::new(Side::new(asides.open())));
+        instance.input = Queue::new(instance.input.capacity());
+        instance.output = Queue::new(instance.output.capacity());
+        (instance.half, instance.since) = (None, Since::default());
+        (instance.offloads, instance.hooked, instance.inlined, instance.ready) = (false, false, false, false);
+    }
+
+    /// Counts what is lost.
+    pub(in crate::worker) fn forget_packets(&mut self, accounting: &mut Accounting) -> u64 {
+        // The paths of the router's own protocols share the host: what is missing in one is too much in the other.
+        let own = |instance: &&mut Instance| instance.path == CONTROL || instance.path == GENERAL;
+        let mut sum = PathCounters::default();
+        self.instances.iter_mut().filter(own).for_each(|instance| sum += instance.counters);
+        let before = sum;
+        sum.settle();
+        if let Some(control) = self.instances.iter_mut().find(|instance| own(instance)) {
+            control.counters.dropped += sum.dropped - before.dropped;
+            control.counters.generated += sum.generated - before.generated;
+        }
+        accounting.pool.abandon();
+        accounting.ledger.settle(DropReason::WorkerFailed)
     }
 }

@@ -5,98 +5,18 @@
 //! first; packets behind it stay on the input queue until its last part is on the output queue. So the packets of a flow
 //! leave in the order in which they came, however long each is.
 
-use super::Worker;
 use super::paths::Paths;
 use super::ports::Ports;
 use super::vector::Vector;
 use crate::classify::Target;
 use crate::path::Instance;
+use crate::snapshot::Snapshot;
+use fib::Tables;
 use packet::accounting::Accounting;
 use packet::port::Offloads;
 use packet::segment::{Half, Segment, fit, is_to_fragment, must_cut, refit};
 use packet::{BATCH, DropReason};
 use units::PortId;
-
-impl Worker {
-    /// A port takes less than before: what waits to be offered to its link is made to fit.
-    #[cold]
-    pub(super) fn refit_paths(&mut self, port: PortId) {
-        let Worker { paths: Paths { instances, .. }, ports: Ports { states: ports, .. }, accounting, .. } = self;
-        let Some(state) = ports.get(port) else { return };
-        for &target in &state.outputs {
-            let Some(instance) = instances.get_mut(target) else { continue };
-            let done = refit(&mut instance.output, state.link.offloads(), accounting);
-            instance.counters.generated += done.generated;
-            instance.counters.consumed += done.consumed;
-            instance.counters.dropped += done.dropped;
-        }
-    }
-
-    /// What the port of an instance takes.
-    fn port_takes(&self, target: Target) -> Offloads {
-        let port = self.paths.instances.get(target).and_then(|i| i.port);
-        let state = port.and_then(|port| self.ports.states.get(port));
-        state.map(|state| state.link.offloads()).unwrap_or_default()
-    }
-
-    /// Fills the batch from the input queue of an instance: up to the first packet that has to be cut, which is the last.
-    /// A super-frame begun before goes on first. Answers the packets moved.
-    #[cold]
-    pub(super) fn gather(&mut self, target: Target, most: usize) -> usize {
-        let can = self.port_takes(target);
-        let Worker { paths: Paths { instances, .. }, vector: Vector { batch, .. }, accounting, .. } = self;
-        let Some(instance) = instances.get_mut(target) else { return 0 };
-        let cut = go_on(instance, accounting);
-        if instance.half.is_some() {
-            return cut;
-        }
-        let most = instance.output.room().min(most);
-        while batch.len() < most {
-            let Some(packet) = instance.input.pop() else { break };
-            let last = must_cut(&packet, can) || is_to_fragment(&packet);
-            batch.push(packet);
-            if last {
-                break;
-            }
-        }
-        instance.offloads = !instance.input.is_empty();
-        cut + batch.len()
-    }
-
-    /// Puts the batch on the output queue of an instance, each packet as its port takes it. Answers the segments made.
-    #[cold]
-    pub(super) fn segment(&mut self, target: Target) -> usize {
-        let can = self.port_takes(target);
-        let Worker {
-            paths: Paths { instances, .. }, vector: Vector { batch, .. }, accounting, snapshot, tables, ..
-        } = self;
-        let Some(instance) = instances.get_mut(target) else { return 0 };
-        for mut packet in batch.drain() {
-            if !must_cut(&packet, can) && !is_to_fragment(&packet) {
-                if !fit(&mut packet, can, &mut accounting.pool) {
-                    instance.counters.dropped += 1;
-                    accounting.drop(packet, DropReason::NoSuperFrame);
-                } else if let Some(packet) = instance.output.push(packet) {
-                    // Room was counted before: only a path that generates can get here.
-                    instance.counters.dropped += 1;
-                    accounting.drop(packet, DropReason::OutputQueue);
-                }
-                continue;
-            }
-            let out = packet.meta().out_interface;
-            let mtu = usize::from(tables.mtu(out, snapshot.egress(out).mtu));
-            match Half::new(packet, mtu) {
-                // Only the last of the batch can be one.
-                Ok(half) => instance.half = Some(half),
-                Err((packet, reason)) => {
-                    instance.counters.dropped += 1;
-                    accounting.drop(packet, reason);
-                }
-            }
-        }
-        go_on(instance, accounting)
-    }
-}
 
 /// Cuts the packet that an instance has begun to cut as far as its output queue has room, for the length of a batch at most. Answers
 /// the segments made.
@@ -129,4 +49,103 @@ fn go_on(instance: &mut Instance, accounting: &mut Accounting) -> usize {
         instance.half = Some(half);
     }
     room
+}
+
+impl Ports {
+    /// A port takes less than before: what waits to be offered to its link is made to fit.
+    #[cold]
+    pub(in crate::worker) fn refit_paths(&mut self, port: PortId, paths: &mut Paths, accounting: &mut Accounting) {
+        let Paths { instances, .. } = paths;
+        let Ports { states: ports, .. } = self;
+        let Some(state) = ports.get(port) else { return };
+        for &target in &state.outputs {
+            let Some(instance) = instances.get_mut(target) else { continue };
+            let done = refit(&mut instance.output, state.link.offloads(), accounting);
+            instance.counters.generated += done.generated;
+            instance.counters.consumed += done.consumed;
+            instance.counters.dropped += done.dropped;
+        }
+    }
+}
+
+impl Paths {
+    /// What the port of an instance takes.
+    pub(in crate::worker) fn port_takes(&self, target: Target, ports: &Ports) -> Offloads {
+        let port = self.instances.get(target).and_then(|i| i.port);
+        let state = port.and_then(|port| ports.states.get(port));
+        state.map(|state| state.link.offloads()).unwrap_or_default()
+    }
+
+    /// Fills the batch from the input queue of an instance: up to the first packet that has to be cut, which is the last.
+    /// A super-frame begun before goes on first. Answers the packets moved.
+    #[cold]
+    pub(in crate::worker) fn gather(
+        &mut self,
+        target: Target,
+        most: usize,
+        ports: &mut Ports,
+        vector: &mut Vector,
+        accounting: &mut Accounting,
+    ) -> usize {
+        let can = self.port_takes(target, ports);
+        let Paths { instances, .. } = self;
+        let Vector { batch, .. } = vector;
+        let Some(instance) = instances.get_mut(target) else { return 0 };
+        let cut = go_on(instance, accounting);
+        if instance.half.is_some() {
+            return cut;
+        }
+        let most = instance.output.room().min(most);
+        while batch.len() < most {
+            let Some(packet) = instance.input.pop() else { break };
+            let last = must_cut(&packet, can) || is_to_fragment(&packet);
+            batch.push(packet);
+            if last {
+                break;
+            }
+        }
+        instance.offloads = !instance.input.is_empty();
+        cut + batch.len()
+    }
+
+    /// Puts the batch on the output queue of an instance, each packet as its port takes it. Answers the segments made.
+    #[cold]
+    pub(in crate::worker) fn segment(
+        &mut self,
+        target: Target,
+        snapshot: &Snapshot,
+        tables: &Tables,
+        ports: &mut Ports,
+        vector: &mut Vector,
+        accounting: &mut Accounting,
+    ) -> usize {
+        let can = self.port_takes(target, ports);
+        let Paths { instances, .. } = self;
+        let Vector { batch, .. } = vector;
+        let Some(instance) = instances.get_mut(target) else { return 0 };
+        for mut packet in batch.drain() {
+            if !must_cut(&packet, can) && !is_to_fragment(&packet) {
+                if !fit(&mut packet, can, &mut accounting.pool) {
+                    instance.counters.dropped += 1;
+                    accounting.drop(packet, DropReason::NoSuperFrame);
+                } else if let Some(packet) = instance.output.push(packet) {
+                    // Room was counted before: only a path that generates can get here.
+                    instance.counters.dropped += 1;
+                    accounting.drop(packet, DropReason::OutputQueue);
+                }
+                continue;
+            }
+            let out = packet.meta().out_interface;
+            let mtu = usize::from(tables.mtu(out, snapshot.egress(out).mtu));
+            match Half::new(packet, mtu) {
+                // Only the last of the batch can be one.
+                Ok(half) => instance.half = Some(half),
+                Err((packet, reason)) => {
+                    instance.counters.dropped += 1;
+                    accounting.drop(packet, reason);
+                }
+            }
+        }
+        go_on(instance, accounting)
+    }
 }

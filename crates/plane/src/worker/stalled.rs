@@ -4,8 +4,10 @@
 use super::Worker;
 use super::paths::Paths;
 use super::ports::Ports;
+use super::task_table::TaskTable;
 use crate::classify::Target;
 use packet::Batch;
+use packet::accounting::Accounting;
 use units::PortId;
 
 /// Packets that were received and classified, and found their path full; in order.
@@ -52,27 +54,6 @@ impl Worker {
         self.ports.states.get(port).is_some_and(|state| state.stalled.is_some())
     }
 
-    /// Ports whose packets have room now are received by again.
-    pub(super) fn retry_stalls(&mut self) {
-        let Worker {
-            ports: Ports { stalls, states: ports, .. },
-            paths: Paths { instances, .. },
-            tasks,
-            accounting,
-            ..
-        } = self;
-        stalls.retain(|&port| {
-            let Some(state) = ports.get(port) else { return false };
-            let Some(stalled) = &state.stalled else { return false };
-            let first = stalled.targets.first().and_then(|&target| instances.get(target));
-            if first.is_some_and(|instance| instance.input.room() == 0) {
-                return true;
-            }
-            tasks.agenda.rouse(state.input, accounting.now);
-            false
-        });
-    }
-
     /// Puts the batch on its paths from the packet numbered `first` on, of which not all find room: the port waits with the
     /// first that does not.
     #[cold]
@@ -87,5 +68,28 @@ impl Worker {
             self.put_on_path(port, packet, target);
         }
         drop(self.vector.batch.drain());
+    }
+}
+
+impl Ports {
+    /// Ports whose packets have room now are received by again.
+    pub(in crate::worker) fn retry_stalls(
+        &mut self,
+        paths: &mut Paths,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        let Ports { stalls, states: ports, .. } = self;
+        let Paths { instances, .. } = paths;
+        stalls.retain(|&port| {
+            let Some(state) = ports.get(port) else { return false };
+            let Some(stalled) = &state.stalled else { return false };
+            let first = stalled.targets.first().and_then(|&target| instances.get(target));
+            if first.is_some_and(|instance| instance.input.room() == 0) {
+                return true;
+            }
+            tasks.agenda.rouse(state.input, accounting.now);
+            false
+        });
     }
 }

@@ -45,6 +45,10 @@ pub(super) struct Slot {
 pub(super) struct TaskTable {
     pub agenda: Agenda,
     slots: Vec<Slot>,
+    /// Dispatches in a row that moved nothing, since a task was last woken from outside.
+    pub quiet: usize,
+    /// Those of them that were to move something, or took no time.
+    pub stuck: usize,
     /// What switching from one task to another was found to cost when the router began.
     switch_cost: Nanos,
 }
@@ -52,7 +56,7 @@ pub(super) struct TaskTable {
 impl TaskTable {
     /// No tasks; switching from one to another costs so much.
     pub fn new(switch_cost: Nanos) -> TaskTable {
-        TaskTable { agenda: Agenda::new(switch_cost), slots: Vec::new(), switch_cost }
+        TaskTable { agenda: Agenda::new(switch_cost), slots: Vec::new(), quiet: 0, stuck: 0, switch_cost }
     }
 
     /// No tasks any more, and nothing known of those there were.

@@ -3,8 +3,11 @@
 use super::super::ports::Ports;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
+use crate::worker::paths::Paths;
 use crate::worker::ports::PortState;
+use crate::worker::task_table::TaskTable;
 use link::Queueing;
+use packet::accounting::Accounting;
 use packet::event::Event;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -28,9 +31,12 @@ impl Worker {
     pub(super) fn reschedule(&mut self, new: Reschedule) {
         let Reschedule { snapshot, port, scheme, reply } = new;
         let retired = if self.adoption.pending.is_none() && self.snapshot.generation == snapshot.generation {
-            let retired = self.replace_scheme(port, scheme).collect();
+            let retired = self
+                .ports
+                .replace_scheme(port, scheme, &mut self.paths, &mut self.tasks, &mut self.accounting)
+                .collect();
             self.snapshot = snapshot;
-            self.rank_outputs();
+            self.ports.rank_outputs(&mut self.paths);
             retired
         } else {
             vec![(port, scheme)]
@@ -38,14 +44,19 @@ impl Worker {
         // A control side that no longer listens is gone, and its memory with it.
         let _ = reply.send(retired);
     }
+}
 
+impl Ports {
     /// Another scheme for a link. Answers those that nothing needs any more.
-    pub(super) fn replace_scheme(
+    pub(in crate::worker) fn replace_scheme(
         &mut self,
         id: PortId,
         scheme: Queueing,
+        paths: &mut Paths,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
     ) -> impl Iterator<Item = (PortId, Queueing)> + use<> {
-        let Worker { ports: Ports { states: ports, .. }, tasks, accounting, .. } = self;
+        let Ports { states: ports, .. } = self;
         let mut splits = false;
         let old = match ports.get_mut(id) {
             Some(PortState { link, output, .. }) => {
@@ -57,14 +68,14 @@ impl Worker {
                 splits = had.super_frames && !link.offloads().super_frames;
                 let dropped = u32::try_from(link.counters().dropped - dropped).unwrap_or(u32::MAX);
                 tasks.urge(*output, accounting.now);
-                let (worker, version, packets) = (self.id, link.version(), (waited, dropped));
+                let (worker, version, packets) = (accounting.worker, link.version(), (waited, dropped));
                 accounting.event(&Event::SchemeChanged { worker, port: id, way, version, before, packets });
                 [replaced, drained]
             }
             _ => [Some(scheme), None],
         };
         if splits {
-            self.refit_paths(id);
+            self.refit_paths(id, paths, accounting);
         }
         old.into_iter().flatten().map(move |scheme| (id, scheme))
     }

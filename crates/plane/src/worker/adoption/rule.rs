@@ -2,11 +2,11 @@
 
 use super::super::paths::Paths;
 use super::super::ports::Ports;
-use super::{Common, terms_of};
 use crate::classify::Target;
 use crate::path::Instance;
 use crate::snapshot::{CONTROL, GENERAL, Layout, Snapshot};
 use crate::worker::Worker;
+use crate::worker::paths::{Common, terms_of};
 use crate::worker::task_table::Task;
 use cpu::Ring;
 use cpu::task::Terms;
@@ -93,11 +93,14 @@ impl Worker {
             self.snapshot = snapshot;
         }
     }
+}
 
+impl Ports {
     /// Puts the paths of each port in the order in which its output tasks take their packets: those of reservations first, or those
     /// of the highest class where the scheme ranks them (spec Q-04); between equals as they are matched.
-    pub(super) fn rank_outputs(&mut self) {
-        let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, .. } = self;
+    pub(in crate::worker) fn rank_outputs(&mut self, paths: &mut Paths) {
+        let Ports { states: ports, .. } = self;
+        let Paths { instances, .. } = paths;
         let instance = |target: &Target| instances.get(*target);
         let class = |target: &Target| instance(target).map(|instance| instance.class);
         let is_reserved = |target: &Target| instance(target).is_some_and(|instance| instance.allowance.is_some());

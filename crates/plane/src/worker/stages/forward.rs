@@ -27,7 +27,7 @@ impl Worker {
         instance.fill.look(instance.input.len());
         let offloads = instance.offloads || instance.half.is_some();
         let mut moved = if offloads {
-            self.gather(target, most)
+            self.paths.gather(target, most, &mut self.ports, &mut self.vector, &mut self.accounting)
         } else {
             // Where each packet has a limit it is measured alone.
             let most = if instance.limit.is_some() { 1 } else { most };
@@ -59,13 +59,20 @@ impl Worker {
         };
         let used = self.lap(meter, work);
         if let Some(limit) = limit {
-            odd |= self.refuse_over_limit(used, limit);
+            odd |= self.vector.refuse_over_limit(used, limit);
         }
         if odd && self.reclassify_batch(target) {
             self.divert(target);
         }
         if offloads {
-            moved += self.segment(target);
+            moved += self.paths.segment(
+                target,
+                &self.snapshot,
+                &self.tables,
+                &mut self.ports,
+                &mut self.vector,
+                &mut self.accounting,
+            );
         }
         self.pass_on(target, Forwarded { moved, used, away: false }, meter)
     }
@@ -87,8 +94,15 @@ impl Worker {
         let (Some(port), true) = (port, waits > 0) else { return done };
         if self.snapshot.layout != Layout::Three {
             // Forwarding and output are one task.
-            let (packets, more) = self.transmit((port, Part::All), BATCH);
-            let bytes = if self.wants_bytes::<M>() { self.sent_bytes(port) } else { 0 };
+            let (packets, more) = self.ports.transmit(
+                (port, Part::All),
+                BATCH,
+                &mut self.paths,
+                &mut self.vector,
+                &mut self.tasks,
+                &mut self.accounting,
+            );
+            let bytes = if self.wants_bytes::<M>() { self.ports.sent_bytes(port) } else { 0 };
             used += self.lap(meter, Work::new(Stage::Output, packets, bytes).at(port));
             if !more {
                 return Forwarded { moved, used, away };

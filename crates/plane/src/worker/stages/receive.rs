@@ -78,7 +78,9 @@ impl Worker {
         let Some(state) = self.ports.states.get_mut(port) else { return };
         state.arrived(self.vector.batch.len() as u64, &mut self.accounting);
         let given = self.vector.injecting;
-        let owned = !given && self.hooks.have_owners() && self.hand_to_owners(port);
+        let owned = !given
+            && self.hooks.have_owners()
+            && self.hooks.hand_to_owners(port, &self.snapshot, &mut self.ports, &mut self.vector, &mut self.accounting);
         let Some(state) = self.ports.states.get_mut(port) else { return };
         let stamped = state.link.port.stamps();
         if let (Some(lanes), false) = (&mut state.lanes, given) {
@@ -86,7 +88,7 @@ impl Worker {
             state.spread += spread.packets;
             state.received_bytes += spread.bytes;
         }
-        let passing = if owned { self.let_pass() } else { 0 };
+        let passing = if owned { self.hooks.let_pass(&mut self.vector) } else { 0 };
         let came = (!stamped).then_some(self.accounting.now);
         self.classify(port, came, passing);
         self.enqueue(port);

@@ -1,22 +1,33 @@
 //! Transmit: what the paths of a port have ready goes to the queueing scheme of its link, and the port transmits what that lets go.
 
-use crate::worker::Worker;
 use crate::worker::output_tasks::Part;
 use crate::worker::paths::Paths;
 use crate::worker::ports::Ports;
+use crate::worker::task_table::TaskTable;
+use crate::worker::vector::Vector;
+use packet::accounting::Accounting;
 use packet::{BATCH, DropReason};
 use schemes::Next;
 use units::PortId;
 
-impl Worker {
+impl Ports {
     /// Offers what the paths have ready to the scheme of `port`, and transmits what it lets go. Answers the packets
     /// moved and whether there is more to do now.
     #[inline]
-    pub(in crate::worker) fn transmit(&mut self, (port, part): (PortId, Part), most: usize) -> (usize, bool) {
+    pub(in crate::worker) fn transmit(
+        &mut self,
+        (port, part): (PortId, Part),
+        most: usize,
+        paths: &mut Paths,
+        vector: &mut Vector,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) -> (usize, bool) {
         if most < BATCH {
-            return self.transmit_in_turn((port, part), most);
+            return self.transmit_in_turn((port, part), most, paths, vector, tasks, accounting);
         }
-        let Worker { ports: Ports { states, .. }, paths: Paths { instances, .. }, accounting, tasks, .. } = self;
+        let Ports { states, .. } = self;
+        let Paths { instances, .. } = paths;
         let Some(state) = states.get_mut(port) else { return (0, false) };
         let (mut moved, mut more) = (0, false);
         if let Some(lanes) = &state.lanes {
@@ -37,7 +48,7 @@ impl Worker {
         }
         // Who offers a packet and transmits another has worked on one.
         moved = moved.max(state.serve(part, moved, accounting));
-        self.after_transmission((port, part), moved, more)
+        self.after_transmission((port, part), moved, more, vector, tasks, accounting)
     }
 
     /// What is left to do for a port: `more` waits on its paths.
@@ -47,8 +58,11 @@ impl Worker {
         (port, part): (PortId, Part),
         mut moved: usize,
         mut more: bool,
+        vector: &mut Vector,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
     ) -> (usize, bool) {
-        let Worker { ports: Ports { states, blocked, blocked_since, .. }, accounting, tasks, .. } = self;
+        let Ports { states, blocked, blocked_since, .. } = self;
         let Some(state) = states.get_mut(port) else { return (moved, more) };
         let now = accounting.now;
         // A link that is emulated says itself when it is ready: see `Ports::attend`.
@@ -77,7 +91,7 @@ impl Worker {
             && !more
         {
             if state.may_close() || now >= end {
-                self.close_port(port);
+                self.close_port(port, vector, tasks, accounting);
             } else if !blocked.contains(&port) {
                 blocked.push(port);
             }

@@ -1,0 +1,328 @@
+//! Next hops that packets wait for: who asks for them, what becomes of the packets when they are known, or do not answer (adr 0012).
+
+use super::Worker;
+use super::neighbour_queue::{HoldingBounds, NeighbourQueue, Turn, destination};
+use super::paths::Paths;
+use super::peers::{Crew, NextHop};
+use super::ports::Ports;
+use super::protocols::ROUNDS;
+use super::task_table::TaskTable;
+use crate::classify::{COPIED, Classifier, REFUSED, Target, Unwitnessed};
+use crate::snapshot::Snapshot;
+use fib::Tables;
+use packet::accounting::Accounting;
+use packet::event::Stage;
+use packet::port::refusal;
+use packet::{DropReason, Exception, Packet};
+use stack::Verdict;
+use units::{Instant, Nanos, PortId};
+
+/// How long a next hop stays unanswered before it is asked for again: an answer that found no room is lost.
+const ASK_AGAIN: Nanos = Nanos::secs(1);
+/// The worker that speaks for the router, among those that have asked for a next hop.
+const FIRST: u64 = 1;
+
+impl Worker {
+    /// Puts the batch on its paths packet by packet, from the one numbered `first` on, where some wait for next hops or may have to.
+    #[cold]
+    pub(super) fn enqueue_one_by_one(&mut self, port: PortId, first: usize) {
+        let mut position = first;
+        while let Some(packet) = self.vector.batch.pop_front() {
+            let target = self.vector.scratch.targets[position];
+            position += 1;
+            self.put_on_path(port, packet, target);
+        }
+        drop(self.vector.batch.drain());
+    }
+
+    /// Puts one classified packet where it belongs; behind those of its flow that wait for a next hop, where there are
+    /// any. It came in by `port`.
+    pub(super) fn put_on_path(&mut self, port: PortId, packet: Packet, target: Target) {
+        let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, accounting, .. } = self;
+        let Some(state) = ports.get_mut(port) else { return };
+        if instances.get(target).is_none() {
+            if target == COPIED {
+                state.passed += 1;
+                return self.paths.replicate(
+                    packet,
+                    &self.snapshot,
+                    &self.tables,
+                    &mut self.tasks,
+                    &mut self.accounting,
+                );
+            }
+            state.refused += 1;
+            let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+            return accounting.drop_at(port, packet, reason);
+        }
+        state.passed += 1;
+        let hop = if packet.meta().exception == Exception::Resolve as u8 {
+            self.neighbours.held.before(&packet).or_else(|| self.neighbours.next_hop(&packet, &self.tables))
+        } else if packet.meta().exception == 0 {
+            self.neighbours.held.before(&packet)
+        } else {
+            None
+        };
+        match hop {
+            Some(hop) => {
+                self.neighbours.hold(hop, packet, Turn::Last, &self.snapshot, &mut self.paths, &mut self.accounting)
+            }
+            None => self.paths.put_in(target, packet, &mut self.tasks, &mut self.accounting),
+        }
+    }
+
+    /// Sees to the packets that wait: asks for their next hops, and lets go those whose next hop is known.
+    #[cold]
+    pub(super) fn tend(&mut self, now: Instant) {
+        if now >= self.neighbours.ask_due {
+            self.neighbours.ask_due = now + ASK_AGAIN;
+            self.ask_all(now);
+        }
+        if self.adoption.pending.is_some() {
+            return;
+        }
+        self.paths.touched.clear();
+        while let Some(hop) = self.neighbours.ready.pop_front() {
+            if !self.neighbours.release(
+                hop,
+                &self.snapshot,
+                &self.tables,
+                &mut self.paths,
+                &mut self.tasks,
+                &mut self.accounting,
+            ) {
+                self.neighbours.ready.push_front(hop);
+                break;
+            }
+        }
+        self.paths.touched.clear();
+    }
+
+    fn ask_all(&mut self, now: Instant) {
+        let before = Instant::new(now.get().saturating_sub(ASK_AGAIN.get()));
+        let unasked: Vec<NextHop> = self.neighbours.held.unasked(before).collect();
+        for hop in unasked {
+            match &mut self.peers.crew {
+                Crew::First(_) => {
+                    self.neighbours.held.asked(hop, now);
+                    self.ask(hop, FIRST);
+                }
+                Crew::Other(speaker) if speaker.handed.is_abandoned() => {
+                    self.neighbours.refuse(hop, DropReason::WorkerFailed, &mut self.paths, &mut self.accounting)
+                }
+                Crew::Other(speaker) => {
+                    if speaker.questions.push(hop).is_err() {
+                        // Asked again when the ring has room.
+                        self.neighbours.ask_due = now + Nanos::millis(1);
+                        return;
+                    }
+                    self.neighbours.held.asked(hop, now);
+                    speaker.bell.ring();
+                }
+            }
+        }
+    }
+
+    /// Asks the host for a next hop, for the workers of a bit each.
+    pub(super) fn ask(&mut self, hop: NextHop, who: u64) {
+        let control = self.paths.dispatch.control;
+        match self.with_host(control, |host, world| host.want(hop.0, hop.1, world)) {
+            Some(verdict) => self.tell(hop, verdict, who),
+            None => *self.neighbours.asked_by.entry(hop).or_default() |= who,
+        }
+        self.protocols.host_due = self.protocols.host.next();
+    }
+
+    /// What the host has found out about next hops that were asked for goes to those who asked.
+    pub(super) fn tell_verdicts(&mut self) {
+        while let Some((hop, verdict)) = self.protocols.verdicts.pop() {
+            if let Some(who) = self.neighbours.asked_by.remove(&hop) {
+                self.tell(hop, verdict, who);
+            }
+        }
+    }
+
+    fn tell(&mut self, hop: NextHop, verdict: Verdict, who: u64) {
+        if who & FIRST != 0 {
+            self.neighbours.learn(hop, verdict, &mut self.paths, &mut self.tasks, &mut self.accounting);
+        }
+        let Crew::First(colleagues) = &mut self.peers.crew else { return };
+        for colleague in colleagues.iter_mut().filter(|colleague| who >> colleague.worker.index() & 1 != 0) {
+            // One that finds no room is asked for again.
+            let _ = colleague.answers.push((hop, verdict));
+            colleague.bell.ring();
+        }
+    }
+}
+
+impl NeighbourQueue {
+    /// The next hop of a classified packet, as the routes say now.
+    pub(in crate::worker) fn next_hop(&self, packet: &Packet, tables: &Tables) -> Option<NextHop> {
+        let address = destination(packet)?;
+        match tables.lookup(address) {
+            fib::Outcome::Via(adjacency) => tables.next_hop(adjacency),
+            fib::Outcome::Connected(interface) => Some((interface, address)),
+            _ => None,
+        }
+    }
+
+    /// Lets a packet wait for its next hop.
+    pub(in crate::worker) fn hold(
+        &mut self,
+        hop: NextHop,
+        packet: Packet,
+        turn: Turn,
+        snapshot: &Snapshot,
+        paths: &mut Paths,
+        accounting: &mut Accounting,
+    ) {
+        let limits = snapshot.limits;
+        let bounds = HoldingBounds { each: limits.pending_per_neighbour, all: limits.pending };
+        paths.count_control(|counters| counters.entered += 1);
+        if let Some(packet) = self.held.hold(hop, packet, turn, bounds) {
+            paths.count_control(|counters| counters.dropped += 1);
+            accounting.drop(packet, DropReason::NeighbourQueue);
+        }
+        self.ask_due = Instant::START;
+    }
+
+    /// A next hop that packets wait for has become usable, or never will.
+    pub(in crate::worker) fn learn(
+        &mut self,
+        hop: NextHop,
+        verdict: Verdict,
+        paths: &mut Paths,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        tasks.quiet = 0;
+        match verdict {
+            Verdict::Usable if self.ready.contains(&hop) => {}
+            Verdict::Usable => self.ready.push_back(hop),
+            Verdict::TableFull => self.refuse(hop, DropReason::NeighbourTable, paths, accounting),
+            Verdict::Failed => self.complain(hop, paths, tasks, accounting),
+        }
+    }
+
+    pub(in crate::worker) fn refuse(
+        &mut self,
+        hop: NextHop,
+        reason: DropReason,
+        paths: &mut Paths,
+        accounting: &mut Accounting,
+    ) {
+        while let Some(packet) = self.held.pop(hop) {
+            paths.count_control(|counters| counters.dropped += 1);
+            accounting.drop(packet, reason);
+        }
+    }
+
+    /// The senders of what waits for `hop` are told that it does not answer.
+    pub(in crate::worker) fn complain(
+        &mut self,
+        hop: NextHop,
+        paths: &mut Paths,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) {
+        let general = paths.dispatch.general;
+        while let Some(mut packet) = self.held.pop(hop) {
+            packet.meta_mut().exception = Exception::Unanswered as u8;
+            packet.meta_mut().path = crate::snapshot::GENERAL;
+            paths.count_control(|counters| counters.diverted += 1);
+            paths.put_in(general, packet, tasks, accounting);
+        }
+        paths.wake_instance(general, tasks, accounting);
+    }
+
+    /// Lets the packets that wait for `hop` go on, oldest first. False where a path has no room for the next.
+    pub(in crate::worker) fn release(
+        &mut self,
+        hop: NextHop,
+        snapshot: &Snapshot,
+        tables: &Tables,
+        paths: &mut Paths,
+        tasks: &mut TaskTable,
+        accounting: &mut Accounting,
+    ) -> bool {
+        while let Some(mut packet) = self.held.pop(hop) {
+            let classifier = Classifier { snapshot, tables, dispatch: &paths.dispatch, witness: Unwitnessed };
+            let target = classifier.again(&mut packet);
+            accounting.passed(&packet, Stage::Classified);
+            if target == REFUSED {
+                let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);
+                paths.count_control(|counters| counters.dropped += 1);
+                accounting.drop(packet, reason);
+                continue;
+            }
+            if packet.meta().exception == Exception::Resolve as u8 {
+                if !self.hold_again(hop, packet, snapshot, tables, paths, accounting) {
+                    return true;
+                }
+                continue;
+            }
+            let room = paths.instances.get(target).map_or(1, |i| i.input.room());
+            if room == 0 && packet.meta().exception == 0 {
+                self.held.put_back(hop, packet, Some(accounting.now));
+                return false;
+            }
+            tasks.quiet = 0;
+            paths.count_control(|counters| counters.diverted += 1);
+            paths.put_in(target, packet, tasks, accounting);
+        }
+        true
+    }
+
+    /// A packet that was let go has no usable next hop all the same. Answers whether others may still be let go.
+    pub(in crate::worker) fn hold_again(
+        &mut self,
+        hop: NextHop,
+        mut packet: Packet,
+        snapshot: &Snapshot,
+        tables: &Tables,
+        paths: &mut Paths,
+        accounting: &mut Accounting,
+    ) -> bool {
+        let rounds = packet.meta_mut().go_round();
+        let next = self.next_hop(&packet, tables);
+        if rounds > ROUNDS || next.is_none() {
+            paths.count_control(|counters| counters.dropped += 1);
+            accounting.drop(packet, DropReason::NeighbourFailed);
+            return true;
+        }
+        self.ask_due = Instant::START;
+        match next {
+            Some(next) if next != hop => {
+                paths.count_control(|counters| counters.diverted += 1);
+                self.hold(next, packet, Turn::Early, snapshot, paths, accounting);
+                true
+            }
+            _ => {
+                self.held.put_back(hop, packet, None);
+                false
+            }
+        }
+    }
+
+    /// Drops what waits for next hops on interfaces that are gone.
+    pub(in crate::worker) fn forsake_gone(
+        &mut self,
+        snapshot: &Snapshot,
+        paths: &mut Paths,
+        accounting: &mut Accounting,
+    ) {
+        let gone: Vec<NextHop> =
+            self.held.iter().map(|(hop, _)| hop).filter(|hop| snapshot.interface(hop.0).is_none()).collect();
+        for hop in gone {
+            self.refuse(hop, DropReason::PortRemoved, paths, accounting);
+        }
+    }
+
+    /// Drops everything that waits.
+    pub(in crate::worker) fn drop_held(&mut self, reason: DropReason, paths: &mut Paths, accounting: &mut Accounting) {
+        let hops: Vec<NextHop> = self.held.iter().map(|(hop, _)| hop).collect();
+        for hop in hops {
+            self.refuse(hop, reason, paths, accounting);
+        }
+    }
+}
