@@ -1,5 +1,6 @@
 //! `switchpath show`: what the running router tells of itself, as tables or JSON.
 
+mod counters;
 mod links;
 mod multicast;
 mod nat;
@@ -53,6 +54,7 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         Noun::State => screen.show::<api::Ephemeral>(&client, "/v1/state"),
         Noun::Policy => screen.show::<api::Policies>(&client, "/v1/policy"),
         Noun::Multicast => screen.show::<api::Multicast>(&client, "/v1/multicast"),
+        Noun::Counters => screen.show::<api::Counters>(&client, "/v1/counters"),
         Noun::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),
         Noun::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
         Noun::Events { since } => screen.show::<api::Events>(&client, &format!("/v1/events?since={since}")),
@@ -160,17 +162,17 @@ impl Shown for api::Paths {
             Rows::new(&["path", "match", "functions", ">entered", ">left", ">dropped", ">other", ">queued", ">in/s"]);
         for path in &self.paths {
             let old = before
-                .and_then(|b| b.paths.iter().find(|p| p.name == path.name).map(|p| (p.entered_packets, b.time_ns)));
+                .and_then(|b| b.paths.iter().find(|p| p.name == path.name).map(|p| (p.counters.entered, b.time_ns)));
             rows.add([
                 path.name.clone(),
                 or_dash(path.matching.as_deref()),
                 path.functions.join(" "),
-                path.entered_packets.to_string(),
-                path.left_packets.to_string(),
-                path.dropped_packets.to_string(),
-                (path.consumed_packets + path.diverted_packets).to_string(),
+                path.counters.entered.to_string(),
+                path.counters.left.to_string(),
+                path.counters.dropped.to_string(),
+                (path.counters.consumed + path.counters.diverted).to_string(),
                 path.queued_packets.to_string(),
-                per_second((path.entered_packets, self.time_ns), old, short),
+                per_second((path.counters.entered, self.time_ns), old, short),
             ]);
         }
         rows.print(out)

@@ -5,12 +5,13 @@ mod ephemeral;
 mod format;
 
 use crate::api::{
-    ApiError, Core, Latency, Link, MulticastGroup, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks,
-    Wanted, Worker, WorkerState,
+    ApiError, Core, Latency, Link, Path, Port, PortPolicy, Queue, QueueGroup, QueueStage, Task, Tasks, Wanted, Worker,
+    WorkerState,
 };
 use crate::daemon::Daemon;
 pub(crate) use format::Format;
 use plan::Receive;
+use plane::multicast::GroupCounters;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -19,6 +20,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::sync::atomic::AtomicU64;
+use units::CounterSet;
 
 /// What tells one value of a metric from another.
 trait Labels: EncodeLabelSet + Clone + Eq + std::hash::Hash + Send + Sync + std::fmt::Debug + 'static {}
@@ -41,6 +43,15 @@ fn gauge<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: imp
         family.get_or_create(&labels).set(value);
     }
     registry.register(name, help.trim_end_matches('.'), family);
+}
+
+/// All counters of a set, each under `prefix` and its declared name.
+fn declared<L: Labels, T: CounterSet>(registry: &mut Registry, prefix: &str, counted: &[(L, T)]) {
+    for (place, declaration) in T::COUNTERS.iter().enumerate() {
+        let value = |set: &T| set.values().nth(place).unwrap_or_default();
+        let values = counted.iter().map(|(labels, set)| (labels.clone(), value(set)));
+        counter(registry, &format!("{prefix}_{}", declaration.name), declaration.help, values);
+    }
 }
 
 /// A histogram as it is.
@@ -254,16 +265,12 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         ports.iter().map(move |port| (label(port), value(port))).collect::<Vec<_>>()
     };
     gauge(r, "port_up", "1 where the medium is connected.", of(|p| p.up.into()));
-    counter(r, "port_received_packets", "Packets received.", of(|p| p.received_packets));
-    counter(r, "port_received_bytes", "Bytes received.", of(|p| p.received_bytes));
-    counter(r, "port_sent_packets", "Packets transmitted.", of(|p| p.sent_packets));
-    counter(r, "port_sent_bytes", "Bytes transmitted.", of(|p| p.sent_bytes));
-    counter(r, "port_marked_packets", "Packets marked by the scheme.", of(|p| p.marked_packets));
+    let label = |port: &Port| -> PortLabel { [("port", port.name.clone())] };
+    declared(r, "port", &ports.iter().map(|port| (label(port), port.counters.0)).collect::<Vec<_>>());
+    declared(r, "port", &ports.iter().map(|port| (label(port), port.link.0)).collect::<Vec<_>>());
     gauge(r, "port_backlog_packets", "Packets waiting for the link.", of(|p| p.backlog_packets));
     gauge(r, "port_backlog_bytes", "Bytes waiting for the link.", of(|p| p.backlog_bytes));
-    let over = of(|p| p.classify_over_budget_packets);
-    counter(r, "port_classify_over_budget_packets", "Packets that took longer to classify than allowed.", over);
-    let lost = |p: &Port| [("receive", p.lost_before_receive_packets), ("transmit", p.lost_after_transmit_packets)];
+    let lost = |p: &Port| [("receive", p.counters.lost_before_receive), ("transmit", p.counters.lost_after_transmit)];
     let lost = ports.iter().flat_map(|port| {
         lost(port).map(|(way, n)| -> (DropLabels, u64) { ([("port", port.name.clone()), ("way", way.into())], n) })
     });
@@ -279,13 +286,12 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
 fn links(links: &[Link], r: &mut Registry) {
     let label = |link: &Link| [("worker", link.worker.to_string()), ("port", link.port.clone())];
     let of = |value: fn(&Link) -> u64| links.iter().map(move |link| (label(link), value(link))).collect::<Vec<_>>();
-    counter(r, "link_offered_packets", "Packets given to a link.", of(|l| l.offered_packets));
-    counter(r, "link_passed_packets", "Packets that passed the scheme of an idle link by.", of(|l| l.passed_packets));
+    declared(r, "link", &links.iter().map(|link| (label(link), link.counters.0)).collect::<Vec<_>>());
     counter(r, "link_handler_ns", "Time used to ask the scheme of a link, and to transmit.", of(|l| l.handler_ns));
     counter(r, "link_handler_packets", "Packets moved in that time.", of(|l| l.handler_packets));
     let uses = |link: &Link| {
-        let idle = link.opportunities_wasted.saturating_sub(link.opportunities_withheld);
-        [("used", link.sent_packets), ("idle", idle), ("withheld", link.opportunities_withheld)]
+        let idle = link.counters.wasted.saturating_sub(link.counters.withheld);
+        [("used", link.counters.sent), ("idle", idle), ("withheld", link.counters.withheld)]
     };
     let opportunities = links.iter().flat_map(|link| {
         let [worker, port] = label(link);
@@ -355,19 +361,18 @@ fn policies(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
 /// What was copied for multicast groups.
 fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let groups = daemon.multicast()?.groups;
-    let of = |value: fn(&MulticastGroup) -> u64| {
-        let each = groups.iter().map(move |group| -> ([(&'static str, String); 3], u64) {
-            let or_any = |text: &Option<String>| text.clone().unwrap_or_default();
-            let labels =
-                [("group", group.group.clone()), ("source", or_any(&group.source)), ("vrf", or_any(&group.vrf))];
-            (labels, value(group))
-        });
-        each.collect::<Vec<_>>()
-    };
-    counter(r, "multicast_packets", "Packets to a multicast group that were copied.", of(|group| group.packets));
-    counter(r, "multicast_bytes", "Bytes of those.", of(|group| group.bytes));
-    counter(r, "multicast_copies", "Copies that were put on a path.", of(|group| group.copies_packets));
-    counter(r, "multicast_dropped", "Copies that could not be made, or put there.", of(|group| group.dropped_packets));
+    let each = groups.iter().map(|group| -> ([(&'static str, String); 3], GroupCounters) {
+        let or_any = |text: &Option<String>| text.clone().unwrap_or_default();
+        let labels = [("group", group.group.clone()), ("source", or_any(&group.source)), ("vrf", or_any(&group.vrf))];
+        (labels, group.counters.0)
+    });
+    let each: Vec<_> = each.collect();
+    declared(r, "multicast", &each);
+    // As they were called before counters were declared.
+    let of =
+        |value: fn(&GroupCounters) -> u64| each.iter().map(move |(labels, counters)| (labels.clone(), value(counters)));
+    counter(r, "multicast_copies", "Copies that were put on a path.", of(|counters| counters.copies));
+    counter(r, "multicast_dropped", "Copies that could not be made, or put there.", of(|counters| counters.dropped));
     Ok(())
 }
 
@@ -397,17 +402,8 @@ fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let of = |value: fn(&crate::api::Path) -> u64| {
         paths.iter().map(move |path| ([("path", path.name.clone())], value(path))).collect::<Vec<_>>()
     };
-    counter(r, "path_entered_packets", "Packets that took a path.", of(|p| p.entered_packets));
-    counter(r, "path_left_packets", "Packets a path gave to a link.", of(|p| p.left_packets));
-    counter(
-        r,
-        "path_consumed_packets",
-        "Packets that ended on a path having done their work.",
-        of(|p| p.consumed_packets),
-    );
-    counter(r, "path_diverted_packets", "Packets handed to another path.", of(|p| p.diverted_packets));
-    counter(r, "path_generated_packets", "Packets made on a path.", of(|p| p.generated_packets));
-    counter(r, "path_dropped_packets", "Packets dropped on a path.", of(|p| p.dropped_packets));
+    let label = |path: &Path| [("path", path.name.clone())];
+    declared(r, "path", &paths.iter().map(|path| (label(path), path.counters.0)).collect::<Vec<_>>());
     gauge(r, "path_queued_packets", "Packets in the queues of a path.", of(|p| p.queued_packets));
     counter(r, "path_late_packets", "Packets that took longer than their path was promised.", of(|p| p.late_packets));
     latencies(&paths, r);

@@ -76,6 +76,8 @@ pub enum Request {
     Nat(usize),
     /// The multicast groups.
     Multicast,
+    /// Every counter.
+    Counters,
     /// Ephemeral state.
     Ephemeral,
     /// Of a store, or of all, at most so many entries.
@@ -239,6 +241,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
         }
         "/v1/nat" => Request::Nat(query.number("limit", 1, CONNECTIONS.1)?.unwrap_or(CONNECTIONS.0) as usize),
         "/v1/multicast" => Request::Multicast,
+        "/v1/counters" => Request::Counters,
         "/v1/neighbours" => Request::Neighbours,
         "/v1/drops" => Request::Drops,
         "/v1/events" => Request::Events { since: query.number("since", 0, u64::MAX)?.unwrap_or(0) },

@@ -60,6 +60,7 @@ pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format
         Request::EphemeralEntries(port, limit) => Reply::of(daemon.ephemeral_entries(port.as_deref(), limit)),
         Request::Nat(limit) => Reply::of(daemon.nat(limit)),
         Request::Multicast => Reply::of(daemon.multicast()),
+        Request::Counters => Reply::of(daemon.counters()),
         Request::Neighbours => Reply::of(daemon.neighbours()),
         Request::Drops => Reply::of(daemon.drops()),
         Request::Events { since } => Reply::json(&daemon.events(since)),

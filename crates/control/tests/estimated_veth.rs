@@ -188,10 +188,10 @@ fn at_rest_it_sleeps_and_loses_nothing_of_a_burst() {
     // As many as the ring holds, at once: it would have to hold them all if nobody looked.
     for _ in 0..2 {
         site.rest(SILENCE);
-        let (runs, lost) = (input(&site).runs, site.lan().lost_before_receive_packets);
+        let (runs, lost) = (input(&site).runs, site.lan().counters.lost_before_receive);
         site.send(RING);
         assert_eq!(site.await_packets(RING), RING, "{:?} {:?}", site.lan(), site.drops());
-        assert_eq!(site.lan().lost_before_receive_packets, lost);
+        assert_eq!(site.lan().counters.lost_before_receive, lost);
         println!("a burst of {RING} in {} looks", input(&site).runs - runs);
     }
     assert!(site.drops().is_empty(), "{:?}", site.drops());
@@ -250,7 +250,7 @@ fn what_a_full_path_does_not_take_is_lost_in_the_ring() {
         let after = clock::now().since(began);
         let came = site.await_packets(sent);
         println!("{congestion}: sent after {after}, and all over after {}", clock::now().since(began));
-        let lost = site.lan().lost_before_receive_packets as usize;
+        let lost = site.lan().counters.lost_before_receive as usize;
         let queue: u64 = site.drops().iter().filter(|(reason, _)| reason == "path_queue").map(|(_, n)| *n).sum();
         println!("{congestion}: of {sent} {came} came, {lost} were lost in the ring, {queue} at the queue");
         assert_eq!(came + lost + queue as usize, sent, "{:?}", site.drops());

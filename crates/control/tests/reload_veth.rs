@@ -266,7 +266,7 @@ impl Site {
             port.drops.iter().filter(|drop| drop.reason == "device_refused").map(|drop| drop.packets).sum()
         };
         let at = |port: &control::api::Port| {
-            port.lost_before_receive_packets + port.lost_after_transmit_packets + refused(port)
+            port.counters.lost_before_receive + port.counters.lost_after_transmit + refused(port)
         };
         let sender = self.ends.sender.statistics();
         Lost {

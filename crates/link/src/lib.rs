@@ -44,7 +44,7 @@ use queueing::Queues;
 use schemes::{Scheme, Sharing, Size, Trouble, Wires as _};
 use std::cell::OnceCell;
 use told::Samples;
-use units::{Instant, PathId, PortId, Rate};
+use units::{CounterSet as _, Instant, PathId, PortId, Rate};
 
 /// The schemes that a configuration may name; nothing else.
 pub fn catalogue() -> plan::Catalogue {

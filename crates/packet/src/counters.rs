@@ -1,53 +1,42 @@
-//! What links count.
+//! What links and ports count.
 
-/// What a link has counted, in packets and bytes since it was made.
-///
-/// The law: `offered = sent + dropped + backlog`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LinkCounters {
-    /// Packets given to the scheme.
-    pub offered: u64,
-    /// Packets transmitted.
-    pub sent: u64,
-    /// Bytes transmitted.
-    pub sent_bytes: u64,
-    /// Packets the scheme dropped.
-    pub dropped: u64,
-    /// Packets with congestion experienced set.
-    pub marked: u64,
-    /// Packets of those sent that passed the idle link by: its scheme was not asked.
-    pub passed: u64,
-    /// Times the link could have taken a packet and its scheme had none for it.
-    pub wasted: u64,
-    /// Those of them when packets waited: they were not to leave yet.
-    pub withheld: u64,
-}
-
-impl std::ops::AddAssign for LinkCounters {
-    fn add_assign(&mut self, other: LinkCounters) {
-        self.offered += other.offered;
-        self.sent += other.sent;
-        self.sent_bytes += other.sent_bytes;
-        self.dropped += other.dropped;
-        self.marked += other.marked;
-        self.passed += other.passed;
-        self.wasted += other.wasted;
-        self.withheld += other.withheld;
+units::counters! {
+    /// What a link has counted since it was made.
+    ///
+    /// The law, in packets: `offered = sent + dropped + backlog`.
+    pub struct LinkCounters {
+        /// Packets given to the scheme of the link.
+        offered "offered_packets";
+        /// Packets transmitted.
+        sent "sent_packets";
+        /// Bytes transmitted, without the frame check sequence.
+        sent_bytes "sent_bytes";
+        /// Packets the scheme dropped.
+        dropped "dropped_packets";
+        /// Packets the scheme marked (ECN).
+        marked "marked_packets";
+        /// Packets of those sent that passed the idle link by: its scheme was not asked.
+        passed "passed_packets";
+        /// Times the link could have taken a packet, was served, and had none to take. Of the opportunities to send, those that were used
+        /// are `sent_packets`.
+        wasted "opportunities_wasted";
+        /// Times of those that packets waited, and were not to leave yet: a rate held them back.
+        withheld "opportunities_withheld";
     }
 }
 
-impl LinkCounters {
-    /// What was counted since it was `before`.
-    pub fn since(&self, before: &LinkCounters) -> LinkCounters {
-        LinkCounters {
-            offered: self.offered.saturating_sub(before.offered),
-            sent: self.sent.saturating_sub(before.sent),
-            sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
-            dropped: self.dropped.saturating_sub(before.dropped),
-            marked: self.marked.saturating_sub(before.marked),
-            passed: self.passed.saturating_sub(before.passed),
-            wasted: self.wasted.saturating_sub(before.wasted),
-            withheld: self.withheld.saturating_sub(before.withheld),
-        }
+units::counters! {
+    /// What a port has counted since it was opened, besides its link.
+    pub struct PortCounters {
+        /// Packets received.
+        received "received_packets";
+        /// Bytes received, without the frame check sequence.
+        received_bytes "received_bytes";
+        /// Packets the medium lost before the router could receive them.
+        lost_before_receive "lost_before_receive_packets";
+        /// Packets the medium lost after it had accepted them. Packets that the medium refused are among `drops`.
+        lost_after_transmit "lost_after_transmit_packets";
+        /// Packets that took longer to receive and classify than `classify_budget` allows; counted only where there is one.
+        over_budget "classify_over_budget_packets";
     }
 }

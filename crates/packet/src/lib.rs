@@ -17,7 +17,7 @@ mod remark;
 pub mod segment;
 pub mod wire;
 
-pub use counters::LinkCounters;
+pub use counters::{LinkCounters, PortCounters};
 pub use exception::Exception;
 pub use ledger::{Ledger, Unbalanced};
 pub use pool::{BATCH, Batch, Meta, Offload, Packet, Pool, Queue, Region, Shared};

@@ -44,25 +44,17 @@ pub struct MulticastRoutes {
     positions: HashMap<GroupKey, usize>,
 }
 
-/// What came to one group on one worker, in packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct GroupCounters {
-    /// Packets that were to be copied.
-    pub packets: u64,
-    /// Their bytes, link header included.
-    pub bytes: u64,
-    /// Copies that went on to a path.
-    pub copies: u64,
-    /// Copies that were not made, or found no room on their path.
-    pub dropped: u64,
-}
-
-impl std::ops::AddAssign for GroupCounters {
-    fn add_assign(&mut self, other: GroupCounters) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.copies += other.copies;
-        self.dropped += other.dropped;
+units::counters! {
+    /// What was copied for a multicast group.
+    pub struct GroupCounters {
+        /// Packets to the group that were copied.
+        packets "packets";
+        /// Bytes of those, link header included.
+        bytes "bytes";
+        /// Copies that were put on a path.
+        copies "copies_packets";
+        /// Copies that were not: no frame, no room on the path, or longer than the link takes. Each has its drop reason.
+        dropped "dropped_packets";
     }
 }
 

@@ -12,23 +12,24 @@ use packet::latency::Since;
 use packet::segment::Half;
 use units::{Bytes, Instant, Meter, Nanos, PacketRate, PathId, PortId, Rate, TaskId};
 
-/// What an instance has counted, in packets since it was made.
-///
-/// The law: `entered + generated = left + dropped + consumed + diverted + waiting`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PathCounters {
-    /// Packets that took the path.
-    pub entered: u64,
-    /// Packets the path's functions made.
-    pub generated: u64,
-    /// Packets given to the link.
-    pub left: u64,
-    /// Packets dropped on the path: a full queue, or a function's verdict.
-    pub dropped: u64,
-    /// Packets that ended here having done their work.
-    pub consumed: u64,
-    /// Packets handed to another path.
-    pub diverted: u64,
+units::counters! {
+    /// What an instance has counted, in packets since it was made.
+    ///
+    /// The law: `entered + generated = left + dropped + consumed + diverted + waiting`.
+    pub struct PathCounters {
+        /// Packets that took the path.
+        entered "entered_packets";
+        /// Packets the path's functions made.
+        generated "generated_packets";
+        /// Packets given to a link.
+        left "left_packets";
+        /// Packets dropped on the path: a full queue, or a function's verdict.
+        dropped "dropped_packets";
+        /// Packets that ended here having done their work.
+        consumed "consumed_packets";
+        /// Packets handed to another path.
+        diverted "diverted_packets";
+    }
 }
 
 impl PathCounters {
@@ -43,17 +44,6 @@ impl PathCounters {
         let waiting = self.waiting() as i64;
         self.dropped += waiting.max(0) as u64;
         self.generated += waiting.min(0).unsigned_abs();
-    }
-}
-
-impl std::ops::AddAssign for PathCounters {
-    fn add_assign(&mut self, other: PathCounters) {
-        self.entered += other.entered;
-        self.generated += other.generated;
-        self.left += other.left;
-        self.dropped += other.dropped;
-        self.consumed += other.consumed;
-        self.diverted += other.diverted;
     }
 }
 

@@ -274,7 +274,7 @@ proptest! {
         // Who schedules the link counts the same bytes, whoever cuts.
         let bytes = |rig: &Rig| rig.report().ports.iter().map(|port| port.link.sent_bytes).max();
         prop_assert_eq!(bytes(&cut), bytes(&whole));
-        let received = |rig: &Rig| rig.report().ports.iter().map(|port| port.received_bytes).max();
+        let received = |rig: &Rig| rig.report().ports.iter().map(|port| port.counters.received_bytes).max();
         prop_assert_eq!(received(&cut), received(&whole));
         prop_assert_eq!(received(&cut).unwrap(), (length + length.div_ceil(size.into()) * flow.headers()) as u64);
     }

@@ -12,6 +12,7 @@ extern crate std;
 
 mod bucket;
 mod common;
+mod counters;
 pub mod declare;
 mod exact;
 mod framing;
@@ -28,6 +29,7 @@ mod time;
 
 pub use bucket::Bucket;
 pub use common::CommonMeter;
+pub use counters::{Counter, CounterSet};
 pub use exact::Exact;
 pub use framing::{Cells, Framing};
 pub use heap::{Heap, Keyed};

@@ -81,6 +81,8 @@ pub enum Noun {
     Policy,
     /// The multicast groups that are forwarded, and what was copied for them.
     Multicast,
+    /// Every counter of ports, links, paths and multicast groups, with what it counts.
+    Counters,
     /// The neighbours.
     Neighbours,
     /// Drops by reason.

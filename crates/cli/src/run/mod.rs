@@ -244,10 +244,10 @@ fn print_closing(closing: &Closing, json: bool) -> Result<()> {
         let dropped: u64 = port.drops.iter().map(|drop| drop.packets).sum();
         rows.add([
             port.name.clone(),
-            port.received_packets.to_string(),
-            short(port.received_bytes as f64),
-            port.sent_packets.to_string(),
-            short(port.sent_bytes as f64),
+            port.counters.received.to_string(),
+            short(port.counters.received_bytes as f64),
+            port.link.sent.to_string(),
+            short(port.link.sent_bytes as f64),
             dropped.to_string(),
         ]);
     }

@@ -68,15 +68,15 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
         add(name, counts, times(group.sojourn.as_ref(), old), seen::state(&group.state));
     }
     let counts = [
-        link.offered_packets,
-        link.sent_packets,
-        link.dropped_packets,
-        link.marked_packets,
+        link.counters.offered,
+        link.counters.sent,
+        link.counters.dropped,
+        link.counters.marked,
         link.backlog_packets,
         link.backlog_bytes,
     ];
     let old = before.and_then(|link| link.sojourn.as_ref());
-    let passed = format!("{} passed by", short(link.passed_packets as f64));
+    let passed = format!("{} passed by", short(link.counters.passed as f64));
     add("the link".into(), counts, times(link.sojourn.as_ref(), old), passed);
     rows.print(out)?;
     if link.version > 1 {
@@ -85,13 +85,13 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
     if !link.drops.is_empty() {
         writeln!(out, "dropped  {}", seen::drops(&link.drops))?;
     }
-    let held = link.opportunities_withheld;
-    let idle = link.opportunities_wasted.saturating_sub(held);
+    let held = link.counters.withheld;
+    let idle = link.counters.wasted.saturating_sub(held);
     let each = link.handler_ns / link.handler_packets.max(1);
     writeln!(
         out,
         "to send  {} opportunities used, {} while nothing waited, {} withheld; {} a packet",
-        short(link.sent_packets as f64),
+        short(link.counters.sent as f64),
         short(idle as f64),
         short(held as f64),
         brief(each)

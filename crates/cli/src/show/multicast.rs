@@ -19,18 +19,18 @@ impl Shown for api::Multicast {
                 let like = |old: &&api::MulticastGroup| {
                     (&old.vrf, &old.group, &old.source) == (&group.vrf, &group.group, &group.source)
                 };
-                Some((before.groups.iter().find(like)?.bytes, before.time_ns))
+                Some((before.groups.iter().find(like)?.counters.bytes, before.time_ns))
             });
             rows.add([
                 format!("{}{vrf}", group.group),
                 or_dash(group.source.as_deref()),
                 group.from.clone(),
                 group.to.join(" "),
-                group.packets.to_string(),
-                group.bytes.to_string(),
-                per_second((group.bytes, self.time_ns), known, |bytes| rate(bytes * 8.0)),
-                group.copies_packets.to_string(),
-                group.dropped_packets.to_string(),
+                group.counters.packets.to_string(),
+                group.counters.bytes.to_string(),
+                per_second((group.counters.bytes, self.time_ns), known, |bytes| rate(bytes * 8.0)),
+                group.counters.copies.to_string(),
+                group.counters.dropped.to_string(),
             ]);
         }
         rows.print(out)
@@ -41,6 +41,7 @@ impl Shown for api::Multicast {
 mod tests {
     use super::*;
     use expect_test::expect;
+    use plane::multicast::GroupCounters;
 
     #[test]
     fn groups_are_shown_with_what_was_copied() {
@@ -50,10 +51,12 @@ mod tests {
             source: source.map(str::to_owned),
             from: "lan".into(),
             to: vec!["dmz".into(), "wan.20".into()],
-            packets,
-            bytes: packets * 1000,
-            copies_packets: packets * 2 - 1,
-            dropped_packets: 1,
+            counters: api::Counted(GroupCounters {
+                packets,
+                bytes: packets * 1000,
+                copies: packets * 2 - 1,
+                dropped: 1,
+            }),
         };
         let shown = |now: &api::Multicast, before| {
             let mut out = Vec::new();
@@ -66,7 +69,7 @@ mod tests {
         now.groups.push(group(Some("red"), "ff3e::1", None, 5));
         let before = now.clone();
         now.time_ns += 1_000_000_000;
-        now.groups[0].bytes += 125_000;
+        now.groups[0].counters.0.bytes += 125_000;
         expect![[r#"
              group          source     from  to          packets   bytes      rate  copies  dropped
              239.1.2.3      192.0.2.7  lan   dmz wan.20       10  135000  1.00mbit      19        1

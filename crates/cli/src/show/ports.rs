@@ -40,19 +40,19 @@ impl Shown for api::Ports {
                 state.into(),
                 port.link_rate_bps.map_or("-".into(), |bps| rate(bps as f64)),
                 mtu(port),
-                port.received_packets.to_string(),
-                port.sent_packets.to_string(),
+                port.counters.received.to_string(),
+                port.link.sent.to_string(),
                 port.drops.iter().map(|drop| drop.packets).sum::<u64>().to_string(),
                 port.backlog_packets.to_string(),
-                between(|p| p.received_bytes, &bits),
-                between(|p| p.sent_bytes, &bits),
-                between(|p| p.received_packets, &short),
-                between(|p| p.sent_packets, &short),
+                between(|p| p.counters.received_bytes, &bits),
+                between(|p| p.link.sent_bytes, &bits),
+                between(|p| p.counters.received, &short),
+                between(|p| p.link.sent, &short),
             ]);
         }
         rows.print(out)?;
-        for port in self.ports.iter().filter(|port| port.classify_over_budget_packets > 0) {
-            let packets = short(port.classify_over_budget_packets as f64);
+        for port in self.ports.iter().filter(|port| port.counters.over_budget > 0) {
+            let packets = short(port.counters.over_budget as f64);
             writeln!(out, "{}: {packets} packets took longer to classify than classify_budget allows", port.name)?;
         }
         Ok(())

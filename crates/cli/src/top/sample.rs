@@ -275,10 +275,10 @@ impl Samples {
                 up: port.up,
                 closing: port.closing,
                 rates: Rates {
-                    received_pps: grew(|p| p.received_packets),
-                    sent_pps: grew(|p| p.sent_packets),
-                    received_bps: grew(|p| p.received_bytes) * 8.0,
-                    sent_bps: grew(|p| p.sent_bytes) * 8.0,
+                    received_pps: grew(|p| p.counters.received),
+                    sent_pps: grew(|p| p.link.sent),
+                    received_bps: grew(|p| p.counters.received_bytes) * 8.0,
+                    sent_bps: grew(|p| p.link.sent_bytes) * 8.0,
                     dropped_pps: grew(dropped),
                 },
                 backlog_packets: port.backlog_packets,
@@ -332,9 +332,9 @@ impl Samples {
                 backlog_bytes: link.backlog_bytes,
                 p50_ns: waited(link, before, 500),
                 p99_ns: waited(link, before, 990),
-                dropped_pps: grew(|link| link.dropped_packets),
-                marked_pps: grew(|link| link.marked_packets),
-                passed_pps: grew(|link| link.passed_packets),
+                dropped_pps: grew(|link| link.counters.dropped),
+                marked_pps: grew(|link| link.counters.marked),
+                passed_pps: grew(|link| link.counters.passed),
                 drops: link.drops.iter().map(drop).collect(),
                 queues: link.groups.iter().map(queues).collect(),
                 backlog_series: link.series.most_packets.clone(),
@@ -362,11 +362,11 @@ impl Samples {
             PathLine {
                 name: path.name.clone(),
                 functions: path.functions.join(" "),
-                entered_pps: grew(|p| p.entered_packets),
+                entered_pps: grew(|p| p.counters.entered),
                 cpu: self
                     .cpu(|task| task.path.as_deref().is_some_and(|paths| paths.split(',').any(|p| p == path.name))),
-                dropped_pps: grew(|p| p.dropped_packets),
-                dropped_packets: path.dropped_packets,
+                dropped_pps: grew(|p| p.counters.dropped),
+                dropped_packets: path.counters.dropped,
                 queued_packets: path.queued_packets,
                 p99_ns: path
                     .latency

@@ -1,6 +1,7 @@
 //! The links: what waits before each port, how long, what becomes of it, and what its scheme remembers.
 
-use super::Latency;
+use super::{Counted, Latency};
+use packet::LinkCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,27 +27,13 @@ pub struct Link {
     pub version: u32,
     /// What it said as it panicked; null where it did not. Drop tail with a thousand packets is in its place.
     pub put_aside: Option<String>,
-    /// Packets given to it.
-    pub offered_packets: u64,
-    /// Packets transmitted.
-    pub sent_packets: u64,
-    /// Bytes transmitted.
-    pub sent_bytes: u64,
-    /// Packets of those sent that passed the scheme by, for nothing waited.
-    pub passed_packets: u64,
-    /// Packets dropped.
-    pub dropped_packets: u64,
-    /// Packets marked (ECN).
-    pub marked_packets: u64,
+    /// What it has counted.
+    #[serde(flatten)]
+    pub counters: Counted<LinkCounters>,
     /// Packets that wait.
     pub backlog_packets: u64,
     /// Their bytes.
     pub backlog_bytes: u64,
-    /// Times the link could have taken a packet, was served, and had none to take. Of the opportunities to send, those that were used are
-    /// `sent_packets`.
-    pub opportunities_wasted: u64,
-    /// Times of those that packets waited, and were not to leave yet: a rate held them back.
-    pub opportunities_withheld: u64,
     /// Time that the task before the link has used, to ask the scheme and to transmit.
     pub handler_ns: u64,
     /// Packets it moved in that time.

@@ -5,6 +5,7 @@
 //! none is removed or changes its meaning.
 
 mod changes;
+mod counted;
 mod endpoints;
 mod ephemeral;
 mod explained;
@@ -21,6 +22,7 @@ mod work;
 pub use changes::{
     ApiError, Applied, Change, Changes, Checked, Config, Diagnostic, Edited, Editing, ErrorKind, Problem,
 };
+pub use counted::{Counted, CounterValue, Counters};
 pub(crate) use endpoints::LINES;
 pub use endpoints::{ENDPOINTS, Endpoint, Needs, Parameter, openapi, reference};
 pub use ephemeral::{

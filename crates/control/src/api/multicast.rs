@@ -1,5 +1,7 @@
 //! Multicast groups, and what was copied for them.
 
+use super::Counted;
+use plane::multicast::GroupCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,12 +27,7 @@ pub struct MulticastGroup {
     pub from: String,
     /// The interfaces that each get a copy.
     pub to: Vec<String>,
-    /// Packets that were copied.
-    pub packets: u64,
-    /// Bytes of those.
-    pub bytes: u64,
-    /// Copies that were put on a path.
-    pub copies_packets: u64,
-    /// Copies that were not: no frame, no room on the path, or longer than the link takes. Each has its drop reason.
-    pub dropped_packets: u64,
+    /// What it has counted.
+    #[serde(flatten)]
+    pub counters: Counted<GroupCounters>,
 }

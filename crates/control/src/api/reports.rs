@@ -1,6 +1,8 @@
 //! What the router tells of itself.
 
-use super::Latency;
+use super::{Counted, Latency};
+use packet::{LinkCounters, PortCounters};
+use plane::PathCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -123,31 +125,16 @@ pub struct Port {
     pub interfaces: Vec<Interface>,
     /// The queueing scheme of its link.
     pub scheme: String,
-    /// Packets received.
-    pub received_packets: u64,
-    /// Bytes received, without the frame check sequence.
-    pub received_bytes: u64,
-    /// Packets transmitted.
-    pub sent_packets: u64,
-    /// Bytes transmitted, without the frame check sequence.
-    pub sent_bytes: u64,
-    /// Packets given to the scheme.
-    pub offered_packets: u64,
-    /// Packets the scheme dropped.
-    pub dropped_packets: u64,
-    /// Packets the scheme marked (ECN).
-    pub marked_packets: u64,
+    /// What it has counted.
+    #[serde(flatten)]
+    pub counters: Counted<PortCounters>,
+    /// What its link has counted.
+    #[serde(flatten)]
+    pub link: Counted<LinkCounters>,
     /// Packets waiting for the link.
     pub backlog_packets: u64,
     /// Bytes waiting for the link.
     pub backlog_bytes: u64,
-    /// Packets the medium lost before the router could receive them.
-    pub lost_before_receive_packets: u64,
-    /// Packets the medium lost after it had accepted them. Packets that the medium refused are among `drops`.
-    pub lost_after_transmit_packets: u64,
-    /// Packets that took longer to receive and classify than `classify_budget` allows; counted only where there is one.
-    #[serde(default)]
-    pub classify_over_budget_packets: u64,
     /// Packets dropped, by reason: at the port they came in by, or by the scheme of the link they should leave by.
     pub drops: Vec<DropAt>,
 }
@@ -203,18 +190,9 @@ pub struct Path {
     pub functions: Vec<String>,
     /// The class a queueing scheme sees.
     pub class: u8,
-    /// Packets that took it.
-    pub entered_packets: u64,
-    /// Packets its functions made.
-    pub generated_packets: u64,
-    /// Packets given to a link.
-    pub left_packets: u64,
-    /// Packets dropped on it.
-    pub dropped_packets: u64,
-    /// Packets that ended here having done their work.
-    pub consumed_packets: u64,
-    /// Packets handed to another path.
-    pub diverted_packets: u64,
+    /// What it has counted.
+    #[serde(flatten)]
+    pub counters: Counted<PathCounters>,
     /// Packets in its queues now.
     pub queued_packets: u64,
     /// How long its packets waited for its functions, from coming in; null where none did.

@@ -52,23 +52,15 @@ impl Daemon {
 }
 
 fn link(report: &LinkReport) -> api::Link {
-    let counters = report.counters;
     api::Link {
         port: String::new(),
         worker: 0,
         scheme: String::new(),
         version: report.version,
         put_aside: report.put_aside.clone(),
-        offered_packets: counters.offered,
-        sent_packets: counters.sent,
-        sent_bytes: counters.sent_bytes,
-        passed_packets: counters.passed,
-        dropped_packets: counters.dropped,
-        marked_packets: counters.marked,
+        counters: api::Counted(report.counters),
         backlog_packets: report.packets.into(),
         backlog_bytes: report.bytes.get(),
-        opportunities_wasted: counters.wasted,
-        opportunities_withheld: counters.withheld,
         handler_ns: report.used.get(),
         handler_packets: report.moved,
         sojourn: api::Latency::of(&report.sojourn),

@@ -3,6 +3,7 @@
 mod apply;
 mod attend;
 mod confirm;
+mod counters;
 mod divide;
 mod drive;
 mod edit;

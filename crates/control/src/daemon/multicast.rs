@@ -25,10 +25,7 @@ impl Daemon {
                 source: route.key.source.map(|source| source.to_string()),
                 from: names.interface(route.from),
                 to: route.to.iter().map(|&to| names.interface(to)).collect(),
-                packets: counted.packets,
-                bytes: counted.bytes,
-                copies_packets: counted.copies,
-                dropped_packets: counted.dropped,
+                counters: api::Counted(counted),
             }
         };
         Ok(api::Multicast { time_ns: self.now_ns(), groups: snapshot.multicast.iter().enumerate().map(told).collect() })

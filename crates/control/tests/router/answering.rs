@@ -24,12 +24,12 @@ fn counters_say_what_was_forwarded_and_why_the_rest_was_not() {
     // The answer to the packet whose time to live ran out needs its sender's MAC address: asked for, never answered.
     let ports = until(|| {
         let ports: api::Ports = rig.client.get("/v1/ports").unwrap();
-        (ports.ports[0].received_packets == 5).then_some(ports)
+        (ports.ports[0].counters.received == 5).then_some(ports)
     });
     let [lan, wan] = &ports.ports[..] else { panic!("{ports:?}") };
     assert_eq!((lan.name.as_str(), lan.device.as_str(), lan.mac.as_str()), ("lan", "memory:lan", "02:00:00:00:00:01"));
     assert_eq!((wan.name.as_str(), wan.interfaces[0].addresses[0].as_str()), ("wan", "198.51.100.1/24"));
-    assert_eq!((lan.received_bytes, lan.up, lan.link_rate_bps), (5 * 62, true, None));
+    assert_eq!((lan.counters.received_bytes, lan.up, lan.link_rate_bps), (5 * 62, true, None));
     let drops: api::Drops = rig.client.get("/v1/drops").unwrap();
     let mut reasons: Vec<_> =
         drops.drops.iter().map(|d| (d.reason.as_str(), d.packets, d.ports[0].port.as_str())).collect();
@@ -37,7 +37,7 @@ fn counters_say_what_was_forwarded_and_why_the_rest_was_not() {
     assert_eq!(reasons, [("blackhole", 1, "lan"), ("ttl_expired", 1, "lan")]);
     let paths: api::Paths = rig.client.get("/v1/paths").unwrap();
     let dns = paths.paths.iter().find(|path| path.name == "dns").unwrap();
-    assert_eq!((dns.matching.as_deref(), dns.left_packets), (Some("udp dport 53"), 3));
+    assert_eq!((dns.matching.as_deref(), dns.counters.left), (Some("udp dport 53"), 3));
     let ledgers: api::Ledgers = rig.client.get("/v1/ledger").unwrap();
     assert!(ledgers.balanced, "{ledgers:?}");
     assert_eq!((ledgers.total.received_packets, ledgers.total.dropped_packets), (5, 2));
@@ -147,7 +147,7 @@ fn metrics_have_what_queues_did_and_what_their_scheme_remembers() {
         let told: api::Links = rig.client.get("/v1/links?port=wan&samples=2").unwrap();
         let link = &told.links[0];
         let kept = link.series.state.iter().all(|state| state.values.len() == 2) && !link.series.state.is_empty();
-        (link.offered_packets >= 8 && kept).then(|| link.clone())
+        (link.counters.offered >= 8 && kept).then(|| link.clone())
     });
     // One leaves each half second, four wait, and for the others there is no room.
     let waiting = link.backlog_packets;
@@ -158,7 +158,7 @@ fn metrics_have_what_queues_did_and_what_their_scheme_remembers() {
     let page = String::from_utf8(rig.client.whole("GET", "/metrics", b"").unwrap()).unwrap();
     let labels = "worker=\"0\",port=\"wan\",queues=\"all\"";
     for start in [
-        format!("switchpath_queues_drops_total{{{labels},reason=\"scheme_arrival\"}} {}", link.dropped_packets),
+        format!("switchpath_queues_drops_total{{{labels},reason=\"scheme_arrival\"}} {}", link.counters.dropped),
         format!("switchpath_queues_backlog_bytes{{{labels}}} "),
         format!("switchpath_scheme_state{{{labels},of=\"avg\"}} 0.0"),
         "switchpath_link_opportunities_total{worker=\"0\",port=\"wan\",by=\"withheld\"} ".to_owned(),

@@ -88,7 +88,7 @@ fn through(cables: [Cable; 2]) {
     let [left, right] = &report.ports[..] else { panic!("two ports") };
     println!(
         "{cables:?}: received {} and {}, sent {} and {}",
-        left.received, right.received, left.link.sent, right.link.sent
+        left.counters.received, right.counters.received, left.link.sent, right.link.sent
     );
     assert_eq!(drops(&report), [], "{cables:?}");
     let segments = BYTES as u64 / SEGMENT;
@@ -102,7 +102,7 @@ fn through(cables: [Cable; 2]) {
     }
     for (port, cable) in [(left, cables[0]), (right, cables[1])] {
         if cable.carries_super_frames() {
-            assert!(port.received < 2 * segments, "{cable:?}: {} packets received", port.received);
+            assert!(port.counters.received < 2 * segments, "{cable:?}: {} packets received", port.counters.received);
         }
     }
 }

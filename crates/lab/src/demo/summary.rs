@@ -48,7 +48,7 @@ pub fn summarise(traffic: &Traffic, end: &End) -> (Vec<String>, bool) {
         lines.extend(reload.tell());
         let voice = end.paths.iter().flat_map(|paths| &paths.paths).find(|path| path.name == "voice");
         lines.extend(
-            voice.map(|path| format!("From then on {} packets took the path voice.", count(path.entered_packets))),
+            voice.map(|path| format!("From then on {} packets took the path voice.", count(path.counters.entered))),
         );
     }
     let (law, holds) = law(&end.closing);
@@ -99,13 +99,13 @@ fn drops(traffic: &Traffic, closing: &Closing) -> Vec<String> {
 /// What was lost outside of the router, where anything was.
 fn lost(closing: &Closing) -> Vec<String> {
     let ports = closing.ports.ports.iter();
-    let lost = ports.filter(|p| p.lost_before_receive_packets + p.lost_after_transmit_packets > 0);
+    let lost = ports.filter(|p| p.counters.lost_before_receive + p.counters.lost_after_transmit > 0);
     lost.map(|port| {
         format!(
             "Lost outside of the router, at port {}: {} before it could receive them, {} after it had sent them",
             port.name,
-            count(port.lost_before_receive_packets),
-            count(port.lost_after_transmit_packets)
+            count(port.counters.lost_before_receive),
+            count(port.counters.lost_after_transmit)
         )
     })
     .collect()

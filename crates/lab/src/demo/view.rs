@@ -86,8 +86,8 @@ impl View {
         format!(
             "{:4.0} s  packets/s in {} out {}  tcp {tcp}  udp {udp}  ping {ping}  dropped: {}",
             new.elapsed.as_secs_f64(),
-            packets(|port| port.received_packets),
-            packets(|port| port.sent_packets),
+            packets(|port| port.counters.received),
+            packets(|port| port.link.sent),
             if drops.is_empty() { "nothing".into() } else { drops.join(", ") }
         )
     }
@@ -143,12 +143,12 @@ impl View {
             let grown = |of: fn(&Port) -> u64| per_second(seconds, before.map_or(0, of), of(port));
             rows.add([
                 port.name.clone(),
-                count(port.received_packets),
-                short(grown(|p| p.received_packets)),
-                rate(8.0 * grown(|p| p.received_bytes)),
-                count(port.sent_packets),
-                short(grown(|p| p.sent_packets)),
-                rate(8.0 * grown(|p| p.sent_bytes)),
+                count(port.counters.received),
+                short(grown(|p| p.counters.received)),
+                rate(8.0 * grown(|p| p.counters.received_bytes)),
+                count(port.link.sent),
+                short(grown(|p| p.link.sent)),
+                rate(8.0 * grown(|p| p.link.sent_bytes)),
                 count(port.backlog_packets),
                 count(port.drops.iter().map(|drop| drop.packets).sum()),
             ]);
@@ -161,15 +161,15 @@ impl View {
         let Some((old, new, seconds)) = self.ends() else { return Vec::new() };
         for path in &new.paths.paths {
             let before = old.paths.paths.iter().find(|other| other.name == path.name);
-            let entered = |path: &Path| path.entered_packets;
+            let entered = |path: &Path| path.counters.entered;
             rows.add([
                 path.name.clone(),
                 path.matching.clone().unwrap_or_else(|| "-".into()),
-                count(path.entered_packets),
-                short(per_second(seconds, before.map_or(0, entered), path.entered_packets)),
-                count(path.left_packets),
+                count(path.counters.entered),
+                short(per_second(seconds, before.map_or(0, entered), path.counters.entered)),
+                count(path.counters.left),
                 count(path.queued_packets),
-                count(path.dropped_packets),
+                count(path.counters.dropped),
             ]);
         }
         lines(&rows)

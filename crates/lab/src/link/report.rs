@@ -206,8 +206,8 @@ impl Report {
             capacity: Capacity::of(plan, side),
             tally: tally.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             // What goes down comes in from the far side.
-            beside: port(side.other()).map_or(0, |port| port.lost_before_receive_packets)
-                + port(side).map_or(0, |port| port.lost_after_transmit_packets),
+            beside: port(side.other()).map_or(0, |port| port.counters.lost_before_receive)
+                + port(side).map_or(0, |port| port.counters.lost_after_transmit),
             ended: end,
         };
         let [down, up] = tallies;

@@ -15,8 +15,8 @@ use link::{Demand, LinkReport};
 use packet::accounting::Accounting;
 use packet::event::Event;
 use packet::latency::{Late, Latency};
-use packet::port::{PortStatistics, Unsent};
-use packet::{DropReason, Ledger, LinkCounters, Remark};
+use packet::port::Unsent;
+use packet::{DropReason, Ledger, LinkCounters, PortCounters, Remark};
 use plan::Receive;
 use stack::NeighbourReport;
 use std::collections::BTreeMap;
@@ -34,10 +34,8 @@ pub struct PortReport {
     pub closing: bool,
     /// Whether it is a relay: what it receives and transmits passes a queue of another worker.
     pub relayed: bool,
-    /// Packets received from the device; none by a relay.
-    pub received: u64,
-    /// Bytes of those.
-    pub received_bytes: u64,
+    /// What it has counted; a relay receives nothing from the device.
+    pub counters: PortCounters,
     /// Its link.
     pub link: LinkCounters,
     /// What the packets offered to it wanted, where it has a policy.
@@ -53,12 +51,8 @@ pub struct PortReport {
     pub mtu: Option<u16>,
     /// What its medium carries.
     pub rate: Rate,
-    /// What the medium lost.
-    pub statistics: PortStatistics,
     /// Packets dropped, by reason.
     pub drops: Vec<(DropReason, u64)>,
-    /// Packets that took longer to receive and classify than the budget allows.
-    pub over_budget: u64,
 }
 
 impl PortReport {
@@ -85,15 +79,12 @@ impl PortReport {
             (self.up, self.rate, self.mtu, self.relayed) = (other.up, other.rate, other.mtu, false);
         }
         self.closing |= other.closing;
-        self.received += other.received;
-        self.received_bytes += other.received_bytes;
+        self.counters += other.counters;
         self.link += other.link;
         self.demand += other.demand;
         self.backlog += other.backlog;
         self.backlog_bytes += other.backlog_bytes;
         self.unsent.join(other.unsent);
-        self.statistics.lost_before_receive += other.statistics.lost_before_receive;
-        self.statistics.lost_after_transmit += other.statistics.lost_after_transmit;
         for &(reason, packets) in &other.drops {
             match self.drops.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, count)) => *count += packets,
@@ -101,7 +92,6 @@ impl PortReport {
             }
         }
         self.drops.sort_unstable();
-        self.over_budget += other.over_budget;
     }
 }
 
@@ -401,13 +391,24 @@ impl Ports {
                 let mut link = state.link.counters();
                 link.dropped += unsent.packets;
                 unsent.join(waiting);
+                let lost = state.link.port.statistics();
+                let mut counters = PortCounters {
+                    received: state.received,
+                    received_bytes: state.received_bytes,
+                    lost_before_receive: lost.lost_before_receive,
+                    lost_after_transmit: lost.lost_after_transmit,
+                    over_budget: tasks.agenda.account(state.input).weighed.1,
+                };
+                if state.role == Role::Relay {
+                    // Who has the device has counted them.
+                    (counters.received, counters.received_bytes) = (0, 0);
+                }
                 PortReport {
                     port,
                     up: state.link.is_up(),
                     closing: state.closing.is_some(),
                     relayed: state.role == Role::Relay,
-                    received: if state.role == Role::Relay { 0 } else { state.received },
-                    received_bytes: if state.role == Role::Relay { 0 } else { state.received_bytes },
+                    counters,
                     link,
                     demand: state.link.demand(),
                     backlog: backlog.packets + waiting.packets as u32,
@@ -415,9 +416,7 @@ impl Ports {
                     unsent,
                     mtu: state.link.port.mtu(),
                     rate: state.link.port.link_rate(),
-                    statistics: state.link.port.statistics(),
                     drops: accounting.drops_at(port),
-                    over_budget: tasks.agenda.account(state.input).weighed.1,
                 }
             })
             .collect()

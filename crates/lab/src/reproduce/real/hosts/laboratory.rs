@@ -141,13 +141,13 @@ impl Laboratory {
         Ok(["receivers", "senders"].map(|name| {
             let port = ports.ports.iter().find(|port| port.name == name);
             port.map_or_else(Passed::default, |port| Passed {
-                offered: port.offered_packets,
-                sent: port.sent_packets,
-                sent_bytes: port.sent_bytes - port.sent_packets * LINK_HEADER,
-                dropped: port.dropped_packets,
-                marked: port.marked_packets,
+                offered: port.link.offered,
+                sent: port.link.sent,
+                sent_bytes: port.link.sent_bytes - port.link.sent * LINK_HEADER,
+                dropped: port.link.dropped,
+                marked: port.link.marked,
                 waiting: port.backlog_packets,
-                kernel_lost: port.lost_before_receive_packets + port.lost_after_transmit_packets + refused(port),
+                kernel_lost: port.counters.lost_before_receive + port.counters.lost_after_transmit + refused(port),
             })
         }))
     }

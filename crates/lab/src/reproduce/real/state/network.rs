@@ -114,7 +114,7 @@ impl Network {
         let mut lost = 0;
         for (daemon, _) in &self.daemons {
             let ports = daemon.ports().map_err(|error| anyhow!("a router does not answer: {error:?}"))?.ports;
-            lost += ports.iter().map(|p| p.lost_before_receive_packets + p.lost_after_transmit_packets).sum::<u64>();
+            lost += ports.iter().map(|p| p.counters.lost_before_receive + p.counters.lost_after_transmit).sum::<u64>();
         }
         Ok(lost)
     }

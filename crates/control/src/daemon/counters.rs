@@ -1,0 +1,27 @@
+//! Every counter that is declared, of every port, link, path and multicast group.
+
+use super::Daemon;
+use super::report::Answer;
+use crate::api;
+
+impl Daemon {
+    /// All counters.
+    pub fn counters(&self) -> Answer<api::Counters> {
+        let mut all = api::Counters { time_ns: self.now_ns(), counters: Vec::new() };
+        for port in self.ports()?.ports {
+            all.add("port", &port.name, &port.counters.0);
+            all.add("port", &port.name, &port.link.0);
+        }
+        for link in self.links(None, 0)?.links {
+            all.add("link", &format!("{}, worker {}", link.port, link.worker), &link.counters.0);
+        }
+        for path in self.paths()?.paths {
+            all.add("path", &path.name, &path.counters.0);
+        }
+        for group in self.multicast()?.groups {
+            let source = group.source.map_or_else(String::new, |source| format!(" from {source}"));
+            all.add("multicast", &format!("{}{source}", group.group), &group.counters.0);
+        }
+        Ok(all)
+    }
+}
