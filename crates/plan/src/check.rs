@@ -1,19 +1,32 @@
 //! From text to a plan: everything that is wrong is found in one pass, and nothing is half taken.
 
+#[path = "section/port/ra.rs"]
 mod advertise;
+#[path = "section/route/chunks.rs"]
 mod chunks;
+#[path = "connected.rs"]
 pub(crate) mod connected;
+#[path = "section/path/cpu.rs"]
 mod cpu;
+#[path = "section/route/hop.rs"]
 pub(crate) mod hop;
+#[path = "section/multicast.rs"]
 mod multicast;
+#[path = "section/nat.rs"]
 mod nat;
+#[path = "section/passthrough.rs"]
 mod passthrough;
+#[path = "section/path.rs"]
 mod path;
+#[path = "section/policy.rs"]
 mod policy;
+#[path = "section/port.rs"]
 pub(crate) mod port;
 mod promises;
 mod reserved;
+#[path = "section/route.rs"]
 pub(crate) mod route;
+#[path = "section/router.rs"]
 mod router;
 mod state;
 

@@ -12,28 +12,38 @@ mod advertise;
 pub mod batch;
 mod call;
 mod check;
+#[path = "section/router/cores.rs"]
 mod cores;
+#[path = "section/cpu.rs"]
 mod cpu;
 mod diagnostic;
+#[path = "change.rs"]
 mod diff;
+#[path = "section/path/dispatch.rs"]
 mod dispatch;
 mod document;
+#[path = "section/path/filter.rs"]
 mod filter;
 mod footprint;
+#[path = "key.rs"]
 mod keys;
 mod matching;
 mod medium;
+#[path = "plan.rs"]
 mod model;
 mod multicast;
 mod names;
 mod nat;
+#[path = "section/objectives.rs"]
 mod objective;
 mod passthrough;
 mod render;
+#[path = "section/port/interface.rs"]
 mod reverse_path;
 mod ring;
 mod schema;
 mod scheme;
+#[path = "section/state.rs"]
 pub mod state;
 mod text;
 pub mod throttle;

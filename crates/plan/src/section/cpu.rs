@@ -3,6 +3,7 @@
 //! Terms and defaults follow Qie, Bavier, Peterson and Karlin, "Scheduling Computations on a Software-Based Router"
 //! (SIGMETRICS 2001).
 
+#[path = "cpu/batching.rs"]
 mod batching;
 
 pub(crate) use batching::BATCHINGS;

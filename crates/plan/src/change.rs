@@ -1,6 +1,8 @@
 //! The difference between two plans: what an apply has to do, and what `diff` prints.
 
+#[path = "diff/cpu.rs"]
 mod cpu;
+#[path = "diff/values.rs"]
 mod values;
 
 pub use values::ValueChange;

@@ -1,16 +1,28 @@
 //! Every key of the configuration, declared once: the reader, the JSON schema and the reference page follow from it.
 
+#[path = "keys/advertise.rs"]
 mod advertise;
+#[path = "keys/cpu.rs"]
 mod cpu;
+#[path = "section/port/faults.rs"]
 mod faults;
+#[path = "section/port/link.rs"]
 mod link;
+#[path = "keys/multicast.rs"]
 mod multicast;
+#[path = "keys/nat.rs"]
 mod nat;
+#[path = "keys/passthrough.rs"]
 mod passthrough;
+#[path = "keys/path.rs"]
 mod path;
+#[path = "keys/policy.rs"]
 mod policy;
+#[path = "keys/route.rs"]
 mod route;
+#[path = "keys/router.rs"]
 mod router;
+#[path = "keys/state.rs"]
 mod state;
 
 pub(crate) use advertise::{RA, RA_PREFIX};
