@@ -1,14 +1,16 @@
 //! The subnets the router is attached to, and which addresses may stand where.
 
+use crate::Prefix;
 use crate::address::masked;
 use crate::diagnostic::Report;
-use crate::document::{Path, Text};
+use crate::document::{Section, Text};
 use crate::names::MAIN_VRF;
+use crate::names::Name;
 use crate::text::{did_you_mean, quote};
-use crate::{Name, Plan, Prefix};
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::ops::Range;
+use units::Mac;
 
 /// An interface's place in [`Connected`].
 pub(crate) type InterfaceIndex = usize;
@@ -46,21 +48,6 @@ pub(crate) struct Connected {
 }
 
 impl Connected {
-    /// What a plan that was checked is attached to.
-    pub fn of(plan: &Plan) -> Connected {
-        let mut connected = Connected::default();
-        // Nothing is wrong with it, so nothing is reported.
-        let mut report = Report::new("", "");
-        let text = Text { value: "", span: 0..0, path: Path::Root };
-        for (_, interface) in plan.interfaces() {
-            let vrf = interface.vrf.as_ref().map_or(MAIN, |name| connected.add_vrf(name));
-            let index = connected.add_interface(interface.name.clone(), vrf);
-            interface.addresses.iter().for_each(|&prefix| connected.add_address(&mut report, prefix, index, &text));
-        }
-        connected.settle(&mut report);
-        connected
-    }
-
     /// The VRF of a name, which is there from now on.
     pub fn add_vrf(&mut self, name: &str) -> VrfIndex {
         self.vrf(name).unwrap_or_else(|| {
@@ -214,6 +201,14 @@ impl Connected {
         })
     }
 
+    /// The interface that the key `port` names, if it is there. Err: reported, or excused.
+    pub fn own_port(&self, report: &mut Report<'_>, section: &Section<'_>) -> Result<Option<InterfaceIndex>, ()> {
+        match section.node("port") {
+            None => Ok(None),
+            Some(_) => section.text(report, "port").ok_or(()).and_then(|text| self.named(report, &text)).map(Some),
+        }
+    }
+
     /// The interface of a name.
     pub fn interface(&self, name: &str) -> Option<InterfaceIndex> {
         self.by_name.get(name).copied()
@@ -323,7 +318,7 @@ fn is_link_local(address: IpAddr) -> bool {
 }
 
 /// Why no host can have the address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5 and 2.7).
-pub(super) fn no_host(address: IpAddr) -> Option<&'static str> {
+pub(crate) fn no_host(address: IpAddr) -> Option<&'static str> {
     Some(match address {
         IpAddr::V4(a) if a.is_broadcast() => "the broadcast address",
         IpAddr::V4(a) if a.octets()[0] == 0 => "an address of 'this network'",
@@ -338,7 +333,7 @@ pub(super) fn no_host(address: IpAddr) -> Option<&'static str> {
 
 /// Which end of its subnet the address is, where no station has that end: network and broadcast (RFC 1122; not with 31
 /// bits, RFC 3021), subnet-router anycast (RFC 4291, section 2.6.1; not with 127, RFC 6164).
-pub(super) fn edge_of(subnet: Prefix, address: IpAddr) -> Option<&'static str> {
+pub(crate) fn edge_of(subnet: Prefix, address: IpAddr) -> Option<&'static str> {
     let first = subnet.network().address == address;
     match address {
         IpAddr::V4(_) if subnet.length >= 31 => None,
@@ -346,4 +341,36 @@ pub(super) fn edge_of(subnet: Prefix, address: IpAddr) -> Option<&'static str> {
         IpAddr::V4(_) => (subnet.last() == address).then_some("broadcast address"),
         IpAddr::V6(_) => (first && subnet.length < 127).then_some("subnet-router anycast address"),
     }
+}
+
+/// An address. None: reported.
+pub(crate) fn address(report: &mut Report<'_>, text: &Text<'_>) -> Option<IpAddr> {
+    let parsed = text.value.parse::<IpAddr>();
+    if parsed.is_err() {
+        text.error(report, || {
+            let hint = match text.value.split_once('/').map(|(address, _)| address.parse::<IpAddr>()) {
+                Some(Ok(address)) => format!("write '{address}', without a length"),
+                _ => "write an address, like '192.0.2.9' or '2001:db8::9'".to_string(),
+            };
+            (format!("{} is no address", quote(text.value)), hint)
+        });
+    }
+    parsed.ok()
+}
+
+/// A MAC address that one station can have.
+pub(crate) fn mac(report: &mut Report<'_>, text: &Text<'_>) -> Option<Mac> {
+    let (reason, hint) = match text.value.parse::<Mac>() {
+        Ok(mac) if mac.is_group() => (format!("{mac} is a multicast address"), "make the first byte even, like '02'"),
+        Ok(mac) if mac.number() == 0 => {
+            (format!("{mac} is no address"), "write a unicast address, like '02:00:00:00:00:01'")
+        }
+        Ok(mac) => return Some(mac),
+        Err(_) => (
+            format!("{} is no MAC address", quote(text.value)),
+            "write six bytes in hexadecimal, like '02:00:00:00:00:01'",
+        ),
+    };
+    text.error(report, || (reason, hint.to_string()));
+    None
 }

@@ -1,5 +1,10 @@
 //! Which names the configuration gives to things.
 
+use std::sync::Arc;
+
+/// The name of a port or an interface: `lan`, or `lan.20` for its VLAN 20. Shared, because a million routes name few.
+pub type Name = Arc<str>;
+
 /// The longest name of a port, as of an interface of the kernel.
 const PORT_NAME: usize = 15;
 /// The longest name of a path.

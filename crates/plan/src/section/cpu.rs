@@ -1,47 +1,186 @@
-//! How the processor's time is divided: the table `[cpu]`, and what ports and paths add to it.
+//! How the processor's time is divided: the table `[cpu]`, how each worker divides its processor.
 //!
 //! Terms and defaults follow Qie, Bavier, Peterson and Karlin, "Scheduling Computations on a Software-Based Router"
 //! (SIGMETRICS 2001).
 
-#[path = "cpu/batching.rs"]
 mod batching;
 
-pub(crate) use batching::BATCHINGS;
 pub use batching::Batching;
 
+use crate::diagnostic::Report;
+use crate::diff::{Edit, edit, or_none};
+use crate::document::Section;
+use crate::key::{Form, Key, Kind, PART, TIME, WAIT, key};
+use crate::named::{as_optional_text, as_text, named};
+use batching::BATCHINGS;
 use serde::{Serialize, Serializer};
 use std::fmt;
-use units::{Bytes, Nanos, PacketRate, Parts, Rate};
+use units::{Nanos, PacketRate, Parts};
 
-/// An enumeration whose members have names in the configuration.
-macro_rules! named {
-    ($($type:ident { $($member:ident $name:literal),* $(,)? })*) => {$(
-        impl $type {
-            /// All of them, in the order they are listed.
-            pub const ALL: &'static [$type] = &[$($type::$member),*];
-            /// Their names, in the order of [`Self::ALL`].
-            pub const NAMES: &'static [&'static str] = &[$($name),*];
+pub(crate) const KEY: Key =
+    key("cpu", Kind::Table(KEYS), "", "{ layout = 3 }", "How each worker divides its processor.");
 
-            /// As in the configuration.
-            pub const fn name(self) -> &'static str {
-                match self { $($type::$member => $name),* }
-            }
-        }
+const BATCHING: &str = "\"timeslice(packets=256, slice=100us)\"";
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
+const KEYS: &[Key] = &[
+    key(
+        "layout",
+        Kind::Integer { least: 1, most: 3 },
+        "3",
+        "2",
+        "Tasks that a packet passes: 1 does everything at once, 2 has input apart, 3 output as well.",
+    ),
+    key(
+        "scheduler",
+        Kind::Text(Form::Choice(Discipline::NAMES)),
+        "\"wf2q+\"",
+        "\"wf2q+\"",
+        "Which task runs next: `wf2q+`, `sfq`, `stride`, `eevdf` and `drr` go by shares, `rr` takes turns.",
+    ),
+    key(
+        "receive",
+        Kind::Text(Form::Choice(Receive::NAMES)),
+        "\"polling\"",
+        "\"polling\"",
+        "`polling`: input tasks receive when it is their turn. `interrupt`: packets are received before anything else goes \
+         on, as interrupts do it; a flood then leaves no time for forwarding.",
+    ),
+    key(
+        "input",
+        Kind::Text(Form::Call(BATCHINGS)),
+        BATCHING,
+        "\"timeslice(packets=16, slice=30us)\"",
+        "How much an input task does at once: `none` (one packet), `simple(packets=N)`, `timeslice(packets=N, slice=T)`, \
+         `throttle(overhead=P, slice=T)`.",
+    ),
+    key(
+        "forwarding",
+        Kind::Text(Form::Call(BATCHINGS)),
+        BATCHING,
+        "\"throttle(overhead=10%, slice=30us)\"",
+        "How much a forwarding task does at once.",
+    ),
+    key(
+        "output",
+        Kind::Text(Form::Call(BATCHINGS)),
+        BATCHING,
+        "\"simple(packets=16)\"",
+        "How much an output task does at once.",
+    ),
+    key(
+        "vector",
+        Kind::Integer { least: 1, most: 256 },
+        "",
+        "1",
+        "Packets between two readings of the clock; by default one where a packet costs a microsecond or more, else many.",
+    ),
+    key(
+        "charge",
+        Kind::Text(Form::Choice(Charge::NAMES)),
+        "\"none\"",
+        "\"incoming\"",
+        "Who pays for changing to another task: `none` makes everybody's share a little smaller, `incoming` the task \
+         changed to, `outgoing` the one before.",
+    ),
+    key(
+        "switch_cost",
+        Kind::Text(TIME),
+        "",
+        "\"1us\"",
+        "What changing to another task costs; by default it is measured at start.",
+    ),
+    key(
+        "strict",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Under `throttle`: a task waits for as many packets as are worth it even where its queues hold fewer, and so for \
+         ever; for comparison.",
+    ),
+    key(
+        "harvest",
+        Kind::Boolean,
+        "true",
+        "false",
+        "Under `throttle`: where no task has enough packets, the one with the most runs.",
+    ),
+    key(
+        "max_wait",
+        Kind::Text(WAIT),
+        "\"none\"",
+        "\"500us\"",
+        "Under `throttle`: how long a task waits for more packets where its path says nothing; `none` is as long as others \
+         have enough to do.",
+    ),
+    key(
+        "tune",
+        Kind::Table(TUNE),
+        "",
+        "{ period = \"10ms\", most = \"20%\" }",
+        "Under `throttle` of forwarding: overhead and slice follow the load; without the table they are as said.",
+    ),
+    key(
+        "input_share",
+        Kind::Text(Form::Choice(InputShare::NAMES)),
+        "\"auto\"",
+        "\"line_speed\"",
+        "What input tasks get: `balanced` serves what is forwarded, `line_speed` all that the line may bring, `explicit` is \
+         each port's `share`; `auto` is line_speed where a path with a reservation may come in by the port, else balanced.",
+    ),
+    key(
+        "balance",
+        Kind::Counts { least: 2, most: 3, highest: 1_000_000 },
+        "[]",
+        "[5, 1, 5]",
+        "What best effort gives its input, forwarding and output tasks, as a ratio; by default by what they cost.",
+    ),
+    key(
+        "best_effort",
+        Kind::Text(Form::Choice(Grouping::NAMES)),
+        "\"per_function\"",
+        "\"aggregate\"",
+        "Which paths without a reservation share a task: those of equal functions (`per_function`), all (`aggregate`), none \
+         (`by_rule`), or all paths whatsoever (`single`), for comparison.",
+    ),
+    key(
+        "admission",
+        Kind::Text(Form::Choice(Admission::NAMES)),
+        "\"refuse\"",
+        "\"warn\"",
+        "What becomes of reservations that do not fit: `refuse` takes no such configuration, `warn` says so and takes it.",
+    ),
+    key(
+        "classify_budget",
+        Kind::Text(TIME),
+        "",
+        "\"2us\"",
+        "The time that receiving and classifying a packet may take; those of vectors that take longer are counted \
+         (`classify_over_budget_packets` of the port). By default nobody looks.",
+    ),
+    key(
+        "inline",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether the input task forwards packets itself whose path does nothing else and has nothing waiting: a change of \
+         task less, charged to the input task, and so best left alone where paths were promised something. With \
+         `classify_budget` only while both together stay within it.",
+    ),
+];
 
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.name())
-            }
-        }
-    )*};
-}
-pub(crate) use named;
+/// How `throttle` follows the load.
+const TUNE: &[Key] = &[
+    key("period", Kind::Text(TIME), "\"10ms\"", "\"10ms\"", "How often they are set, 100us to 10s."),
+    key("least", Kind::Text(PART), "\"2%\"", "\"2%\"", "The least overhead: under the highest load."),
+    key("most", Kind::Text(PART), "\"30%\"", "\"30%\"", "The most overhead: under little load."),
+    key(
+        "margin",
+        Kind::Text(PART),
+        "\"10%\"",
+        "\"10%\"",
+        "The part of the processor that is to be left beside the present load.",
+    ),
+];
 
 named! {
     Discipline { Wf2q "wf2q+", Sfq "sfq", Stride "stride", Eevdf "eevdf", Drr "drr", RoundRobin "rr" }
@@ -50,34 +189,6 @@ named! {
     InputShare { Auto "auto", Balanced "balanced", LineSpeed "line_speed", Explicit "explicit" }
     Grouping { PerFunction "per_function", Aggregate "aggregate", ByRule "by_rule", Single "single" }
     Admission { Refuse "refuse", Warn "warn" }
-    Congestion { Drop "drop", Throttle "throttle" }
-}
-
-pub(crate) fn as_text<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
-pub(crate) fn as_optional_text<T: fmt::Display, S: Serializer>(
-    value: &Option<T>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.collect_str(value),
-        None => serializer.serialize_none(),
-    }
-}
-
-/// A time, or `none` for one that never ends.
-fn as_wait<S: Serializer>(value: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(time) => serializer.collect_str(&wait_text(*time)),
-        None => serializer.serialize_none(),
-    }
-}
-
-/// A wait as the configuration writes it: `none` for one that never ends.
-pub(crate) fn wait_text(time: Nanos) -> String {
-    if time == Nanos::MAX { "none".to_string() } else { time.to_string() }
 }
 
 /// How long a preemptible path has the processor at once where its batching knows no slice.
@@ -310,195 +421,108 @@ pub enum Admission {
     Warn,
 }
 
-/// The processor and a port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct PortCpu {
-    /// What its input task gets, where shares are explicit.
-    #[serde(serialize_with = "as_optional_text")]
-    pub share: Option<Parts>,
-    /// Packets a second that the line may bring; none: from the rate of the device and 64-byte frames, where it has one.
-    #[serde(serialize_with = "as_optional_text")]
-    pub line_rate: Option<PacketRate>,
-    /// What becomes of packets whose path is full.
-    pub congestion: Congestion,
-    /// When its input task looks for packets; none: whenever it has its turn.
-    pub estimator: Option<EstimatorPlan>,
-    /// Without an estimator: whether the task keeps its turns while it finds nothing, as in the paper. Else it steps back.
-    pub greedy: bool,
+/// A packet that takes longer than this is no packet's business.
+pub(crate) const MOST_COST: Nanos = Nanos::secs(1);
+/// More packets a second than the fastest link brings.
+pub(crate) const MOST_PACKETS: PacketRate = PacketRate::pps(1_000_000_000);
+pub(crate) const MOST_WAIT: Nanos = Nanos::secs(10);
+
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> CpuPlan {
+    let mut cpu = CpuPlan::default();
+    let Some(section) = root.node("cpu").and_then(|node| node.section(report, KEYS, "[cpu]")) else { return cpu };
+    cpu.layout = match section.integer(report, "layout") {
+        Some(1) => Layout::One,
+        Some(2) => Layout::Two,
+        _ => Layout::Three,
+    };
+    cpu.scheduler = section.choice(report, "scheduler", Discipline::ALL).unwrap_or_default();
+    cpu.receive = section.choice(report, "receive", Receive::ALL).unwrap_or_default();
+    cpu.input = batching(report, &section, "input");
+    cpu.forwarding = batching(report, &section, "forwarding");
+    cpu.output = batching(report, &section, "output");
+    // The declared range is within the type.
+    cpu.vector = section.node("vector").and_then(|_| section.integer(report, "vector")).map(|packets| packets as u16);
+    cpu.charge = section.choice(report, "charge", Charge::ALL).unwrap_or_default();
+    cpu.switch_cost = section.within(report, "switch_cost", Nanos::ZERO..=Nanos::millis(10));
+    cpu.strict = section.boolean(report, "strict");
+    cpu.harvest = section.boolean(report, "harvest");
+    cpu.max_wait = wait(report, &section).filter(|time| *time != Nanos::MAX);
+    cpu.tune = section.node("tune").and_then(|_| tune(report, &section));
+    cpu.input_share = section.choice(report, "input_share", InputShare::ALL).unwrap_or_default();
+    cpu.balance = balance(report, &section);
+    cpu.best_effort = section.choice(report, "best_effort", Grouping::ALL).unwrap_or_default();
+    cpu.admission = section.choice(report, "admission", Admission::ALL).unwrap_or_default();
+    cpu.classify_budget = section.within(report, "classify_budget", Nanos::new(1)..=MOST_COST);
+    cpu.inline = section.boolean(report, "inline");
+    cpu
 }
 
-/// What becomes of packets whose path is full (section 3.3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Congestion {
-    /// They are dropped, after they have been received.
-    #[default]
-    Drop,
-    /// The port waits, and the line loses the rest at no cost.
-    Throttle,
+fn batching(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Batching {
+    let Some(text) = section.text(report, name) else { return Batching::default() };
+    Batching::parse(text.value).unwrap_or_else(|error| {
+        text.wrong(report, error);
+        Batching::default()
+    })
 }
 
-/// The queue estimator of a port: how long its input task sleeps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct EstimatorPlan {
-    /// The weight of the newest run in the average.
-    #[serde(serialize_with = "as_text")]
-    pub weight: Parts,
-    /// Where a run finds fewer on average it sleeps longer, packets.
-    pub low: u16,
-    /// Where a run finds more on average it sleeps less; below the batch of an input task, packets.
-    pub high: u16,
-    /// The shortest sleep.
-    #[serde(serialize_with = "as_text")]
-    pub sleep_min: Nanos,
-    /// The longest sleep; none: what the receive ring holds at the line's rate.
-    #[serde(serialize_with = "as_optional_text")]
-    pub sleep_max: Option<Nanos>,
-    /// How sleep changes.
-    pub law: SleepLaw,
-    /// Whether one full run after the longest sleep ends it.
-    pub fast_attack: bool,
-    /// Whether there is no sleep after a run that its limit has ended.
-    pub stay: bool,
-    /// Whether sleep stays as it is once a run is back in the range; else the average alone decides.
-    pub settle: bool,
-}
-
-/// How an estimator changes its sleep.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SleepLaw {
-    /// Times or divided by this; at least a microsecond more or less.
-    Multiply(Parts),
-    /// So much more or less.
-    Add(Nanos),
-}
-
-impl fmt::Display for SleepLaw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SleepLaw::Multiply(factor) => {
-                let text = format!("x{}.{:06}", factor.get() / 1_000_000, factor.get() % 1_000_000);
-                f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
-            }
-            SleepLaw::Add(step) => write!(f, "+{step}"),
-        }
+/// `max_wait`: [`Nanos::MAX`] for `none`. None: left out or reported.
+pub(crate) fn wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nanos> {
+    match section.text(report, "max_wait")?.value.trim() {
+        "none" => Some(Nanos::MAX),
+        _ => section.within(report, "max_wait", Nanos::new(1)..=MOST_WAIT),
     }
 }
 
-impl Serialize for SleepLaw {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+fn tune(report: &mut Report<'_>, section: &Section<'_>) -> Option<TunePlan> {
+    let section = section.node("tune")?.section(report, TUNE, "tune = { period = \"10ms\" }")?;
+    let default = TunePlan::default();
+    let overhead = Parts::millionths(1)..=Parts::ONE;
+    let period = section.within(report, "period", Nanos::micros(100)..=MOST_WAIT).unwrap_or(default.period);
+    let least = section.within(report, "least", overhead.clone()).unwrap_or(default.least);
+    let most = section.within(report, "most", overhead).unwrap_or(default.most);
+    let margin = section.within(report, "margin", Parts::default()..=Parts::ONE).unwrap_or(default.margin);
+    if least > most {
+        report.error(section.span.clone(), section.path, || {
+            (format!("the least overhead, {least}, is more than the most, {most}"), "exchange them".to_string())
+        });
     }
+    Some(TunePlan { period, least, most, margin })
 }
 
-impl fmt::Display for EstimatorPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let EstimatorPlan { weight, low, high, sleep_min, sleep_max, law, fast_attack, stay, settle } = self;
-        write!(f, "weight {weight} low {low} high {high} sleep_min {sleep_min} sleep_max ")?;
-        match sleep_max {
-            Some(time) => time.fmt(f)?,
-            None => f.write_str("auto")?,
-        }
-        write!(f, " law {law} fast_attack {fast_attack} stay {stay} settle {settle}")
+fn balance(report: &mut Report<'_>, section: &Section<'_>) -> [u32; 3] {
+    let mut ratio = [0; 3];
+    let numbers = section.counts(report, "balance");
+    // The declared range is within the type.
+    ratio.iter_mut().zip(&numbers).for_each(|(part, number)| *part = *number as u32);
+    if let Some(node) = section.node("balance").filter(|_| numbers.contains(&0)) {
+        report.error(node.span, node.path, || {
+            ("a task with a share of nothing never runs".to_string(), "give each a number above 0".to_string())
+        });
     }
+    ratio
 }
 
-impl EstimatorPlan {
-    /// The range of packets that an estimator aims at where nothing is said: the paper's 8 to 12 for batches of 16, less
-    /// for smaller ones. None: batches of one packet leave nothing to aim at.
-    pub fn range(batch: Option<u16>) -> Option<(u16, u16)> {
-        let high = batch.map_or(12, |batch| (batch / 4 * 3).max(batch.min(4).saturating_sub(1)).min(12));
-        (high > 0).then_some((high - high / 3, high))
-    }
-}
-
-impl Default for EstimatorPlan {
-    fn default() -> EstimatorPlan {
-        EstimatorPlan {
-            weight: Parts::percent(25),
-            low: 8,
-            high: 12,
-            sleep_min: Nanos::ZERO,
-            sleep_max: None,
-            law: SleepLaw::Multiply(Parts::percent(125)),
-            fast_attack: true,
-            stay: true,
-            settle: true,
-        }
-    }
-}
-
-/// The processor and a path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct PathCpu {
-    /// What it was promised; none: best effort.
-    pub reservation: Option<Reservation>,
-    /// Its forwarding task's part of the processor; none: it follows from the reservation, or best effort divides what is
-    /// left.
-    #[serde(serialize_with = "as_optional_text")]
-    pub share: Option<Parts>,
-    /// Under `throttle`: how long it waits for more packets; [`Nanos::MAX`] is for ever, none as [`CpuPlan::max_wait`] says.
-    #[serde(serialize_with = "as_wait")]
-    pub max_wait: Option<Nanos>,
-    /// What a packet is said to cost; none: as its functions declare, then as measured.
-    #[serde(serialize_with = "as_optional_text")]
-    pub cost: Option<Cost>,
-    /// A packet that takes longer is dropped, and counted; none: it may take as long as it takes.
-    #[serde(serialize_with = "as_optional_text")]
-    pub limit: Option<Nanos>,
-    /// Whether its functions are interrupted when their slice is over, in the middle of a packet too.
-    pub preemptible: bool,
-}
-
-/// What a path was promised.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Reservation {
-    /// Packets a second; more than zero.
-    #[serde(serialize_with = "as_text")]
-    pub packets: PacketRate,
-    /// The size of its packets, where it is said; it is where the rate was said in bits.
-    #[serde(serialize_with = "as_optional_text")]
-    pub size: Option<Bytes>,
-    /// The rate in bits, where it was said so.
-    #[serde(serialize_with = "as_optional_text")]
-    pub rate: Option<Rate>,
-    /// How long a packet may take through the router; none: no promise.
-    #[serde(serialize_with = "as_optional_text")]
-    pub delay: Option<Nanos>,
-}
-
-impl Reservation {
-    /// The size that is reckoned with: the smallest frame of Ethernet where none is said.
-    pub fn packet_size(&self) -> Bytes {
-        self.size.unwrap_or(Bytes::new(64))
-    }
-}
-
-/// What a packet costs: so much, and so much more for each byte.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Cost {
-    /// For any packet.
-    pub packet: Nanos,
-    /// For each 1000 bytes.
-    pub kilobyte: Nanos,
-}
-
-impl Cost {
-    /// What a packet of `size` bytes costs.
-    pub fn of(self, size: Bytes) -> Nanos {
-        self.packet + Nanos::new(self.kilobyte.get().saturating_mul(size.get()) / 1000)
-    }
-}
-
-impl fmt::Display for Cost {
-    /// As the configuration writes it: `1us + 2ns/b`, by the kilobyte of 1000 bytes where it is no whole number for each.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.kilobyte.get(), self.packet) {
-            (0, packet) => return packet.fmt(f),
-            (_, Nanos::ZERO) => {}
-            (_, packet) => write!(f, "{packet} + ")?,
-        }
-        let (whole, rest) = (self.kilobyte.get() / 1000, self.kilobyte.get() % 1000);
-        let text = format!("{whole}.{rest:03}");
-        write!(f, "{}ns/b", text.trim_end_matches('0').trim_end_matches('.'))
-    }
+pub(crate) fn diff(old: &CpuPlan, new: &CpuPlan) -> Vec<Edit> {
+    let mut what = Vec::new();
+    edit(&mut what, "layout", old.layout, new.layout);
+    edit(&mut what, "scheduler", old.scheduler, new.scheduler);
+    edit(&mut what, "receive", old.receive, new.receive);
+    edit(&mut what, "input", old.input, new.input);
+    edit(&mut what, "forwarding", old.forwarding, new.forwarding);
+    edit(&mut what, "output", old.output, new.output);
+    edit(&mut what, "vector", or_none(&old.vector), or_none(&new.vector));
+    edit(&mut what, "charge", old.charge, new.charge);
+    edit(&mut what, "switch_cost", or_none(&old.switch_cost), or_none(&new.switch_cost));
+    edit(&mut what, "strict", old.strict, new.strict);
+    edit(&mut what, "harvest", old.harvest, new.harvest);
+    edit(&mut what, "max_wait", or_none(&old.max_wait), or_none(&new.max_wait));
+    edit(&mut what, "tune", or_none(&old.tune), or_none(&new.tune));
+    edit(&mut what, "input_share", old.input_share, new.input_share);
+    let ratio = |cpu: &CpuPlan| cpu.balance.map(|part| part.to_string()).join(":");
+    edit(&mut what, "balance", ratio(old), ratio(new));
+    edit(&mut what, "best_effort", old.best_effort, new.best_effort);
+    edit(&mut what, "admission", old.admission, new.admission);
+    edit(&mut what, "classify_budget", or_none(&old.classify_budget), or_none(&new.classify_budget));
+    edit(&mut what, "inline", old.inline, new.inline);
+    what
 }

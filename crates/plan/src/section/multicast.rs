@@ -1,22 +1,103 @@
-//! `[[multicast]]`: the groups whose packets are forwarded.
+//! `[[multicast]]`: the groups whose packets are forwarded, and where they go.
 
-use super::connected::{Connected, InterfaceIndex, no_host};
-use super::hop::address;
-use super::route::elements;
-use crate::MulticastPlan;
+use crate::connected::{Connected, InterfaceIndex, address, no_host};
 use crate::diagnostic::Report;
+use crate::diff::{Step, steps};
 use crate::document::{Node, Path, Section, Text};
-use crate::keys::{MOST_COPIES, MOST_GROUPS, MULTICAST};
+use crate::key::{ADDRESS, INTERFACE, Key, Kind, key, required};
+use crate::names::Name;
+use serde::Serialize;
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<MulticastPlan> {
+pub(crate) const KEY: Key = key(
+    "multicast",
+    Kind::List(KEYS),
+    "",
+    "[{ group = \"239.1.2.3\", from = \"lan\", to = [\"wan\"] }]",
+    "Multicast groups that are forwarded.",
+);
+
+/// Groups, and interfaces that the packets of one go to.
+const MOST_GROUPS: usize = 16_384;
+const MOST_COPIES: usize = 64;
+
+const KEYS: &[Key] = &[
+    required(
+        "group",
+        Kind::Text(ADDRESS),
+        "\"239.1.2.3\"",
+        "The group: a multicast address of either family that routers forward.",
+    ),
+    key(
+        "source",
+        Kind::Text(ADDRESS),
+        "",
+        "\"192.0.2.7\"",
+        "Only what this host sends to the group; by default what anybody sends for whom there is no other.",
+    ),
+    required(
+        "from",
+        Kind::Text(INTERFACE),
+        "\"lan\"",
+        "The interface its packets come by: `lan`, or `lan.20`. What comes by another is dropped as `reverse_path`.",
+    ),
+    required(
+        "to",
+        Kind::OneOrMore(INTERFACE),
+        "[\"wan\", \"wan.20\"]",
+        "The interfaces that each get a copy: other ones of the same VRF, at most 64.",
+    ),
+];
+
+/// A configured group: its packets come by one interface, and each of others gets a copy (RFC 1112, RFC 7761 4.2).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct MulticastPlan {
+    /// The VRF of its interfaces; none for the main one.
+    pub vrf: Option<Name>,
+    /// The group.
+    pub group: IpAddr,
+    /// Whose packets; none for those of every source that no other entry names.
+    pub source: Option<IpAddr>,
+    /// The interface they come by.
+    pub from: Name,
+    /// The interfaces that get a copy each, sorted; at least one, never that of `from`.
+    pub to: Vec<Name>,
+}
+
+impl fmt::Display for MulticastPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.title(), self.way())
+    }
+}
+
+impl MulticastPlan {
+    /// `239.1.2.3`, or `239.1.2.3 source 192.0.2.7`, in a VRF other than the main one with its name before it.
+    pub fn title(&self) -> String {
+        let vrf = self.vrf.as_ref().map_or_else(String::new, |vrf| format!("vrf {vrf} "));
+        let source = self.source.map_or_else(String::new, |source| format!(" source {source}"));
+        format!("{vrf}{}{source}", self.group)
+    }
+
+    /// What differences call it: `multicast[239.1.2.3]`.
+    pub(crate) fn path(&self) -> String {
+        format!("multicast[{}]", self.title())
+    }
+
+    /// `from lan to wan wan.20`.
+    pub fn way(&self) -> String {
+        format!("from {} to {}", self.from, self.to.join(" "))
+    }
+}
+
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<MulticastPlan> {
     let parent = Path::Key(&root.path, "multicast");
     let mut seen = HashMap::new();
     let mut out = Vec::new();
-    for (index, span, value) in elements(report, root, "multicast", MOST_GROUPS) {
+    for (index, span, value) in root.elements(report, "multicast", MOST_GROUPS) {
         let node = Node::new(value, span, Path::Index(&parent, index));
-        let Some(section) = node.section(report, MULTICAST, "[[multicast]]") else { continue };
+        let Some(section) = node.section(report, KEYS, "[[multicast]]") else { continue };
         let from = section.text(report, "from").and_then(|text| connected.named(report, &text).ok());
         let to = from.and_then(|from| copies(report, &section, connected, from));
         let source = source(report, &section);
@@ -120,4 +201,8 @@ fn copies(
         to.push(index);
     }
     Some(to)
+}
+
+pub(crate) fn diff<'p>(old: &'p [MulticastPlan], new: &'p [MulticastPlan]) -> Vec<Step<'p, MulticastPlan>> {
+    steps(old, new, |multicast| (&multicast.vrf, multicast.group, multicast.source))
 }

@@ -1,15 +1,32 @@
-//! `[nat]`: address and port translation.
+//! `[nat]`: how hosts inside reach the outside by the router's own addresses, address and port translation.
 
-use super::connected::Connected;
+use crate::connected::Connected;
 use crate::diagnostic::Report;
-use crate::document::{Path, Section};
-use crate::keys::{MOST_FORWARDS, MOST_OUTSIDE, NAT, PATH};
-use crate::nat::{ForwardPlan, NatPlan};
+use crate::diff::{Edit, edit, or_none};
+use crate::document::{Node, Path, Section};
+use crate::key::{Form, INTERFACE, Key, Kind, TIME, key, required};
+use crate::names::Name;
+use crate::section::path::{self, PathPlan};
+use crate::section::port::PortPlan;
 use crate::text::quote;
-use crate::{Family, Match, PathPlan, PortPlan, Prefix};
-use std::net::IpAddr;
-use units::Nanos;
+use crate::{Family, Match, Prefix, protocol_name, protocol_number};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::str::FromStr;
+use units::{Nanos, UnitError};
 
+pub(crate) const KEY: Key = key(
+    "nat",
+    Kind::Table(KEYS),
+    "",
+    "{ outside = \"wan\" }",
+    "Address and port translation, for paths with the function `nat`.",
+);
+
+/// Interfaces that lead outside, and ports that lead inside.
+const MOST_OUTSIDE: usize = 8;
+const MOST_FORWARDS: usize = 256;
 /// Lifetimes where none are said: of TCP RFC 5382 REQ-5, of UDP RFC 4787 REQ-5, of ICMP RFC 5508 REQ-2.
 const LIFETIMES: [(&str, Nanos); 5] = [
     ("tcp_opening", Nanos::secs(240)),
@@ -21,7 +38,142 @@ const LIFETIMES: [(&str, Nanos); 5] = [
 /// The longest that makes sense.
 const LONGEST: Nanos = Nanos::secs(7 * 86400);
 
-pub(super) fn read(
+const KEYS: &[Key] = &[
+    required(
+        "outside",
+        Kind::OneOrMore(INTERFACE),
+        "\"wan\"",
+        "The interfaces that lead outside, at most 8; the first IPv4 address of each stands for the hosts inside.",
+    ),
+    key(
+        "connections",
+        Kind::Integer { least: 16, most: 4_194_304 },
+        "65536",
+        "65536",
+        "Connections there may be, some 150 bytes each. A change takes a restart.",
+    ),
+    key(
+        "per_host",
+        Kind::Integer { least: 1, most: 4_194_304 },
+        "",
+        "4096",
+        "Connections that one host inside may have begun at a time (RFC 6888 REQ-4): without the key an eighth of `connections` or of `ports`, whichever is less.",
+    ),
+    key(
+        "ports",
+        Kind::Text(Form::Pattern("^ *[0-9]{1,5} *- *[0-9]{1,5} *$")),
+        "\"1024-65535\"",
+        "\"1024-65535\"",
+        "The ports that are given.",
+    ),
+    key(
+        "anybody",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether anybody may come in by a port that was given, or only whom the host inside has spoken to (RFC 4787 REQ-8).",
+    ),
+    key(
+        "forward",
+        Kind::Texts(Form::Pattern(r"^\s*(tcp|udp|6|17)\s+[0-9]{1,5}\s+to\s+[0-9.]+(:[0-9]{1,5})?\s*$")),
+        "[]",
+        "[\"tcp 8080 to 10.0.0.2:80\"]",
+        "Ports of the router that lead to hosts inside, at most 256.",
+    ),
+    key("tcp", Kind::Text(TIME), "\"7440s\"", "\"7440s\"", "How long a silent TCP connection is remembered."),
+    key("tcp_opening", Kind::Text(TIME), "\"240s\"", "\"240s\"", "The same before both sides have spoken."),
+    key("tcp_closing", Kind::Text(TIME), "\"240s\"", "\"60s\"", "The same once both sides have ended it."),
+    key("udp", Kind::Text(TIME), "\"300s\"", "\"300s\"", "How long a silent UDP exchange is remembered."),
+    key("icmp", Kind::Text(TIME), "\"60s\"", "\"60s\"", "How long an ICMP question is remembered."),
+];
+
+/// Address and port translation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct NatPlan {
+    /// The interfaces to the outside.
+    pub outside: Vec<Name>,
+    /// Connections there may be.
+    pub connections: u32,
+    /// Connections that one host inside may have begun at a time.
+    pub per_host: u32,
+    /// The ports that are given to the inside, first and last.
+    pub ports: (u16, u16),
+    /// Whether anybody may come in by a port that was given, or only whom the inside has spoken to.
+    pub anybody: bool,
+    /// How long connections are remembered after their last packet: TCP that opens, that is established, that closes; UDP;
+    /// ICMP.
+    #[serde(serialize_with = "nanoseconds")]
+    pub timeouts: [Nanos; 5],
+    /// Ports of ours that lead inside, sorted.
+    pub forwards: Vec<ForwardPlan>,
+}
+
+fn nanoseconds<S: Serializer>(times: &[Nanos; 5], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(times.iter().map(|time| time.get()))
+}
+
+impl fmt::Display for NatPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.outside.iter().map(|name| &**name).collect();
+        let [opening, tcp, closing, udp, icmp] = self.timeouts;
+        write!(f, "outside {} connections {} per_host {}", names.join(" "), self.connections, self.per_host)?;
+        write!(f, " ports {}-{} anybody {}", self.ports.0, self.ports.1, self.anybody)?;
+        write!(f, " tcp_opening {opening} tcp {tcp} tcp_closing {closing} udp {udp} icmp {icmp}")?;
+        self.forwards.iter().try_for_each(|forward| write!(f, " forward {forward}"))
+    }
+}
+
+/// A port of ours that leads inside: `tcp 8080 to 10.0.0.2:80`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ForwardPlan {
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// Our port.
+    pub port: u16,
+    /// The host inside.
+    pub address: Ipv4Addr,
+    /// Its port.
+    pub to: u16,
+}
+
+impl fmt::Display for ForwardPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} to {}:{}", protocol_name(self.protocol), self.port, self.address, self.to)
+    }
+}
+
+impl Serialize for ForwardPlan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FromStr for ForwardPlan {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<ForwardPlan, UnitError> {
+        let wrong = |reason: String| UnitError { reason, hint: "write it like 'tcp 8080 to 10.0.0.2:80'".to_string() };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let &[protocol, port, "to", target] = words.as_slice() else {
+            return Err(wrong(format!("{} says not which port leads where", quote(text))));
+        };
+        let number = |text: &str| text.parse().ok().filter(|&port: &u16| port > 0);
+        let known = protocol_number(protocol).filter(|&number| number == 6 || number == 17);
+        let protocol = known.ok_or_else(|| wrong(format!("{} is neither tcp nor udp", quote(protocol))))?;
+        let port = number(port).ok_or_else(|| wrong(format!("{} is no port", quote(port))))?;
+        // Without a port it is the same inside.
+        let whole = if target.contains(':') { target.to_string() } else { format!("{target}:{port}") };
+        let target: SocketAddrV4 =
+            whole.parse().map_err(|_| wrong(format!("{} is no IPv4 address with a port", quote(target))))?;
+        if target.port() == 0 || target.ip().is_unspecified() || target.ip().is_multicast() || target.ip().is_loopback()
+        {
+            return Err(wrong(format!("{target} is no host's")));
+        }
+        Ok(ForwardPlan { protocol, port, address: *target.ip(), to: target.port() })
+    }
+}
+
+pub(crate) fn check(
     report: &mut Report<'_>,
     root: &Section<'_>,
     connected: &Connected,
@@ -38,7 +190,7 @@ pub(super) fn read(
         return None;
     };
     let span = node.span.clone();
-    let section = node.section(report, NAT, "[nat]")?;
+    let section = node.section(report, KEYS, "[nat]")?;
     if used.is_none() && report.error_count() == 0 {
         report.warning(span, "nat", || {
             let hint = "name it in one: functions = [\"nat\", \"ip\"]";
@@ -74,7 +226,7 @@ pub(super) fn read(
 fn untranslated(
     report: &mut Report<'_>,
     root: &Section<'_>,
-    outside: &[crate::Name],
+    outside: &[Name],
     (ports, paths): (&[PortPlan], &[PathPlan]),
 ) {
     let translates = |path: &PathPlan| path.functions.iter().any(|call| call.name == "nat");
@@ -112,8 +264,8 @@ fn untranslated(
             (false, true) => "end at the router, also those that answer a host inside",
             (false, false) => continue,
         };
-        let node = crate::document::Node::new(value, span, Path::Index(&parent, index));
-        let Some(section) = node.section(report, PATH, "[[path]]") else { continue };
+        let node = Node::new(value, span, Path::Index(&parent, index));
+        let Some(section) = node.section(report, path::KEYS, "[[path]]") else { continue };
         let Some(text) = section.text(report, "match") else { continue };
         let next = paths[index..].iter().find(|path| translates(path)).map_or("", |path| path.name.as_str());
         report.warning(text.span.clone(), text.path, || {
@@ -140,13 +292,13 @@ fn outside(
     section: &Section<'_>,
     connected: &Connected,
     ports: &[PortPlan],
-) -> Option<Vec<crate::Name>> {
+) -> Option<Vec<Name>> {
     let texts = section.one_or_more(report, "outside", MOST_OUTSIDE)?;
     if let Some(text) = texts.get(MOST_OUTSIDE) {
         text.error(report, || (format!("more than {MOST_OUTSIDE} interfaces lead outside"), "name fewer".to_string()));
         return None;
     }
-    let mut names: Vec<crate::Name> = Vec::new();
+    let mut names: Vec<Name> = Vec::new();
     for text in texts {
         let interface = ports.iter().flat_map(|port| &port.interfaces).find(|i| *i.name == *text.value);
         let Some(interface) = interface else {
@@ -207,38 +359,54 @@ fn port_range(report: &mut Report<'_>, section: &Section<'_>) -> (u16, u16) {
 }
 
 fn forwards(report: &mut Report<'_>, section: &Section<'_>) -> Vec<ForwardPlan> {
-    let mut list = section.list(report, "forward");
-    if let Some((_, span, _)) = list.get(MOST_FORWARDS) {
-        report.error(span.clone(), "nat.forward", || {
-            (format!("there are more than {MOST_FORWARDS} forwards"), "remove some".to_string())
-        });
-        list.truncate(MOST_FORWARDS);
-    }
-    let mut forwards: Vec<ForwardPlan> = Vec::with_capacity(list.len());
-    let parent = Path::Key(&section.path, "forward");
-    for (index, span, value) in list {
-        let node = crate::document::Node::new(value, span, Path::Index(&parent, index));
-        let Some(text) = node.text() else {
-            node.no_text(report, "\"tcp 8080 to 10.0.0.2:80\"");
-            continue;
+    let surplus = || (format!("there are more than {MOST_FORWARDS} forwards"), "remove some".to_string());
+    let mut known: Vec<ForwardPlan> = Vec::new();
+    section.texts(report, "forward", (MOST_FORWARDS, surplus), "\"tcp 8080 to 10.0.0.2:80\"", |report, text| {
+        let new: ForwardPlan =
+            text.value.parse().map_err(|error: UnitError| text.error(report, || (error.reason, error.hint))).ok()?;
+        let same = |old: &&ForwardPlan| {
+            let to = (old.address, old.to) == (new.address, new.to);
+            old.protocol == new.protocol && (old.port == new.port || to)
         };
-        match text.value.parse::<ForwardPlan>() {
-            Err(error) => text.error(report, || (error.reason, error.hint)),
-            Ok(new) => {
-                let same = |old: &&ForwardPlan| {
-                    let to = (old.address, old.to) == (new.address, new.to);
-                    old.protocol == new.protocol && (old.port == new.port || to)
-                };
-                match forwards.iter().find(same) {
-                    Some(old) => {
-                        let hint = "a port leads to one place, and a place has one port".to_string();
-                        text.error(report, || (format!("there is '{old}' already"), hint));
-                    }
-                    None => forwards.push(new),
-                }
+        match known.iter().find(same) {
+            Some(old) => {
+                let hint = "a port leads to one place, and a place has one port".to_string();
+                text.error(report, || (format!("there is '{old}' already"), hint));
             }
+            None => known.push(new),
+        }
+        Some(())
+    });
+    known.sort_unstable();
+    known
+}
+
+pub(crate) fn diff(old: &Option<NatPlan>, new: &Option<NatPlan>) -> Vec<Edit> {
+    let mut what = Vec::new();
+    edit(&mut what, "rules", or_none(old), or_none(new));
+    what
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forwards_read_back_as_printed_and_wrong_ones_say_why() {
+        for text in ["tcp 8080 to 10.0.0.2:80", "udp 53 to 192.168.1.1:53"] {
+            assert_eq!(text.parse::<ForwardPlan>().unwrap().to_string(), text);
+        }
+        assert_eq!("tcp 22 to 10.0.0.2".parse::<ForwardPlan>().unwrap().to_string(), "tcp 22 to 10.0.0.2:22");
+        for (text, reason) in [
+            ("", "says not which port"),
+            ("tcp 80 10.0.0.2", "says not which port"),
+            ("gre 80 to 10.0.0.2", "neither tcp nor udp"),
+            ("tcp 0 to 10.0.0.2", "is no port"),
+            ("tcp 80 to ::1", "is no IPv4 address"),
+            ("tcp 80 to 127.0.0.1", "is no host's"),
+        ] {
+            let error = text.parse::<ForwardPlan>().unwrap_err();
+            assert!(error.reason.contains(reason), "{text}: {}", error.reason);
         }
     }
-    forwards.sort_unstable();
-    forwards
 }

@@ -1,13 +1,43 @@
-//! What applications want of the network, which code points say so, and which scheme serves it (spec N-20, N-23).
-//!
-//! No scheme is best for all of them (Sivaraman, Winstein, Subramanian, Balakrishnan, HotNets 2013), so a port may have a
-//! policy: a table from objectives to schemes, and rules for when it changes from one to another.
+//! `[objectives]`: what applications want of the network, and which code points say so (spec N-20, N-23).
 
-use crate::{Call, Name, dscp_name};
+use crate::diagnostic::Report;
+use crate::diff::{Edit, edit, joined};
+use crate::document::Section;
+use crate::key::{Form, Key, Kind, key};
+use crate::named::named;
+use crate::text::quote;
+use crate::{dscp_name, dscp_number};
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
-use std::fmt;
-use units::{Nanos, Parts};
+
+pub(crate) const KEY: Key = key(
+    "objectives",
+    Kind::Table(KEYS),
+    "",
+    "{ delay = [\"ef\"] }",
+    "What code points ask for where they are trusted.",
+);
+
+const CODE_POINTS: Kind = Kind::Texts(Form::Pattern("^([A-Za-z]+[0-9]*|[0-9]+|0[xX][0-9A-Fa-f]+)$"));
+
+const KEYS: &[Key] = &[
+    key(
+        "throughput",
+        CODE_POINTS,
+        "[]",
+        "[\"cs1\", \"af11\"]",
+        "The code points of what wants as many bits as there are.",
+    ),
+    key("delay", CODE_POINTS, "[]", "[\"ef\", \"cs5\"]", "Of what wants as little time on the way as there can be."),
+    key(
+        "power",
+        CODE_POINTS,
+        "[]",
+        "[\"af41\", \"af42\"]",
+        "Of what wants throughput over delay: calls with pictures.",
+    ),
+    key("fct", CODE_POINTS, "[]", "[\"af21\", \"cs2\"]", "Of flows that are to end soon, as pages do."),
+    key("tail", CODE_POINTS, "[]", "[\"af31\", \"27\"]", "Of flows of which the slowest is to end soon."),
+];
 
 /// What an application wants most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -27,13 +57,16 @@ pub enum Objective {
     Tail,
 }
 
-crate::cpu::named! {
+named! {
     Objective { None "none", Throughput "throughput", Delay "delay", Power "power", Fct "fct", Tail "tail" }
 }
 
 impl Objective {
     /// How many there are, none included.
     pub const COUNT: usize = Self::ALL.len();
+
+    /// Those that ask for something, each a key of this table and of a policy.
+    pub(crate) const SERVED: &'static [Objective] = Self::ALL.split_at(1).1;
 
     /// Its place in [`Objective::ALL`].
     pub const fn index(self) -> usize {
@@ -48,7 +81,7 @@ impl Objective {
 
 /// What each of the 64 code points of differentiated services (RFC 2474) asks for, where it asks for anything.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CodePoints(pub(crate) [Option<Objective>; 64]);
+pub struct CodePoints([Option<Objective>; 64]);
 
 impl Default for CodePoints {
     fn default() -> Self {
@@ -80,32 +113,38 @@ impl Serialize for CodePoints {
     }
 }
 
-/// Which scheme serves what is wanted at a port, and when it changes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct PolicyPlan {
-    /// Its name.
-    pub name: Name,
-    /// How long packets are counted before they are looked at.
-    #[serde(serialize_with = "crate::model::nanoseconds")]
-    pub window: Nanos,
-    /// How long a port keeps a scheme at least.
-    #[serde(serialize_with = "crate::model::nanoseconds")]
-    pub dwell: Nanos,
-    /// The part of a window's bytes that brings an objective into force; more than a half.
-    #[serde(serialize_with = "crate::cpu::as_text")]
-    pub share: Parts,
-    /// A window with fewer packets says nothing.
-    pub packets: u64,
-    /// What serves each objective; the port's own scheme where there is none.
-    pub schemes: BTreeMap<Objective, Call>,
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> CodePoints {
+    let mut all = CodePoints::default();
+    let section = root.node("objectives").and_then(|node| node.section(report, KEYS, "[objectives]"));
+    let Some(section) = section else { return all };
+    for objective in Objective::SERVED {
+        section.texts(report, objective.name(), (usize::MAX, Default::default), "\"ef\"", |report, text| {
+            let Some(dscp) = dscp_number(text.value) else {
+                text.error(report, || {
+                    let hint = "write a name like ef, af41 or cs6, or a number from 0 to 63";
+                    (format!("{} is no code point", quote(text.value)), hint.to_string())
+                });
+                return None;
+            };
+            if let Some(before) = all.get(dscp) {
+                text.error(report, || {
+                    let reason = format!("the code point {} asks for {before} already", dscp_name(dscp));
+                    (reason, "let each ask for one thing".to_string())
+                });
+            }
+            all.0[usize::from(dscp)] = Some(*objective);
+            Some(())
+        });
+    }
+    all
 }
 
-impl fmt::Display for PolicyPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PolicyPlan { window, dwell, share, packets, schemes, .. } = self;
-        write!(f, "window {window} dwell {dwell} share {share} packets {packets}")?;
-        schemes.iter().try_for_each(|(objective, scheme)| write!(f, " {objective} {scheme}"))
+pub(crate) fn diff(old: &CodePoints, new: &CodePoints) -> Vec<Edit> {
+    let mut what = Vec::new();
+    for objective in Objective::ALL {
+        edit(&mut what, objective.name(), joined(&old.of(*objective)), joined(&new.of(*objective)));
     }
+    what
 }
 
 #[cfg(test)]

@@ -1,13 +1,47 @@
 //! `[[passthrough]]`: pairs of ports that are a piece of cable.
 
-use super::connected::Connected;
-use super::route::elements;
+use crate::connected::Connected;
 use crate::diagnostic::Report;
+use crate::diff::{Step, steps};
 use crate::document::{Node, Path, Section};
-use crate::keys::{MOST_PAIRS, PASSTHROUGH};
-use crate::{PassThroughPlan, PortPlan};
+use crate::key::{INTERFACE, Key, Kind, key, required};
+use crate::names::Name;
+use crate::section::port::PortPlan;
+use serde::Serialize;
+use std::fmt;
 
-pub(super) fn read(
+pub(crate) const KEY: Key = key(
+    "passthrough",
+    Kind::List(KEYS),
+    "",
+    "[{ ports = [\"line\", \"router\"] }]",
+    "Pairs of ports that are a piece of cable.",
+);
+
+/// Pairs of ports.
+const MOST_PAIRS: usize = 128;
+
+const KEYS: &[Key] = &[required(
+    "ports",
+    Kind::OneOrMore(INTERFACE),
+    "[\"line\", \"router\"]",
+    "The two ports, which have neither addresses nor VLANs: what comes by one leaves by the other, unchanged.",
+)];
+
+/// Two ports: every frame that comes by one leaves by the other.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PassThroughPlan {
+    /// Their names, sorted.
+    pub ports: [Name; 2],
+}
+
+impl fmt::Display for PassThroughPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} and {}", self.ports[0], self.ports[1])
+    }
+}
+
+pub(crate) fn check(
     report: &mut Report<'_>,
     root: &Section<'_>,
     connected: &Connected,
@@ -15,9 +49,9 @@ pub(super) fn read(
 ) -> Vec<PassThroughPlan> {
     let parent = Path::Key(&root.path, "passthrough");
     let mut out: Vec<PassThroughPlan> = Vec::new();
-    for (index, span, value) in elements(report, root, "passthrough", MOST_PAIRS) {
+    for (index, span, value) in root.elements(report, "passthrough", MOST_PAIRS) {
         let node = Node::new(value, span, Path::Index(&parent, index));
-        let Some(section) = node.section(report, PASSTHROUGH, "[[passthrough]]") else { continue };
+        let Some(section) = node.section(report, KEYS, "[[passthrough]]") else { continue };
         let Some(texts) = section.one_or_more(report, "ports", 2) else { continue };
         let [first, second] = &texts[..] else {
             if let Some(node) = section.node("ports") {
@@ -51,10 +85,14 @@ pub(super) fn read(
             }
         }
         pair.sort_unstable();
-        if let Ok(ports) = <[crate::Name; 2]>::try_from(pair) {
+        if let Ok(ports) = <[Name; 2]>::try_from(pair) {
             out.push(PassThroughPlan { ports });
         }
     }
     out.sort_by(|a, b| a.ports.cmp(&b.ports));
     out
+}
+
+pub(crate) fn diff<'p>(old: &'p [PassThroughPlan], new: &'p [PassThroughPlan]) -> Vec<Step<'p, PassThroughPlan>> {
+    steps(old, new, |pair| &pair.ports)
 }

@@ -1,22 +1,192 @@
 //! `[[path]]`: which packets are switched how.
 
-use super::connected::Connected;
-use super::cpu;
-use crate::diagnostic::Report;
-use crate::document::{Node, Path, Section, Text};
-use crate::keys::{MOST_FUNCTIONS, MOST_PATHS, MOST_RULES, PATH};
-use crate::names::{self, PATH_PATTERN, RESERVED_PATHS};
-use crate::text::{TextError, did_you_mean, quote};
-use crate::{Call, Catalogue, DispatchRule, FilterRule, Layout, Match, Objective, PathPlan};
-use std::collections::HashMap;
-use units::Nanos;
+pub(crate) mod cpu;
+pub(crate) mod dispatch;
+pub(crate) mod filter;
 
+use crate::connected::Connected;
+use crate::diagnostic::{Report, more_than};
+use crate::diff::{Edit, Step, edit, joined, quoted, steps};
+use crate::document::{Node, Path, Section, Text};
+use crate::key::{Form, Key, Kind, PART, RESERVE, SIZE, TIME, WAIT, key, required};
+use crate::names::{self, PATH_PATTERN, RESERVED_PATHS};
+use crate::section::cpu::Layout;
+use crate::section::objectives::Objective;
+use crate::section::port::PortPlan;
+use crate::text::{TextError, did_you_mean, quote};
+use crate::{Call, Catalogue, Match};
+use cpu::PathCpu;
+use dispatch::DispatchRule;
+use filter::FilterRule;
+use serde::Serialize;
+use std::collections::HashMap;
+use units::{Bytes, Nanos};
+
+pub(crate) const KEY: Key = key(
+    "path",
+    Kind::List(KEYS),
+    "",
+    "[{ name = \"voice\", match = \"ip dscp ef\" }]",
+    "Switching paths, first match wins.",
+);
+
+const MOST_PATHS: usize = 250;
+pub(crate) const MOST_FUNCTIONS: usize = 16;
 /// The function of a path that names none.
 const DEFAULT_FUNCTION: &str = "ip";
 /// The longest that a packet may take on purpose where nobody interrupts it.
 const MOST_UNINTERRUPTED: Nanos = Nanos::millis(10);
 
-pub(super) fn read(
+const QUEUE: Kind = Kind::Integer { least: 1, most: 65_536 };
+
+pub(crate) const KEYS: &[Key] = &[
+    required(
+        "name",
+        Kind::Text(Form::Except("^[a-z][a-z0-9_-]{0,30}$", RESERVED_PATHS)),
+        "\"voice\"",
+        "The name of the path.",
+    ),
+    required(
+        "match",
+        Kind::Text(Form::Pattern(r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|meta)(\s|$)")),
+        "\"ip dscp ef udp dport 5060\"",
+        "The packets that take it; see Matches.",
+    ),
+    key("functions", Kind::Texts(Form::Function), "[\"ip\"]", "[\"ip\"]", "What is done to each packet, in order."),
+    key(
+        "filter",
+        Kind::Texts(Form::Pattern(r"(^|\s)(accept|drop|reject)\s*$")),
+        "[]",
+        "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
+        "The rules of the function `filter`: the first that holds decides; what none is about goes on.",
+    ),
+    key(
+        "dispatch",
+        Kind::Texts(Form::Pattern(r"^\s*(tls\s+name|http\s+host|dns\s+name|payload\s+[0-9]+)\s+\S+\s+\S+\s*$")),
+        "[]",
+        "[\"tls name *.example.org video\", \"payload 0 0x16 secure\"]",
+        "The rules of the function `dispatch`: what a packet carries (`tls name`, `http host`, `dns name`, or bytes of the \
+         payload from an offset on), and the path it takes; what none is about stays.",
+    ),
+    key("queue", QUEUE, "512", "512", "Packets that wait at most in each queue of the path."),
+    key("input_queue", QUEUE, "", "128", "Packets that wait at most for its functions; by default `queue`."),
+    key("output_queue", QUEUE, "", "1024", "Packets that wait at most for its port; by default `queue`."),
+    key(
+        "class",
+        Kind::Integer { least: 0, most: 255 },
+        "",
+        "2",
+        "The class that queueing schemes see; by default 1 with `reserve` and 0 without. The router's own packets have 255.",
+    ),
+    key(
+        "objective",
+        Kind::Text(Form::Choice(Objective::NAMES)),
+        "",
+        "\"delay\"",
+        "What its packets want, whatever their code points say: `throughput`, `delay`, `power`, `fct`, `tail`, `none`.",
+    ),
+    key(
+        "reserve",
+        Kind::Text(RESERVE),
+        "",
+        "\"49kpps\"",
+        "The rate it is promised, in packets or in bits a second; without it the path is best effort.",
+    ),
+    key(
+        "packet",
+        Kind::Text(SIZE),
+        "",
+        "\"200b\"",
+        "With `reserve`: the size of its packets, Ethernet header included; needed where the rate is in bits.",
+    ),
+    key("delay", Kind::Text(TIME), "", "\"2ms\"", "With `reserve`: how long a packet may take through the router."),
+    key(
+        "share",
+        Kind::Text(PART),
+        "",
+        "\"5%\"",
+        "The forwarding task's part of the processor; by default it follows from the reservation, or best effort divides \
+         what is left.",
+    ),
+    key(
+        "max_wait",
+        Kind::Text(WAIT),
+        "",
+        "\"500us\"",
+        "Under `throttle`: how long it waits for more packets; `none` is as long as others have enough to do. By default \
+         as `[cpu]` says.",
+    ),
+    key(
+        "cost",
+        Kind::Text(Form::Pattern(r"^ *[0-9.]+ *[a-z]+( */ *b)?( *\+ *[0-9.]+ *[a-z]+ */ *b)? *$")),
+        "",
+        "\"1us + 2ns/b\"",
+        "What its functions take for a packet; by default as they declare, then as measured.",
+    ),
+    key(
+        "limit",
+        Kind::Text(TIME),
+        "",
+        "\"50us\"",
+        "A packet whose functions take longer is dropped, and counted; by default it may take as long as it takes.",
+    ),
+    key(
+        "preemptible",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether its functions give the processor back when their slice is over, in the middle of a packet too: for those \
+         that are dear, or not trusted to return.",
+    ),
+];
+
+/// A switching path.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PathPlan {
+    /// Its name.
+    pub name: String,
+    /// The packets that take it, unless a path before it takes them.
+    #[serde(rename = "match")]
+    pub matching: Match,
+    /// What is done to each packet, in order.
+    pub functions: Vec<Call>,
+    /// The rules of its function `filter`, in order; empty without it.
+    pub filter: Vec<FilterRule>,
+    /// The rules of its function `dispatch`, in order; empty without it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dispatch: Vec<DispatchRule>,
+    /// Packets that wait at most for its functions.
+    pub input_queue: u32,
+    /// Packets that wait at most for its port.
+    pub output_queue: u32,
+    /// The class a queueing scheme sees.
+    pub class: u8,
+    /// What its packets want, whatever they say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
+    /// What it means to the processor.
+    pub cpu: PathCpu,
+}
+
+impl PathPlan {
+    /// The size of a packet that its costs are reckoned with: as promised, or the smallest frame of Ethernet.
+    pub fn packet_size(&self) -> Bytes {
+        self.cpu.reservation.map_or(Bytes::new(64), |reservation| reservation.packet_size())
+    }
+
+    /// How many packets can wait before and behind its functions: where there is no output task, only before.
+    pub fn waiting_room(&self, layout: Layout) -> u32 {
+        if layout == Layout::Three { self.input_queue.min(self.output_queue) } else { self.input_queue }
+    }
+
+    /// Whether a packet of the path may come in by the port.
+    pub fn may_come_by(&self, port: &PortPlan) -> bool {
+        let interface = self.matching.iif.as_deref();
+        interface.is_none_or(|name| port.interfaces.iter().any(|interface| *interface.name == *name))
+    }
+}
+
+pub(crate) fn check(
     report: &mut Report<'_>,
     root: &Section<'_>,
     connected: &Connected,
@@ -26,9 +196,7 @@ pub(super) fn read(
     let parent = Path::Key(&root.path, "path");
     let mut list = root.list(report, "path");
     if let Some((_, span, _)) = list.get(MOST_PATHS) {
-        report.error(span.clone(), "path", || {
-            (format!("there are more than {MOST_PATHS} paths"), format!("use at most {MOST_PATHS}"))
-        });
+        report.error(span.clone(), "path", || more_than(MOST_PATHS, "paths"));
         list.truncate(MOST_PATHS);
     }
     let mut names: HashMap<String, usize> = HashMap::new();
@@ -36,7 +204,7 @@ pub(super) fn read(
     let mut paths: Vec<PathPlan> = Vec::with_capacity(list.len());
     for (index, span, value) in list {
         let node = Node::new(value, span, Path::Index(&parent, index));
-        let Some(section) = node.section(report, PATH, "[[path]]") else { continue };
+        let Some(section) = node.section(report, KEYS, "[[path]]") else { continue };
         let name = section.text(report, "name");
         if let Some(text) = &name {
             check_name(report, text, &mut names, index);
@@ -51,8 +219,8 @@ pub(super) fn read(
             });
         }
         let functions = functions(report, &section, catalogue);
-        let filter = filter(report, &section, connected, &functions);
-        let dispatch = dispatch(report, &section, &functions);
+        let filter = filter::check(report, &section, connected, &functions);
+        let dispatch = dispatch::check(report, &section, &functions);
         // The declared ranges are within the types.
         let queue = section.integer(report, "queue").unwrap_or(1) as u32;
         let mut one = |name| match section.node(name) {
@@ -60,7 +228,7 @@ pub(super) fn read(
             None => queue,
         };
         let (input_queue, output_queue) = (one("input_queue"), one("output_queue"));
-        let cpu = cpu::path(report, &section);
+        let cpu = cpu::check(report, &section);
         interrupted(report, &section, &functions, (cpu.preemptible, layout));
         let class = match section.node("class") {
             Some(_) => section.integer(report, "class").unwrap_or(0) as u8,
@@ -112,54 +280,6 @@ fn check_leads(report: &mut Report<'_>, root: &Section<'_>, paths: &[PathPlan], 
             }
         });
     }
-}
-
-/// The rules of a dispatch, which a path has where it has the function of that name.
-fn dispatch(report: &mut Report<'_>, section: &Section<'_>, functions: &[Call]) -> Vec<DispatchRule> {
-    let place = functions.iter().position(|call| call.name == "dispatch");
-    let Some(given) = section.node("dispatch") else {
-        if place.is_some() {
-            report.error(section.span.clone(), section.path, || {
-                let hint = "add dispatch = [\"tls name *.example.org PATH\"]";
-                ("the function 'dispatch' has no rules".to_string(), hint.to_string())
-            });
-        }
-        return Vec::new();
-    };
-    let forwards = functions.iter().position(|call| call.name == "ip");
-    let wrong = match (place, forwards) {
-        (None, _) => Some("there are rules, and the path has not the function 'dispatch'"),
-        (Some(place), Some(forwards)) if forwards < place => {
-            Some("'ip' has forwarded the packet before 'dispatch' sends it to another path, which forwards it again")
-        }
-        _ => None,
-    };
-    if let Some(wrong) = wrong.filter(|_| report.error_count() == 0) {
-        report.error(given.span.clone(), given.path, || {
-            (wrong.to_string(), "name it first: functions = [\"dispatch\", \"ip\"]".to_string())
-        });
-    }
-    let mut list = section.list(report, "dispatch");
-    if let Some((_, span, _)) = list.get(MOST_RULES) {
-        report.error(span.clone(), given.path, || {
-            (format!("a dispatch has at most {MOST_RULES} rules"), "use several paths".to_string())
-        });
-        list.truncate(MOST_RULES);
-    }
-    let parent = given.path;
-    let mut rules = Vec::with_capacity(list.len());
-    for (index, span, value) in list {
-        let node = Node::new(value, span, Path::Index(&parent, index));
-        let Some(text) = node.text() else {
-            node.no_text(report, "\"tls name *.example.org video\"");
-            continue;
-        };
-        match DispatchRule::parse(text.value) {
-            Err(error) => text.wrong(report, error),
-            Ok(rule) => rules.push(rule),
-        }
-    }
-    rules
 }
 
 fn check_name(report: &mut Report<'_>, text: &Text<'_>, names: &mut HashMap<String, usize>, index: usize) {
@@ -237,63 +357,6 @@ fn interrupted(
     }
 }
 
-/// The rules of a packet filter, which a path has where it has the function of that name.
-fn filter(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    connected: &Connected,
-    functions: &[Call],
-) -> Vec<FilterRule> {
-    let filters = functions.iter().any(|call| call.name == "filter");
-    let Some(given) = section.node("filter") else {
-        if filters {
-            report.error(section.span.clone(), section.path, || {
-                let hint = "add its rules, the first that holds counts: filter = [\"tcp dport 22 accept\", \"drop\"]; all go with filter = [\"drop\"]";
-                ("the function 'filter' has no rules".to_string(), hint.to_string())
-            });
-        }
-        return Vec::new();
-    };
-    if !filters && report.error_count() == 0 {
-        report.error(given.span.clone(), given.path, || {
-            let hint = "name it: functions = [\"filter\", \"ip\"]";
-            ("there are rules, and the path has not the function 'filter'".to_string(), hint.to_string())
-        });
-    }
-    let mut list = section.list(report, "filter");
-    if let Some((_, span, _)) = list.get(MOST_RULES) {
-        report.error(span.clone(), given.path, || {
-            (
-                format!("a filter has at most {MOST_RULES} rules"),
-                "put values into sets, or use several paths".to_string(),
-            )
-        });
-        list.truncate(MOST_RULES);
-    }
-    let parent = given.path;
-    let mut rules = Vec::with_capacity(list.len());
-    for (index, span, value) in list {
-        let node = Node::new(value, span, Path::Index(&parent, index));
-        let Some(text) = node.text() else {
-            node.no_text(report, "\"tcp dport 22 accept\"");
-            continue;
-        };
-        match FilterRule::parse(text.value) {
-            Err(error) => text.wrong(report, error),
-            Ok(rule) => {
-                let unknown = rule.iif().filter(|name| connected.interface(name).is_none() && !connected.incomplete);
-                if let Some(name) = unknown {
-                    let (reason, hint) = connected.no_interface(name);
-                    let offset = text.value.find(name).unwrap_or(0);
-                    text.wrong(report, TextError { offset, length: name.len(), reason, hint });
-                }
-                rules.push(rule);
-            }
-        }
-    }
-    rules
-}
-
 /// A verdict is no function, but a filter has it.
 fn as_verdict(name: &str, error: TextError) -> TextError {
     if !["drop", "accept", "reject"].contains(&name) {
@@ -319,38 +382,79 @@ fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalog
         };
     };
     let before = report.error_count();
-    let mut list = section.list(report, "functions");
-    let parent = given.path;
-    if list.is_empty() && report.error_count() == before {
+    if section.list(report, "functions").is_empty() && report.error_count() == before {
         report.error(given.span.clone(), given.path, || {
-            (
-                "a path without a function does nothing".to_string(),
-                "write functions = [\"ip\"], or leave it out".to_string(),
-            )
+            let reason = "a path without a function does nothing".to_string();
+            (reason, "write functions = [\"ip\"], or leave it out".to_string())
         });
     }
-    if let Some((_, span, _)) = list.get(MOST_FUNCTIONS) {
-        report.error(span.clone(), parent, || {
-            (format!("a path has at most {MOST_FUNCTIONS} functions"), "remove some".to_string())
-        });
-        list.truncate(MOST_FUNCTIONS);
+    if report.error_count() > before {
+        return Vec::new();
     }
-    let mut functions = Vec::with_capacity(list.len());
-    for (index, span, value) in list {
-        let node = Node::new(value, span.clone(), Path::Index(&parent, index));
-        let Some(text) = node.text() else {
-            node.no_text(report, "\"ip\"");
-            continue;
-        };
-        match Call::parse(text.value, declared, "function") {
-            // Twice `ip` would be two hops in one router.
-            Ok(call) if functions.iter().any(|earlier: &Call| earlier.name == call.name) => {
-                let reason = format!("the function '{}' is there already", call.name);
-                report.error(span, Path::Index(&parent, index), || (reason, "name each function once".to_string()));
-            }
-            Ok(call) => functions.push(call),
-            Err(error) => text.wrong(report, as_verdict(text.value, error)),
+    let mut names = Vec::new();
+    let surplus = || (format!("a path has at most {MOST_FUNCTIONS} functions"), "remove some".to_string());
+    section.texts(report, "functions", (MOST_FUNCTIONS, surplus), "\"ip\"", |report, text| {
+        let call = Call::parse(text.value, declared, "function");
+        let call = call.map_err(|error| text.wrong(report, as_verdict(text.value, error))).ok()?;
+        // Twice `ip` would be two hops in one router.
+        if names.contains(&call.name) {
+            let reason = format!("the function '{}' is there already", call.name);
+            text.error(report, || (reason, "name each function once".to_string()));
+            return None;
         }
+        names.push(call.name);
+        Some(call)
+    })
+}
+
+pub(crate) fn diff<'p>(old: &'p [PathPlan], new: &'p [PathPlan]) -> Vec<Step<'p, PathPlan>> {
+    steps(old, new, |path| path.name.as_str())
+}
+
+pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<Edit> {
+    let mut what = Vec::new();
+    edit(&mut what, "match", &old.matching, &new.matching);
+    edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
+    edit(&mut what, "filter", quoted(&old.filter), quoted(&new.filter));
+    edit(&mut what, "dispatch", quoted(&old.dispatch), quoted(&new.dispatch));
+    edit(&mut what, "queue", queues(old), queues(new));
+    edit(&mut what, "class", old.class, new.class);
+    edit(&mut what, "objective", wanted(old), wanted(new));
+    cpu::edits(&old.cpu, &new.cpu, &mut what);
+    what
+}
+
+/// What its packets want, where it says so.
+fn wanted(path: &PathPlan) -> &'static str {
+    path.objective.map_or("as they say", Objective::name)
+}
+
+/// `512`, or `128/1024` before and behind the functions.
+fn queues(path: &PathPlan) -> String {
+    if path.input_queue == path.output_queue {
+        return path.input_queue.to_string();
     }
-    functions
+    format!("{}/{}", path.input_queue, path.output_queue)
+}
+
+/// Every path of the new plan, where they are matched in another order than leaving out the removed and putting the added last
+/// would give.
+pub(crate) fn order(old: &[PathPlan], new: &[PathPlan]) -> Option<Vec<String>> {
+    let is_old = |name: &str| old.iter().any(|path| path.name == name);
+    let is_new = |name: &str| new.iter().any(|path| path.name == name);
+    let stay = old.iter().map(|path| &path.name).filter(|name| is_new(name));
+    let come = new.iter().map(|path| &path.name).filter(|name| !is_old(name));
+    let order = || new.iter().map(|path| &path.name);
+    (!stay.chain(come).eq(order())).then(|| order().cloned().collect())
+}
+
+/// `match ip dscp ef functions ip queue 512 class 0`, and what is not the default.
+pub(crate) fn summary(path: &PathPlan) -> String {
+    let PathPlan { matching, class, .. } = path;
+    let (functions, queue) = (joined(&path.functions), queues(path));
+    let objective = path.objective.map_or_else(String::new, |objective| format!(" objective {objective}"));
+    let mut what = Vec::new();
+    cpu::edits(&PathCpu::default(), &path.cpu, &mut what);
+    let rest: String = what.iter().map(|edit| format!(" {} {}", edit.what, edit.new)).collect();
+    format!("match {matching} functions {functions} queue {queue} class {class}{objective}{rest}")
 }

@@ -1,138 +1,127 @@
-//! `[objectives]` and `[policy.NAME]`: what is wanted, and what serves it.
+//! `[policy.NAME]`: which scheme serves what is wanted at a port, and when it changes from one to another.
+//!
+//! No scheme is best for all objectives (Sivaraman, Winstein, Subramanian, Balakrishnan, HotNets 2013), so a port may have a
+//! policy: a table from objectives to schemes, and rules for when it changes from one to another.
 
-use super::cpu::{time, within};
-use super::port::scheme;
-use crate::diagnostic::Report;
+use crate::diagnostic::{Report, more_than};
+use crate::diff::{Edit, Step, edit, or_none, steps};
 use crate::document::{Node, Path, Section};
-use crate::keys::{MOST_POLICIES, OBJECTIVES, POLICY};
-use crate::names::{self, PORT_PATTERN};
-use crate::objective::{CodePoints, Objective, PolicyPlan};
+use crate::key::{Form, Key, Kind, PART, TIME, key};
+use crate::named::{as_text, nanoseconds};
+use crate::names::{self, Name, PORT_PATTERN};
+use crate::scheme::scheme;
+use crate::section::objectives::Objective;
 use crate::text::quote;
-use crate::{Catalogue, Name, PathPlan, PortPlan, dscp_name, dscp_number};
+use crate::{Call, Catalogue};
+use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
 use units::{Nanos, Parts};
 
+pub(crate) const KEY: Key = key(
+    "policy",
+    Kind::Tables { name: crate::names::PORT_PATTERN, keys: KEYS },
+    "",
+    "{ edge = { delay = \"drr{codel}\" } }",
+    "Which schemes serve what is asked for, by name.",
+);
+
+/// Policies of a configuration.
+const MOST_POLICIES: usize = 64;
 /// Something changed more often is not measured, it is guessed.
-const WINDOWS: std::ops::RangeInclusive<Nanos> = Nanos::millis(100)..=Nanos::secs(3600);
-const DWELLS: std::ops::RangeInclusive<Nanos> = Nanos::millis(100)..=Nanos::secs(86_400);
+const WINDOWS: RangeInclusive<Nanos> = Nanos::millis(100)..=Nanos::secs(3600);
+const DWELLS: RangeInclusive<Nanos> = Nanos::millis(100)..=Nanos::secs(86_400);
 /// More than a half: no two objectives can have it.
-const SHARES: std::ops::RangeInclusive<Parts> = Parts::percent(51)..=Parts::ONE;
+const SHARES: RangeInclusive<Parts> = Parts::percent(51)..=Parts::ONE;
 
-/// What is said of objectives, and where.
-pub(super) struct Policies {
-    pub code_points: CodePoints,
-    pub policies: Vec<PolicyPlan>,
+const SCHEME: Kind = Kind::Text(Form::Scheme);
+
+const KEYS: &[Key] = &[
+    key(
+        "window",
+        Kind::Text(TIME),
+        "\"1s\"",
+        "\"1s\"",
+        "How long packets are counted before they are looked at, 100ms to 3600s.",
+    ),
+    key(
+        "dwell",
+        Kind::Text(TIME),
+        "\"30s\"",
+        "\"30s\"",
+        "How long a port keeps a scheme at least, up to 86400s, whatever arrives; no shorter than the window.",
+    ),
+    key(
+        "share",
+        Kind::Text(PART),
+        "\"60%\"",
+        "\"60%\"",
+        "The part of a window's bytes that brings an objective into force, 51% to 100%. Where none has it all stays as it is.",
+    ),
+    key(
+        "packets",
+        Kind::Integer { least: 1, most: 1_000_000_000 },
+        "100",
+        "100",
+        "A window with fewer packets says nothing.",
+    ),
+    key(
+        "throughput",
+        SCHEME,
+        "",
+        "\"fifo(limit=20000)\"",
+        "What serves throughput; by default the port's own `scheme`.",
+    ),
+    key("delay", SCHEME, "", "\"drr{codel}\"", "What serves delay; the same holds."),
+    key("power", SCHEME, "", "\"drr{codel}\"", "What serves power."),
+    key("fct", SCHEME, "", "\"drr{codel}\"", "What serves flows that are to end soon."),
+    key("tail", SCHEME, "", "\"drr{codel}\"", "What serves the slowest of them."),
+];
+
+/// Which scheme serves what is wanted at a port, and when it changes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PolicyPlan {
+    /// Its name.
+    pub name: Name,
+    /// How long packets are counted before they are looked at.
+    #[serde(serialize_with = "nanoseconds")]
+    pub window: Nanos,
+    /// How long a port keeps a scheme at least.
+    #[serde(serialize_with = "nanoseconds")]
+    pub dwell: Nanos,
+    /// The part of a window's bytes that brings an objective into force; more than a half.
+    #[serde(serialize_with = "as_text")]
+    pub share: Parts,
+    /// A window with fewer packets says nothing.
+    pub packets: u64,
+    /// What serves each objective; the port's own scheme where there is none.
+    pub schemes: BTreeMap<Objective, Call>,
+}
+
+impl fmt::Display for PolicyPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PolicyPlan { window, dwell, share, packets, schemes, .. } = self;
+        write!(f, "window {window} dwell {dwell} share {share} packets {packets}")?;
+        schemes.iter().try_for_each(|(objective, scheme)| write!(f, " {objective} {scheme}"))
+    }
+}
+
+/// The policies, and their names.
+pub(crate) struct Policies {
+    pub plans: Vec<PolicyPlan>,
     /// The names of all policies, those with errors as well, and their places.
-    names: Vec<(Name, Range<usize>)>,
-    /// Where the code points are said.
-    place: Option<Range<usize>>,
+    pub names: Vec<(Name, Range<usize>)>,
 }
 
-impl Policies {
-    pub fn read(report: &mut Report<'_>, root: &Section<'_>, catalogue: &Catalogue) -> Policies {
-        let place = root.node("objectives").map(|node| node.span);
-        let code_points = code_points(report, root);
-        let mut names = Vec::new();
-        let policies = policies(report, root, catalogue, &mut names);
-        Policies { code_points, policies, names, place }
-    }
-
-    /// The names of all there are.
-    pub fn names(&self) -> impl Iterator<Item = &Name> + Clone {
-        self.names.iter().map(|(name, _)| name)
-    }
-
-    /// What is said and comes to nothing.
-    pub fn settle(&self, report: &mut Report<'_>, root: &Section<'_>, ports: &[PortPlan], paths: &[PathPlan]) {
-        if report.failed() {
-            return;
-        }
-        let interfaces = || ports.iter().flat_map(|port| &port.interfaces);
-        let trusts = interfaces().any(|interface| interface.trust);
-        if let Some(place) = self.place.clone().filter(|_| !trusts) {
-            report.warning(place, "objectives", || {
-                let hint = "say trust = true in [port.NAME] where the hosts are your own";
-                ("no port trusts code points, so they ask for nothing".to_string(), hint.to_string())
-            });
-        }
-        let all = root.node("port").map(|node| node.span).unwrap_or_default();
-        if trusts && self.code_points.is_empty() {
-            report.warning(all, "port", || {
-                let hint = "add [objectives] with delay = [\"ef\"]";
-                ("code points are trusted, and none asks for anything".to_string(), hint.to_string())
-            });
-        }
-        for (name, place) in &self.names {
-            if !ports.iter().any(|port| port.policy.as_ref() == Some(name)) {
-                report.warning(place.clone(), format!("policy.{name}"), || {
-                    let hint = format!("say policy = \"{name}\" in [port.NAME]");
-                    (format!("no port has the policy '{name}'"), hint)
-                });
-            }
-        }
-        let said = |objective: Objective| objective != Objective::None;
-        let wanted = trusts && !self.code_points.is_empty()
-            || interfaces().any(|interface| said(interface.objective))
-            || paths.iter().any(|path| path.objective.is_some_and(said));
-        let used = self.names.iter().find(|(name, _)| ports.iter().any(|port| port.policy.as_ref() == Some(name)));
-        if let Some((name, place)) = used.filter(|_| !wanted) {
-            report.warning(place.clone(), format!("policy.{name}"), || {
-                let hint = "say trust = true, or objective = \"fct\", where packets come in";
-                ("nothing that comes in wants anything, so no port ever changes".to_string(), hint.to_string())
-            });
-        }
-    }
-}
-
-fn code_points(report: &mut Report<'_>, root: &Section<'_>) -> CodePoints {
-    let mut all = CodePoints::default();
-    let section = root.node("objectives").and_then(|node| node.section(report, OBJECTIVES, "[objectives]"));
-    let Some(section) = section else { return all };
-    for key in OBJECTIVES {
-        let objective = Objective::ALL.iter().copied().find(|objective| objective.name() == key.name);
-        let parent = Path::Key(&section.path, key.name);
-        for (index, span, value) in section.list(report, key.name) {
-            let path = Path::Index(&parent, index);
-            let node = Node::new(value, span, path);
-            let Some(text) = node.text() else {
-                node.no_text(report, "\"ef\"");
-                continue;
-            };
-            let Some(dscp) = dscp_number(text.value) else {
-                text.error(report, || {
-                    let hint = "write a name like ef, af41 or cs6, or a number from 0 to 63";
-                    (format!("{} is no code point", quote(text.value)), hint.to_string())
-                });
-                continue;
-            };
-            if let Some(before) = all.get(dscp) {
-                text.error(report, || {
-                    let reason = format!("the code point {} asks for {before} already", dscp_name(dscp));
-                    (reason, "let each ask for one thing".to_string())
-                });
-            }
-            all.0[usize::from(dscp)] = objective;
-        }
-    }
-    all
-}
-
-fn policies(
-    report: &mut Report<'_>,
-    root: &Section<'_>,
-    catalogue: &Catalogue,
-    names: &mut Vec<(Name, Range<usize>)>,
-) -> Vec<PolicyPlan> {
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, catalogue: &Catalogue) -> Policies {
     let parent = Path::Key(&root.path, "policy");
     let mut tables = root.tables(report, "policy");
     if let Some((span, _, _)) = tables.get(MOST_POLICIES) {
-        report.error(span.clone(), parent, || {
-            (format!("there are more than {MOST_POLICIES} policies"), format!("use at most {MOST_POLICIES}"))
-        });
+        report.error(span.clone(), parent, || more_than(MOST_POLICIES, "policies"));
         tables.truncate(MOST_POLICIES);
     }
-    let mut policies = Vec::with_capacity(tables.len());
+    let mut policies = Policies { plans: Vec::with_capacity(tables.len()), names: Vec::new() };
     for (span, name, value) in tables {
         let path = Path::Key(&parent, name);
         if !names::is_port(name) {
@@ -142,18 +131,18 @@ fn policies(
             });
         }
         let name = Name::from(name);
-        names.push((name.clone(), span));
+        policies.names.push((name.clone(), span));
         let node = Node::new(value.get_ref(), value.span(), path);
-        let Some(section) = node.section(report, POLICY, &format!("[policy.{name}]")) else { continue };
-        policies.push(policy(report, &section, name, catalogue));
+        let Some(section) = node.section(report, KEYS, &format!("[policy.{name}]")) else { continue };
+        policies.plans.push(policy(report, &section, name, catalogue));
     }
-    policies.sort_by(|a, b| a.name.cmp(&b.name));
+    policies.plans.sort_by(|a, b| a.name.cmp(&b.name));
     policies
 }
 
 fn policy(report: &mut Report<'_>, section: &Section<'_>, name: Name, catalogue: &Catalogue) -> PolicyPlan {
-    let window = time(report, section, "window", WINDOWS).unwrap_or(Nanos::secs(1));
-    let said = time(report, section, "dwell", DWELLS);
+    let window = section.within(report, "window", WINDOWS).unwrap_or(Nanos::secs(1));
+    let said = section.within(report, "dwell", DWELLS);
     let dwell = said.unwrap_or(Nanos::secs(30).max(window));
     if dwell < window {
         section.text(report, "dwell").into_iter().for_each(|text| {
@@ -163,14 +152,35 @@ fn policy(report: &mut Report<'_>, section: &Section<'_>, name: Name, catalogue:
             });
         });
     }
-    let share = within(report, section, "share", SHARES).unwrap_or(Parts::percent(60));
+    let share = section.within(report, "share", SHARES).unwrap_or(Parts::percent(60));
     let packets = section.integer(report, "packets").unwrap_or(1);
     let mut schemes = BTreeMap::new();
-    for key in OBJECTIVES {
-        let objective = Objective::ALL.iter().copied().find(|objective| objective.name() == key.name);
-        let text = section.text(report, key.name);
+    for objective in Objective::SERVED {
+        let text = section.text(report, objective.name());
         let call = text.and_then(|text| scheme(report, &text, catalogue));
-        schemes.extend(objective.zip(call));
+        schemes.extend(call.map(|call| (*objective, call)));
     }
     PolicyPlan { name, window, dwell, share, packets, schemes }
+}
+
+pub(crate) fn diff<'p>(old: &'p [PolicyPlan], new: &'p [PolicyPlan]) -> Vec<Step<'p, PolicyPlan>> {
+    steps(old, new, |policy| &policy.name)
+}
+
+pub(crate) fn edits(old: &PolicyPlan, new: &PolicyPlan) -> Vec<Edit> {
+    let mut what = Vec::new();
+    edit(&mut what, "window", old.window, new.window);
+    edit(&mut what, "dwell", old.dwell, new.dwell);
+    edit(&mut what, "share", old.share, new.share);
+    edit(&mut what, "packets", old.packets, new.packets);
+    for objective in Objective::ALL {
+        let of = |policy: &PolicyPlan| or_none(&policy.schemes.get(objective));
+        edit(&mut what, objective.name(), of(old), of(new));
+        if let (Some(old), Some(new)) = (old.schemes.get(objective), new.schemes.get(objective))
+            && old.text == new.text
+        {
+            edit(&mut what, "build", old.build(), new.build());
+        }
+    }
+    what
 }

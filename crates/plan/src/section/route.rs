@@ -1,42 +1,89 @@
-//! `[[route]]` and `[[neighbour]]`: what lies beyond the connected subnets, and who is known on them.
+//! `[[route]]`: what lies beyond the connected subnets.
 
-use super::BadSyntax;
-use super::chunks::Chunks;
-use super::connected::{Connected, InterfaceIndex, MAIN, VrfIndex};
-use super::hop::{self, Way, address};
-use super::port::mac;
+pub(crate) mod chunks;
+pub(crate) mod hop;
+
+use crate::Prefix;
+use crate::connected::{Connected, MAIN, VrfIndex};
 use crate::diagnostic::Report;
-use crate::document::{Node, Path, Section, Text};
-use crate::keys::{MOST_NEIGHBOURS, MOST_NEXT_HOPS, MOST_ROUTES, NEIGHBOUR, ROUTE};
+use crate::diff::{Step, steps};
+use crate::document::{Node, Path, Section, Text, too_many_elements};
+use crate::key::{Form, INTERFACE, Key, Kind, NAME, key, required};
+use crate::names::Name;
 use crate::text::quote;
-use crate::{NeighbourPlan, Prefix, RouteAction, RoutePlan};
+use chunks::{BadSyntax, Chunks};
+use hop::{MOST_NEXT_HOPS, RouteAction, Way};
+use serde::Serialize;
+use std::fmt;
 use std::net::IpAddr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The elements of a list of tables, at most so many.
-pub(super) fn elements<'a>(
-    report: &mut Report<'_>,
-    root: &'a Section<'a>,
-    name: &'static str,
-    most: usize,
-) -> Vec<(usize, std::ops::Range<usize>, &'a toml::de::DeValue<'a>)> {
-    let mut list = root.list(report, name);
-    if let Some((_, span, _)) = list.get(most) {
-        too_many(report, name, span.clone(), (list.len(), most));
-        list.truncate(most);
+pub(crate) const KEY: Key =
+    key("route", Kind::List(KEYS), "", "[{ to = \"10.0.0.0/8\", blackhole = true }]", "Static routes.");
+
+const MOST_ROUTES: usize = 1_000_000;
+
+const KEYS: &[Key] = &[
+    required(
+        "to",
+        Kind::Text(Form::Pattern("^(default|[0-9a-fA-F.:]+/[0-9]{1,3})$")),
+        "\"10.0.0.0/8\"",
+        "The destination prefix; `default` is `0.0.0.0/0`, or `::/0` where the next hop has an IPv6 address.",
+    ),
+    key(
+        "via",
+        Kind::OneOrMore(Form::Pattern(r"^\s*[0-9a-fA-F.:]+(\s+(port|weight)\s+\S+)*\s*$")),
+        "",
+        "[\"203.0.113.1 weight 2\", \"203.0.113.2\"]",
+        "The next router, on a connected subnet; or IPv6 link-local, with `port`. Several share the packets, flow by flow.",
+    ),
+    key("blackhole", Kind::Boolean, "false", "true", "Drops the packets in silence."),
+    key("unreachable", Kind::Boolean, "false", "true", "Drops the packets and answers ICMP unreachable."),
+    key("port", Kind::Text(INTERFACE), "", "\"lan\"", "With `via`: the interface the next router is on."),
+    key("vrf", Kind::Text(NAME), "\"main\"", "\"red\"", "The VRF whose packets go by the route."),
+    key(
+        "leak",
+        Kind::Boolean,
+        "false",
+        "true",
+        "With `port`: the next router may be in another VRF, so that packets leave theirs by this route.",
+    ),
+];
+
+/// A configured route.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RoutePlan {
+    /// The VRF whose packets go by it; none for the main one.
+    pub vrf: Option<Name>,
+    /// The destination; no bit behind its length is set.
+    pub to: Prefix,
+    /// What becomes of packets to it.
+    pub action: RouteAction,
+}
+
+impl fmt::Display for RoutePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(vrf) = &self.vrf {
+            write!(f, "vrf {vrf} ")?;
+        }
+        write!(f, "{} {}", self.to, self.action)
     }
-    list
 }
 
-fn too_many(report: &mut Report<'_>, name: &str, first: std::ops::Range<usize>, (total, most): (usize, usize)) {
-    report
-        .error(first, name, || (format!("there are {total} {name}s, more than {most}"), format!("use at most {most}")));
+impl RoutePlan {
+    /// What differences call it: `route[10.0.0.0/8]`.
+    pub(crate) fn path(&self) -> String {
+        match &self.vrf {
+            None => format!("route[{}]", self.to),
+            Some(vrf) => format!("route[vrf {vrf} {}]", self.to),
+        }
+    }
 }
 
-pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<RoutePlan> {
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<RoutePlan> {
     let parent = Path::Key(&root.path, "route");
-    let list = elements(report, root, "route", MOST_ROUTES);
+    let list = root.elements(report, "route", MOST_ROUTES);
     let mut routes = Vec::with_capacity(list.len());
     for (index, span, value) in list {
         let node = Node::new(value, span, Path::Index(&parent, index));
@@ -45,8 +92,8 @@ pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>, connected: &Conn
     sorted(report, &parent, routes)
 }
 
-/// As [`read`], where the routes are in chunks.
-pub(super) fn read_chunks(
+/// As [`check`], where the routes are in chunks.
+pub(crate) fn check_chunks(
     report: &mut Report<'_>,
     root: &Section<'_>,
     connected: &Connected,
@@ -66,7 +113,7 @@ pub(super) fn read_chunks(
         report.read_part(range.start);
         for value in array.iter() {
             if index == MOST_ROUTES {
-                too_many(report, "route", value.span(), (chunks.routes, MOST_ROUTES));
+                too_many_elements(report, "route", value.span(), (chunks.routes, MOST_ROUTES));
             } else if index < MOST_ROUTES {
                 let node = Node::new(value.get_ref(), value.span(), Path::Index(&parent, index));
                 routes.extend(one(report, node, connected).map(|(route, place)| (route, index, place)));
@@ -80,7 +127,7 @@ pub(super) fn read_chunks(
 
 /// A route, and where its destination is in the file. None: reported.
 fn one(report: &mut Report<'_>, node: Node<'_>, connected: &Connected) -> Option<(RoutePlan, usize)> {
-    let section = node.section(report, ROUTE, "[[route]]")?;
+    let section = node.section(report, KEYS, "[[route]]")?;
     let to = section.text(report, "to").and_then(|text| destination(report, &text, || leads_by_ipv6(&section)));
     let vrf = vrf(report, &section, connected);
     let action = action(report, &section, connected, (to, vrf));
@@ -193,7 +240,7 @@ fn action(
     }
     if via.is_some() {
         let leak = section.boolean(report, "leak");
-        let port = interface(report, section, connected);
+        let port = connected.own_port(report, section);
         let texts = section.one_or_more(report, "via", MOST_NEXT_HOPS)?;
         return hop::action(report, connected, &texts, Way { to, vrf: vrf?, leak, port: port.ok()? });
     }
@@ -207,44 +254,6 @@ fn action(
     Some(if blackhole { RouteAction::Blackhole } else { RouteAction::Unreachable })
 }
 
-/// The interface that `port` names, if it names one. Err: reported, or excused.
-fn interface(
-    report: &mut Report<'_>,
-    section: &Section<'_>,
-    connected: &Connected,
-) -> Result<Option<InterfaceIndex>, ()> {
-    match section.node("port") {
-        None => Ok(None),
-        Some(_) => section.text(report, "port").ok_or(()).and_then(|text| connected.named(report, &text)).map(Some),
-    }
-}
-
-pub(super) fn neighbours(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<NeighbourPlan> {
-    let parent = Path::Key(&root.path, "neighbour");
-    let mut seen = std::collections::HashMap::new();
-    let mut out = Vec::new();
-    for (index, span, value) in elements(report, root, "neighbour", MOST_NEIGHBOURS) {
-        let node = Node::new(value, span, Path::Index(&parent, index));
-        let Some(section) = node.section(report, NEIGHBOUR, "[[neighbour]]") else { continue };
-        let mac = section.text(report, "mac").and_then(|text| mac(report, &text));
-        let on = interface(report, &section, connected);
-        let Some(text) = section.text(report, "address") else { continue };
-        let Some(address) = address(report, &text) else { continue };
-        let Ok(on) = on else { continue };
-        let Ok(interface) = connected.station(report, &text, address, on, MAIN) else { continue };
-        let first = *seen.entry((address, interface)).or_insert(index);
-        if first != index {
-            text.error(report, || {
-                (
-                    format!("the neighbour {address} is given already, by neighbour[{first}]"),
-                    "remove one of the two".to_string(),
-                )
-            });
-        }
-        if let Some(mac) = mac {
-            out.push(NeighbourPlan { address, mac, interface: connected.interface_name(interface).clone() });
-        }
-    }
-    out.sort_by(|a, b| (&a.interface, a.address).cmp(&(&b.interface, b.address)));
-    out
+pub(crate) fn diff<'p>(old: &'p [RoutePlan], new: &'p [RoutePlan]) -> Vec<Step<'p, RoutePlan>> {
+    steps(old, new, |route| (&route.vrf, route.to))
 }

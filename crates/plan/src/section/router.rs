@@ -1,18 +1,78 @@
 //! `[router]`: the router as a whole.
 
-use crate::Cores;
+mod cores;
+
+pub use cores::Cores;
+
 use crate::diagnostic::Report;
+use crate::diff::{Edit, edit};
 use crate::document::Section;
-use crate::keys::ROUTER;
+use crate::key::{Form, Key, Kind, TIME, key};
 use crate::text::quote;
 use units::Nanos;
 
-/// How long a worker looks for work where nothing is said: about what falling asleep and waking costs.
-const SPIN: Nanos = Nanos::micros(50);
-/// The longest that makes sense.
-const MOST_SPIN: Nanos = Nanos::secs(1);
+pub(crate) const KEY: Key = key("router", Kind::Table(KEYS), "", "{ workers = 1 }", "The router as a whole.");
 
-pub(super) struct Router {
+const KEYS: &[Key] = &[
+    key(
+        "name",
+        Kind::Text(Form::Pattern("^[A-Za-z0-9._-]{1,63}$")),
+        "\"switchpath\"",
+        "\"edge\"",
+        "The router's name, in `show` and in metrics.",
+    ),
+    key(
+        "workers",
+        Kind::Integer { least: 1, most: 64 },
+        "1",
+        "1",
+        "Worker threads: each has a queue of every port, or a relay to one. Where it is left out and `cores` is there, one \
+         for each core. A change takes a restart.",
+    ),
+    key(
+        "cores",
+        Kind::Text(Form::Pattern("^ *[0-9]+ *(- *[0-9]+ *)?(, *[0-9]+ *(- *[0-9]+ *)?)*$")),
+        "",
+        "\"0-1,3\"",
+        "The cores that workers are pinned to: the first worker to the first, and so on. Where it is left out they run where \
+         the system puts them. A change takes a restart.",
+    ),
+    key(
+        "spin",
+        Kind::Text(TIME),
+        "\"50us\"",
+        "\"50us\"",
+        "How long a worker without work looks for some before it sleeps, up to 1s. Longer saves the microseconds of waking it, \
+         and costs its core.",
+    ),
+    key(
+        "frames",
+        Kind::Integer { least: 256, most: 4_194_304 },
+        "16384",
+        "16384",
+        "Frames in the pool, 2 KB each: every packet in the router occupies one. A change takes a restart.",
+    ),
+    key(
+        "super_frames",
+        Kind::Integer { least: 0, most: 65_536 },
+        "256",
+        "256",
+        "Frames of 64 KB besides, for jumbo frames and for what senders leave unsegmented. Their memory is the system's until \
+         they are used. A change takes a restart.",
+    ),
+    key(
+        "icmp_rate",
+        Kind::Integer { least: 1, most: 1_000_000 },
+        "100",
+        "100",
+        "ICMP errors per second (RFC 1812 4.3.2.8, RFC 4443 2.4).",
+    ),
+    key("icmp_burst", Kind::Integer { least: 1, most: 100_000 }, "10", "10", "ICMP errors at once, after a silence."),
+];
+
+/// What the table says.
+#[derive(Clone)]
+pub(crate) struct Router {
     pub name: String,
     pub workers: u16,
     pub cores: Cores,
@@ -23,14 +83,19 @@ pub(super) struct Router {
     pub icmp_burst: u32,
 }
 
-pub(super) fn read(report: &mut Report<'_>, root: &Section<'_>) -> Router {
+/// How long a worker looks for work where nothing is said: about what falling asleep and waking costs.
+const SPIN: Nanos = Nanos::micros(50);
+/// The longest that makes sense.
+const MOST_SPIN: Nanos = Nanos::secs(1);
+
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> Router {
     let empty = toml::de::DeTable::new();
     let section = match root.node("router") {
-        Some(node) => node.section(report, ROUTER, "[router]"),
+        Some(node) => node.section(report, KEYS, "[router]"),
         None => None,
     };
     // Without the table every key has its default.
-    let section = section.unwrap_or_else(|| Section::open(report, &empty, 0..0, root.path, ROUTER));
+    let section = section.unwrap_or_else(|| Section::open(report, &empty, 0..0, root.path, KEYS));
     let mut integer = |name| section.integer(report, name).unwrap_or(1);
     // The declared ranges are within the types.
     let (mut workers, frames) = (integer("workers") as u16, integer("frames") as u32);
@@ -85,4 +150,17 @@ fn name(report: &mut Report<'_>, section: &Section<'_>) -> String {
 fn is_router_name(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     (1..=63).contains(&text.len()) && text.bytes().all(plain)
+}
+
+pub(crate) fn diff(old: &Router, new: &Router) -> Vec<Edit> {
+    let mut what = Vec::new();
+    edit(&mut what, "name", &old.name, &new.name);
+    edit(&mut what, "workers", old.workers, new.workers);
+    edit(&mut what, "cores", &old.cores, &new.cores);
+    edit(&mut what, "spin", old.spin, new.spin);
+    edit(&mut what, "frames", old.frames, new.frames);
+    edit(&mut what, "super_frames", old.super_frames, new.super_frames);
+    edit(&mut what, "icmp_rate", old.icmp_rate, new.icmp_rate);
+    edit(&mut what, "icmp_burst", old.icmp_burst, new.icmp_burst);
+    what
 }

@@ -1,22 +1,224 @@
 //! `[state]`: ephemeral state, what packets may leave in the router for a while, and what they may do with it.
 
-use crate::cpu::named;
-use crate::{Code, InstructionDeclaration};
-use serde::{Serialize, Serializer};
+pub use super::port::state::{MOST_ENTRIES, Places, PortStatePlan, Variable};
+
+use super::port::PortPlan;
+use super::port::state::{ENTRIES, several};
+use crate::diagnostic::Report;
+use crate::diff::{Edit, edit, joined, or_none};
+use crate::document::{Node, Path, Section};
+use crate::key::{FILE, Form, Key, Kind, PACKET_RATE, TIME, key, required};
+use crate::named::{as_optional_text, named, nanoseconds};
+use crate::text::quote;
+use crate::{Catalogue, Code, InstructionDeclaration};
+use serde::Serialize;
 use std::fmt;
+use std::ops::RangeInclusive;
 use units::{Nanos, PacketRate};
 
-/// Entries of a store at most.
-pub const MOST_ENTRIES: u64 = 1 << 28;
+pub(crate) const KEY: Key = key(
+    "state",
+    Kind::Table(KEYS),
+    "",
+    "{ lifetime = \"10s\" }",
+    "Ephemeral state: what packets may leave in the router for a while; without the table they may not.",
+);
 
 /// The most queues that packets may wait in on their way from one worker to another.
 pub const MOST_QUEUES: u64 = 16;
+
+/// How long entries may live: the ticks of a store can tell no more apart.
+const LIFETIMES: RangeInclusive<Nanos> = Nanos::millis(1)..=Nanos::secs(1800);
+const RATES: RangeInclusive<PacketRate> = PacketRate::pps(1)..=PacketRate::pps(1_000_000_000);
+
+const KEYS: &[Key] = &[
+    key(
+        "lifetime",
+        Kind::Text(TIME),
+        "\"10s\"",
+        "\"10s\"",
+        "How long each entry lives, 1ms to 1800s: from its creation, whatever is done to it.",
+    ),
+    key(
+        "capacity",
+        ENTRIES,
+        "65536",
+        "2000000",
+        "Entries of each port's store. A store of two entries for each packet that the line brings in a lifetime never \
+         overflows: `switchpath state size`.",
+    ),
+    key(
+        "central",
+        Kind::Integer { least: 0, most: MOST_ENTRIES },
+        "65536",
+        "0",
+        "Entries of the central store; with 0 nothing is executed in the middle.",
+    ),
+    key(
+        "strict",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether a port that could overflow its store, by its `line_rate` or else its device's, is an error, not a warning.",
+    ),
+    key(
+        "full",
+        Kind::Text(Form::Choice(WhenFull::NAMES)),
+        "\"abort_creates\"",
+        "\"abort_all\"",
+        "What a full store does: `abort_creates` aborts instructions that would create an entry, `abort_all` every one.",
+    ),
+    key(
+        "on_abort",
+        Kind::Text(Form::Choice(OnAbort::NAMES)),
+        "\"forward\"",
+        "\"drop\"",
+        "What becomes of packets whose instruction cannot be executed: `forward` lets them go on with their error bit set, \
+         `drop` drops them.",
+    ),
+    key(
+        "overload",
+        Kind::Text(Form::Choice(Overload::NAMES)),
+        "\"execute\"",
+        "\"pass\"",
+        "What becomes of instructions where more packets come than a worker keeps up with: `execute` executes them, and what \
+         finds no room is dropped, with an instruction or without; `pass` lets packets pass unexecuted until the worker has \
+         caught up.",
+    ),
+    key(
+        "cleaner",
+        Kind::Text(Form::Choice(Cleaning::NAMES)),
+        "\"inline\"",
+        "\"assist\"",
+        "Who takes away what has expired: `inline` the worker that owns the part, with each batch; `assist` the first worker, \
+         beside its other work; `dedicated` a thread of its own.",
+    ),
+    key(
+        "shards",
+        Kind::Integer { least: 1, most: 64 },
+        "",
+        "1",
+        "Parts that each store is divided into, each with a worker of its own that executes all instructions on it; by default as many \
+         as there are workers. A part that is full is full, whatever room the others have: fewer waste less, and leave more to do to \
+         fewer workers.",
+    ),
+    key(
+        "queues",
+        Kind::Integer { least: 1, most: MOST_QUEUES },
+        "1",
+        "4",
+        "Queues that packets wait in on their way from the worker that received them to the one that their computation belongs to, each with \
+         its part of the room for 1024 that each two workers have. A computation is in one of them, so what is too much of it takes no room \
+         from those in others; nor does it find any but that of its own.",
+    ),
+    key(
+        "batch",
+        Kind::Integer { least: 1, most: 64 },
+        "32",
+        "1",
+        "Packets whose entries are fetched from memory together.",
+    ),
+    key(
+        "protocol",
+        Kind::Integer { least: 143, most: 254 },
+        "253",
+        "254",
+        "The protocol of IPv4 and IPv6 that carries instructions: 253 and 254 are for experiments (RFC 3692), 143 to 252 are \
+         not assigned.",
+    ),
+    key(
+        "udp_port",
+        Kind::Integer { least: 0, most: 65_535 },
+        "5937",
+        "0",
+        "The UDP port that carries instructions; 0 for none.",
+    ),
+    key(
+        "ip_option",
+        Kind::Integer { least: 0, most: 255 },
+        "158",
+        "0",
+        "The type of the IPv4 option that carries instructions along with other packets; 0 for none. 30, 94, 158 and 222 are for \
+         experiments (RFC 4727).",
+    ),
+    key(
+        "single_store",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether all ports and the centre have one store, that of `central`: subcast does not work then. For comparison.",
+    ),
+    key(
+        "by_computation",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether two computations that use the same tag mean two entries.",
+    ),
+    key(
+        "flow_order",
+        Kind::Boolean,
+        "true",
+        "false",
+        "With several workers: whether the other packets of a flow that carries instructions along go by the same worker, in \
+         order.",
+    ),
+    key(
+        "diagnostics",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether entries remember which computation created them: `switchpath state show` has it then, and tags that two \
+         computations use are counted. Two bytes an entry, and memory touched once more.",
+    ),
+    key(
+        "instructions",
+        Kind::Texts(Form::Choice(Instruction::NAMES)),
+        "",
+        "[\"count\", \"compare\"]",
+        "The instructions that are executed; by default all.",
+    ),
+    key(
+        "source_rate",
+        Kind::Text(PACKET_RATE),
+        "",
+        "\"1kpps\"",
+        "Instructions a second that each worker executes for one source (an IPv4 address, or a /64) at each store, a second's \
+         worth at once; without it as many as come.",
+    ),
+    key(
+        "source_creates",
+        Kind::Text(PACKET_RATE),
+        "",
+        "\"100pps\"",
+        "Entries a second that one source may create in each worker's part of a store, a second's worth at once; without it as \
+         many as fit.",
+    ),
+    key(
+        "key",
+        Kind::Text(FILE),
+        "",
+        "\"/etc/switchpath/state.key\"",
+        "The file of the operator's key, 32 hexadecimal digits, read with each apply and reload: with it, only instructions are \
+         executed that are sealed with this key, or with that of a second line.",
+    ),
+    key(
+        "instruction",
+        Kind::Tables { name: "[a-z][a-z0-9_-]{0,31}", keys: INSTRUCTION },
+        "",
+        "{ mean = { number = 128 } }",
+        "Instructions besides the built-in ones, by their names: guests (`mean.wasm` in the directory of `--guests`).",
+    ),
+];
+
+const INSTRUCTION: &[Key] =
+    &[required("number", Kind::Integer { least: 128, most: 255 }, "128", "The number by which packets name it.")];
 
 /// Ephemeral state (Calvert et al. 2003).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StatePlan {
     /// How long each entry lives.
-    #[serde(serialize_with = "crate::model::nanoseconds")]
+    #[serde(serialize_with = "nanoseconds")]
     pub lifetime: Nanos,
     /// Entries of each port's store, where the port does not say another number.
     pub capacity: u64,
@@ -55,10 +257,10 @@ pub struct StatePlan {
     /// The instructions that are executed, in the order of their numbers.
     pub instructions: Vec<Instruction>,
     /// Instructions a second that are executed for one source.
-    #[serde(serialize_with = "crate::cpu::as_optional_text")]
+    #[serde(serialize_with = "as_optional_text")]
     pub source_rate: Option<PacketRate>,
     /// Entries a second that one source may create.
-    #[serde(serialize_with = "crate::cpu::as_optional_text")]
+    #[serde(serialize_with = "as_optional_text")]
     pub source_creates: Option<PacketRate>,
     /// The file of the operator's key: with one, only parts that are sealed with it are executed.
     pub key: Option<String>,
@@ -168,35 +370,6 @@ pub enum Instruction {
     Setfwd,
 }
 
-/// Something of the router that instructions may read.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Variable {
-    /// Packets that wait at the port.
-    Queue,
-    /// Packets that the port's link has dropped.
-    Drops,
-    /// What its medium carries, in bits a second.
-    Rate,
-    /// The number by which others know the router.
-    Node,
-    /// Its time, in nanoseconds since it began.
-    Time,
-}
-
-/// Where a port executes instructions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Places {
-    /// Where packets come in and where they leave.
-    #[default]
-    Both,
-    /// Only where they come in.
-    Input,
-    /// Only where they leave.
-    Output,
-    /// Nowhere.
-    None,
-}
-
 named! {
     WhenFull { AbortCreates "abort_creates", AbortAll "abort_all" }
     OnAbort { Forward "forward", Drop "drop" }
@@ -205,48 +378,6 @@ named! {
     Instruction {
         Nop "nop", Count "count", Compare "compare", Collect "collect", Rcollect "rcollect", Rchld "rchld", Mark "mark",
         Test "test", Get "get", Put "put", Setfwd "setfwd",
-    }
-    Variable { Queue "queue", Drops "drops", Rate "rate", Node "node", Time "time" }
-    Places { Both "both", Input "input", Output "output", None "none" }
-}
-
-impl Places {
-    /// Whether packets are worked on where they come in, and where they leave.
-    pub const fn are(self) -> (bool, bool) {
-        (matches!(self, Places::Both | Places::Input), matches!(self, Places::Both | Places::Output))
-    }
-}
-
-/// What a port does with ephemeral state.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct PortStatePlan {
-    /// Where it executes.
-    pub at: Places,
-    /// Entries of its store; those that `[state]` says where none.
-    pub capacity: Option<u64>,
-    /// What of the router packets may read there.
-    pub variables: Vec<Variable>,
-}
-
-impl PortStatePlan {
-    /// Whether nothing is said.
-    pub fn is_default(&self) -> bool {
-        *self == PortStatePlan::default()
-    }
-}
-
-fn all(list: &[impl fmt::Display]) -> String {
-    if list.is_empty() {
-        return "none".to_string();
-    }
-    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-}
-
-impl fmt::Display for PortStatePlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {}", self.at)?;
-        self.capacity.iter().try_for_each(|capacity| write!(f, " capacity {capacity}"))?;
-        if self.variables.is_empty() { Ok(()) } else { write!(f, " variables {}", all(&self.variables)) }
     }
 }
 
@@ -270,11 +401,146 @@ impl fmt::Display for StatePlan {
         self.source_creates.iter().try_for_each(|rate| write!(f, " source_creates {rate}"))?;
         self.key.iter().try_for_each(|file| write!(f, " key {file:?}"))?;
         if !self.registered.is_empty() {
-            write!(f, " registered {}", all(&self.registered))?;
+            write!(f, " registered {}", joined(&self.registered))?;
         }
         if self.instructions.len() < Instruction::ALL.len() {
-            write!(f, " instructions {}", all(&self.instructions))?;
+            write!(f, " instructions {}", joined(&self.instructions))?;
         }
         Ok(())
     }
+}
+
+pub(crate) fn check(
+    report: &mut Report<'_>,
+    root: &Section<'_>,
+    (ports, workers): (&[PortPlan], u16),
+    catalogue: &Catalogue,
+) -> Option<StatePlan> {
+    let Some(node) = root.node("state") else {
+        if let Some(port) = ports.iter().find(|port| !port.state.is_default()) {
+            report.warning(root.span.clone(), "port", || {
+                let reason =
+                    format!("port '{}' says what it does with ephemeral state, and there is no [state]", port.name);
+                (reason, "add [state]".to_string())
+            });
+        }
+        return None;
+    };
+    let span = node.span.clone();
+    let section = node.section(report, KEYS, "[state]")?;
+    let plan = StatePlan {
+        lifetime: section.within(report, "lifetime", LIFETIMES).unwrap_or(Nanos::secs(10)),
+        capacity: section.integer(report, "capacity").unwrap_or(1),
+        central: section.integer(report, "central").unwrap_or(0),
+        strict: section.boolean(report, "strict"),
+        full: section.choice(report, "full", WhenFull::ALL).unwrap_or_default(),
+        on_abort: section.choice(report, "on_abort", OnAbort::ALL).unwrap_or_default(),
+        overload: section.choice(report, "overload", Overload::ALL).unwrap_or_default(),
+        cleaning: section.choice(report, "cleaner", Cleaning::ALL).unwrap_or_default(),
+        shards: shards(report, &section, workers),
+        queues: section.integer(report, "queues").unwrap_or(1) as u8,
+        batch: section.integer(report, "batch").unwrap_or(1) as u8,
+        protocol: section.integer(report, "protocol").unwrap_or(253) as u8,
+        udp_port: section.integer(report, "udp_port").unwrap_or(0) as u16,
+        ip_option: section.integer(report, "ip_option").unwrap_or(0) as u8,
+        single_store: section.boolean(report, "single_store"),
+        by_computation: section.boolean(report, "by_computation"),
+        flow_order: section.boolean(report, "flow_order"),
+        diagnostics: section.boolean(report, "diagnostics"),
+        instructions: several(report, &section, "instructions", Instruction::ALL)
+            .unwrap_or_else(|| Instruction::ALL.to_vec()),
+        source_rate: section.within(report, "source_rate", RATES),
+        source_creates: section.within(report, "source_creates", RATES),
+        key: file(report, &section, "key"),
+        registered: registered(report, &section, catalogue),
+    };
+    if plan.single_store && plan.central == 0 {
+        report.error(span.clone(), "state.single_store", || {
+            ("the one store is that of the centre, and has no entries".to_string(), "give `central` some".to_string())
+        });
+    }
+    for port in ports {
+        too_small(report, &plan, port, span.clone());
+    }
+    Some(plan)
+}
+
+/// Parts of each store: none where nothing is said of them.
+fn shards(report: &mut Report<'_>, section: &Section<'_>, workers: u16) -> Option<u16> {
+    let node = section.node("shards")?;
+    let shards = section.integer(report, "shards")? as u16;
+    if shards > workers {
+        report.error(node.span, node.path, || {
+            let reason = format!(
+                "{shards} parts, and {workers} to execute instructions on one each: nobody would have the rest"
+            );
+            (reason, format!("give at most {workers}, or the router more `workers`"))
+        });
+        return None;
+    }
+    Some(shards)
+}
+
+/// Says so where the line of a port can bring more than its store holds (spec E-04).
+fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: std::ops::Range<usize>) {
+    let Some(rate) = port.cpu.line_rate.filter(|_| port.state.at != Places::None && !plan.single_store) else { return };
+    let bound = plan.bound(rate);
+    let capacity = port.state.capacity.unwrap_or(plan.capacity);
+    if capacity >= bound {
+        return;
+    }
+    let say = || {
+        let reason = format!("the store of port '{}' has {capacity} entries, and {rate} can fill {bound}", port.name);
+        (reason, format!("give it a capacity of {bound}, or what is more is aborted"))
+    };
+    match plan.strict {
+        true => report.error(span, "state.capacity", say),
+        false => report.warning(span, "state.capacity", say),
+    }
+}
+
+/// Instructions besides the built-in ones, in the order of their numbers.
+fn registered(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Vec<RegisteredPlan> {
+    let parent = Path::Key(&section.path, "instruction");
+    let mut all: Vec<RegisteredPlan> = Vec::new();
+    for (span, name, value) in section.tables(report, "instruction") {
+        let node = Node::new(value.get_ref(), value.span(), Path::Key(&parent, name));
+        let Some(table) = node.section(report, INSTRUCTION, "{ number = 128 }") else { continue };
+        let Some(number) = table.integer(report, "number").map(|number| number as u8) else { continue };
+        if let Some(other) = all.iter().find(|other| other.number == number) {
+            let reason = format!("'{}' has the number {number} already", other.declared.name);
+            report.error(span, table.path, || (reason, "give each instruction a number of its own".to_string()));
+            continue;
+        }
+        let found = match &catalogue.guests {
+            Some(guests) => guests.instruction(name),
+            None => {
+                let hint = "name the directory they are in with --guests, or set SWITCHPATH_GUESTS".to_string();
+                Err(("there are no guests here".to_string(), hint))
+            }
+        };
+        match found {
+            Ok((declared, code)) => all.push(RegisteredPlan { number, declared, code }),
+            Err(wrong) => report.error(span, table.path, || wrong),
+        }
+    }
+    all.sort_unstable_by_key(|one| one.number);
+    all
+}
+
+/// The name of a file; none where it is left out or reported.
+fn file(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<String> {
+    let text = section.text(report, name)?;
+    if text.value.is_empty() || text.value.chars().any(char::is_control) {
+        let reason = format!("{} is no name of a file", quote(text.value));
+        text.error(report, || (reason, format!("write {name} = \"/etc/switchpath/state.key\"")));
+        return None;
+    }
+    Some(text.value.to_owned())
+}
+
+pub(crate) fn diff(old: &Option<StatePlan>, new: &Option<StatePlan>) -> Vec<Edit> {
+    let mut what = Vec::new();
+    edit(&mut what, "rules", or_none(old), or_none(new));
+    what
 }

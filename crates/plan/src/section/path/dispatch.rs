@@ -7,10 +7,15 @@
 //!
 //! A name that begins with `*.` stands for all names below the rest of it. Bytes are written as `0x474554`.
 
+use crate::Call;
+use crate::diagnostic::Report;
+use crate::document::Section;
 use crate::text::{TextError, did_you_mean, quote};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
+/// Rules of one dispatch.
+const MOST_RULES: usize = 1024;
 /// The most bytes that are compared, and how far into a payload they may begin.
 const MOST_BYTES: usize = 64;
 const MOST_OFFSET: usize = 1024;
@@ -144,6 +149,37 @@ fn bytes(word: &Word<'_>) -> Result<Vec<u8>, TextError> {
     read.filter(|bytes| (1..=MOST_BYTES).contains(&bytes.len())).ok_or_else(|| {
         let hint = format!("write 1 to {MOST_BYTES} of them as hexadecimal digits: 0x474554");
         word.wrong(format!("{} are no bytes", quote(word.text)), hint)
+    })
+}
+
+/// The rules of a dispatch, which a path has where it has the function of that name.
+pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, functions: &[Call]) -> Vec<DispatchRule> {
+    let place = functions.iter().position(|call| call.name == "dispatch");
+    let Some(given) = section.node("dispatch") else {
+        if place.is_some() {
+            report.error(section.span.clone(), section.path, || {
+                let hint = "add dispatch = [\"tls name *.example.org PATH\"]";
+                ("the function 'dispatch' has no rules".to_string(), hint.to_string())
+            });
+        }
+        return Vec::new();
+    };
+    let forwards = functions.iter().position(|call| call.name == "ip");
+    let wrong = match (place, forwards) {
+        (None, _) => Some("there are rules, and the path has not the function 'dispatch'"),
+        (Some(place), Some(forwards)) if forwards < place => {
+            Some("'ip' has forwarded the packet before 'dispatch' sends it to another path, which forwards it again")
+        }
+        _ => None,
+    };
+    if let Some(wrong) = wrong.filter(|_| report.error_count() == 0) {
+        report.error(given.span.clone(), given.path, || {
+            (wrong.to_string(), "name it first: functions = [\"dispatch\", \"ip\"]".to_string())
+        });
+    }
+    let surplus = || (format!("a dispatch has at most {MOST_RULES} rules"), "use several paths".to_string());
+    section.texts(report, "dispatch", (MOST_RULES, surplus), "\"tls name *.example.org video\"", |report, text| {
+        DispatchRule::parse(text.value).map_err(|error| text.wrong(report, error)).ok()
     })
 }
 

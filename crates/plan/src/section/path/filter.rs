@@ -8,14 +8,19 @@
 //! Addresses, ports and types may be sets: `tcp dport { 22, 80-89 }`. `tcp flags syn/syn,ack` is: of SYN and ACK, SYN alone is
 //! set; without a mask all that are named have to be.
 
+use crate::connected::Connected;
+use crate::diagnostic::Report;
+use crate::document::Section;
 use crate::matching::Fields;
 use crate::text::{TextError, did_you_mean, quote};
-use crate::{Family, Match, Prefix};
+use crate::{Call, Family, Match, Prefix};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
+/// Rules of one packet filter.
+const MOST_RULES: usize = 1024;
 /// Values in a set at most.
 const MOST_VALUES: usize = 1024;
 
@@ -367,6 +372,45 @@ fn flags_of(token: &Token<'_>) -> Result<(u8, u8), TextError> {
             Ok((flags, of))
         }
     }
+}
+
+/// The rules of a packet filter, which a path has where it has the function of that name.
+pub(super) fn check(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    connected: &Connected,
+    functions: &[Call],
+) -> Vec<FilterRule> {
+    let filters = functions.iter().any(|call| call.name == "filter");
+    let Some(given) = section.node("filter") else {
+        if filters {
+            report.error(section.span.clone(), section.path, || {
+                let hint = "add its rules, the first that holds counts: filter = [\"tcp dport 22 accept\", \"drop\"]; all go with filter = [\"drop\"]";
+                ("the function 'filter' has no rules".to_string(), hint.to_string())
+            });
+        }
+        return Vec::new();
+    };
+    if !filters && report.error_count() == 0 {
+        report.error(given.span.clone(), given.path, || {
+            let hint = "name it: functions = [\"filter\", \"ip\"]";
+            ("there are rules, and the path has not the function 'filter'".to_string(), hint.to_string())
+        });
+    }
+    let surplus = || {
+        let hint = "put values into sets, or use several paths".to_string();
+        (format!("a filter has at most {MOST_RULES} rules"), hint)
+    };
+    section.texts(report, "filter", (MOST_RULES, surplus), "\"tcp dport 22 accept\"", |report, text| {
+        let rule = FilterRule::parse(text.value).map_err(|error| text.wrong(report, error)).ok()?;
+        let unknown = rule.iif().filter(|name| connected.interface(name).is_none() && !connected.incomplete);
+        if let Some(name) = unknown {
+            let (reason, hint) = connected.no_interface(name);
+            let offset = text.value.find(name).unwrap_or(0);
+            text.wrong(report, TextError { offset, length: name.len(), reason, hint });
+        }
+        Some(rule)
+    })
 }
 
 #[cfg(test)]

@@ -5,13 +5,16 @@
 use std::ops::Range;
 
 /// Tables from which on a configuration is divided. Below that a tree takes a few megabytes.
-pub(super) const LEAST: usize = 4096;
+pub(crate) const LEAST: usize = 4096;
 /// Tables of a chunk.
-pub(super) const TABLES: usize = 4096;
+pub(crate) const TABLES: usize = 4096;
+
+/// A configuration that was divided into chunks is no TOML somewhere, or has routes outside of them.
+pub(crate) struct BadSyntax;
 
 /// A configuration whose `[[route]]` tables are apart.
 #[derive(Debug)]
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     /// The configuration without them: as long as the whole, with spaces in their place, so that places mean the same.
     pub rest: String,
     /// Where the chunks are, in their order.
@@ -22,7 +25,7 @@ pub(super) struct Chunks {
 
 /// Divides a configuration that has at least `least` `[[route]]` tables into chunks of `tables`. None: it has fewer, or a text of
 /// several lines in which a line may only look like a header.
-pub(super) fn divide(source: &str, least: usize, tables: usize) -> Option<Chunks> {
+pub(crate) fn divide(source: &str, least: usize, tables: usize) -> Option<Chunks> {
     if source.matches(HEADER).take(least).count() < least || source.contains("\"\"\"") || source.contains("'''") {
         return None;
     }

@@ -1,12 +1,71 @@
 //! Next hops: `ADDRESS [port NAME] [weight N]`, in a configuration and in a batch of changes.
 
-use super::connected::{Connected, InterfaceIndex, VrfIndex};
-use crate::diagnostic::Report;
+use crate::Prefix;
+use crate::connected::{Connected, InterfaceIndex, VrfIndex, address};
+use crate::diagnostic::{Report, more_than};
 use crate::document::Text;
-use crate::keys::{MOST_NEXT_HOPS, MOST_WEIGHT};
+use crate::names::Name;
 use crate::text::{did_you_mean, quote};
-use crate::{NextHopPlan, Prefix, RouteAction};
+use serde::Serialize;
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Next hops of one route.
+pub(crate) const MOST_NEXT_HOPS: usize = 64;
+/// What the weights of the next hops of one route may add up to.
+const MOST_WEIGHT: usize = 512;
+
+/// What becomes of the packets a route matches.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteAction {
+    /// To a next router.
+    Via {
+        /// Its address, of the destination's family.
+        gateway: IpAddr,
+        /// The interface whose subnet it is on.
+        interface: Name,
+    },
+    /// To one of several next routers, by the packet's flow; at least two.
+    Group(Arc<[NextHopPlan]>),
+    /// Dropped in silence.
+    Blackhole,
+    /// Dropped, and the sender is told by ICMP.
+    Unreachable,
+}
+
+impl fmt::Display for RouteAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RouteAction::Via { gateway, interface } => write!(f, "via {gateway} port {interface}"),
+            RouteAction::Group(hops) => {
+                let text: Vec<String> = hops.iter().map(|hop| format!("via {hop}")).collect();
+                f.write_str(&text.join(" "))
+            }
+            RouteAction::Blackhole => f.write_str("blackhole"),
+            RouteAction::Unreachable => f.write_str("unreachable"),
+        }
+    }
+}
+
+/// One of several next routers.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+pub struct NextHopPlan {
+    /// The interface whose subnet it is on.
+    pub interface: Name,
+    /// Its address.
+    pub gateway: IpAddr,
+    /// Its share of the flows, compared to the others'; at least 1.
+    pub weight: u16,
+}
+
+impl fmt::Display for NextHopPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} port {}", self.gateway, self.interface)?;
+        if self.weight == 1 { Ok(()) } else { write!(f, " weight {}", self.weight) }
+    }
+}
 
 /// What is said of the next hops of a route together.
 #[derive(Clone, Copy)]
@@ -21,21 +80,6 @@ pub(crate) struct Way {
     pub port: Option<InterfaceIndex>,
 }
 
-/// An address. None: reported.
-pub(crate) fn address(report: &mut Report<'_>, text: &Text<'_>) -> Option<IpAddr> {
-    let parsed = text.value.parse::<IpAddr>();
-    if parsed.is_err() {
-        text.error(report, || {
-            let hint = match text.value.split_once('/').map(|(address, _)| address.parse::<IpAddr>()) {
-                Some(Ok(address)) => format!("write '{address}', without a length"),
-                _ => "write an address, like '192.0.2.9' or '2001:db8::9'".to_string(),
-            };
-            (format!("{} is no address", quote(text.value)), hint)
-        });
-    }
-    parsed.ok()
-}
-
 /// What a route via all of `texts` does. None: reported.
 pub(crate) fn action(
     report: &mut Report<'_>,
@@ -44,9 +88,7 @@ pub(crate) fn action(
     way: Way,
 ) -> Option<RouteAction> {
     if let Some(text) = texts.get(MOST_NEXT_HOPS) {
-        text.error(report, || {
-            (format!("there are more than {MOST_NEXT_HOPS} next hops"), format!("use at most {MOST_NEXT_HOPS}"))
-        });
+        text.error(report, || more_than(MOST_NEXT_HOPS, "next hops"));
         return None;
     }
     let mut hops: Vec<NextHopPlan> = Vec::with_capacity(texts.len());

@@ -1,0 +1,82 @@
+//! What a difference is made of: edits of keys, and steps from one list of tables to another.
+
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fmt::{self, Display};
+use std::hash::Hash;
+
+/// One property that has another value, as text.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Edit {
+    /// The key in the configuration, like `scheme`.
+    pub what: &'static str,
+    /// The value before.
+    pub old: String,
+    /// The value after.
+    pub new: String,
+}
+
+impl Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} -> {}", self.what, self.old, self.new)
+    }
+}
+
+/// One step from a list of tables to another.
+pub(crate) enum Step<'p, T> {
+    Removed(&'p T),
+    Added(&'p T),
+    /// Before and after.
+    Changed(&'p T, &'p T),
+}
+
+/// Compares two lists by key: first what is gone, then what is new or different, each in the order of its list.
+pub(crate) fn steps<'p, T: PartialEq, K: Hash + Eq>(
+    old: &'p [T],
+    new: &'p [T],
+    key: impl Fn(&'p T) -> K,
+) -> Vec<Step<'p, T>> {
+    // What most reloads find, without hashing a million routes.
+    if old == new {
+        return Vec::new();
+    }
+    let mut left: HashMap<K, &T> = old.iter().map(|item| (key(item), item)).collect();
+    let pairs: Vec<(&T, Option<&T>)> = new.iter().map(|item| (item, left.remove(&key(item)))).collect();
+    let gone = old.iter().filter(|item| left.contains_key(&key(item))).map(Step::Removed);
+    let step = |(item, before)| match before {
+        None => Some(Step::Added(item)),
+        Some(before) => (before != item).then_some(Step::Changed(before, item)),
+    };
+    gone.chain(pairs.into_iter().filter_map(step)).collect()
+}
+
+/// Adds an edit where the texts differ.
+pub(crate) fn edit(edits: &mut Vec<Edit>, what: &'static str, old: impl Display, new: impl Display) {
+    let (old, new) = (old.to_string(), new.to_string());
+    if old != new {
+        edits.push(Edit { what, old, new });
+    }
+}
+
+/// An optional value; `none` where it is not given.
+pub(crate) fn or_none<T: Display>(value: &Option<T>) -> String {
+    value.as_ref().map_or_else(|| "none".to_string(), |value| value.to_string())
+}
+
+/// A file, quoted, so that one called `none` differs from none.
+pub(crate) fn file(value: &Option<String>) -> String {
+    value.as_ref().map_or_else(|| "none".to_string(), |name| format!("{name:?}"))
+}
+
+pub(crate) fn joined<T: Display>(values: &[T]) -> String {
+    if values.is_empty() {
+        return "none".to_string();
+    }
+    values.iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+/// Rules, each within quotes.
+pub(crate) fn quoted(rules: &[impl Display]) -> String {
+    let rules: Vec<String> = rules.iter().map(|rule| format!("'{rule}'")).collect();
+    joined(&rules)
+}
