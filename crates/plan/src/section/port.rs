@@ -367,7 +367,7 @@ pub(crate) fn edits(old: &PortPlan, new: &PortPlan) -> Vec<Edit> {
     edit(&mut what, "share", or_none(&old.cpu.share), or_none(&new.cpu.share));
     edit(&mut what, "line_rate", or_none(&old.cpu.line_rate), or_none(&new.cpu.line_rate));
     edit(&mut what, "congestion", old.cpu.congestion, new.cpu.congestion);
-    edit(&mut what, "estimator", or_none(&old.cpu.estimator), or_none(&new.cpu.estimator));
+    edit(&mut what, "estimator", old.cpu.estimator_text(), new.cpu.estimator_text());
     edit(&mut what, "capture", file(&old.capture), file(&new.capture));
     edit(&mut what, "faults", or_none(&old.faults), or_none(&new.faults));
     edit(&mut what, "state", &old.state, &new.state);

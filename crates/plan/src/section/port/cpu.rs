@@ -1,6 +1,7 @@
 //! What a port means to the processor: its share, its line rate, and how its input task sleeps (`[port.NAME.estimator]`).
 
 use crate::diagnostic::Report;
+use crate::diff::or_none;
 use crate::document::Section;
 use crate::key::{Form, Key, Kind, PART, TIME, key};
 use crate::named::{as_optional_text, as_text, named};
@@ -159,6 +160,13 @@ impl Default for EstimatorPlan {
             stay: true,
             settle: true,
         }
+    }
+}
+
+impl PortCpu {
+    /// As the configuration writes it: `false` where it says that there is none.
+    pub(super) fn estimator_text(&self) -> String {
+        if self.greedy { "false".to_string() } else { or_none(&self.estimator) }
     }
 }
 
