@@ -117,6 +117,11 @@ impl<'a> Section<'a> {
         self.keys.iter().find(|key| key.name == name).expect("only declared keys are read")
     }
 
+    /// The default of a key, without quotes.
+    pub fn default(&self, name: &str) -> &'static str {
+        self.declared(name).default.trim_matches('"')
+    }
+
     /// A value as it stands.
     pub fn node(&'a self, name: &'static str) -> Option<Node<'a>> {
         let value = self.table.get(name)?;
@@ -217,6 +222,18 @@ impl<'a> Section<'a> {
             (format!("{value} is out of range"), format!("give {} to {}", range.start(), range.end()))
         });
         None
+    }
+
+    /// A quantity within its declared range. None: left out or reported.
+    pub fn quantity<T>(&self, report: &mut Report<'_>, name: &'static str) -> Option<T>
+    where
+        T: FromStr<Err = UnitError> + PartialOrd + fmt::Display,
+    {
+        let Kind::Quantity { least, most, .. } = self.declared(name).kind else {
+            unreachable!("'{name}' is declared otherwise")
+        };
+        let bound = |text: &str| text.parse::<T>().unwrap_or_else(|error| unreachable!("a bound of '{name}': {error}"));
+        self.within(report, name, bound(least)..=bound(most))
     }
 
     /// The one of `all` that the text names. None: left out or reported.

@@ -29,6 +29,12 @@ pub(crate) enum Kind {
     Probability,
     /// A string.
     Text(Form),
+    /// A string that says a quantity from `least` to `most`.
+    Quantity {
+        form: Form,
+        least: &'static str,
+        most: &'static str,
+    },
     /// A list of strings.
     Texts(Form),
     /// A string, or a list of them.

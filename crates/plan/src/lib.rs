@@ -29,6 +29,7 @@ mod ring;
 mod schema;
 mod scheme;
 mod section;
+mod table;
 mod text;
 pub mod throttle;
 

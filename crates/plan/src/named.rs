@@ -25,6 +25,20 @@ macro_rules! named {
             }
         }
 
+        impl crate::table::Value for $type {
+            fn read(
+                report: &mut crate::diagnostic::Report<'_>,
+                section: &crate::document::Section<'_>,
+                name: &'static str,
+            ) -> Option<Self> {
+                section.choice(report, name, Self::ALL)
+            }
+
+            fn from_default(text: &'static str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.name() == text)
+            }
+        }
+
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.name())

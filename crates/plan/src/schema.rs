@@ -36,7 +36,7 @@ fn property(key: &Key, catalogue: &Catalogue) -> Map<String, Value> {
         Kind::Integer { least, most } => members(json!({ "type": "integer", "minimum": least, "maximum": most })),
         Kind::Boolean => members(json!({ "type": "boolean" })),
         Kind::Probability => members(json!({ "type": "number", "minimum": 0, "maximum": 1 })),
-        Kind::Text(form) => text(*form, catalogue),
+        Kind::Text(form) | Kind::Quantity { form, .. } => text(*form, catalogue),
         Kind::Texts(form) => {
             let most = if matches!(form, Form::Function) { MOST_FUNCTIONS } else { MOST_ADDRESSES };
             members(json!({ "type": "array", "items": text(*form, catalogue), "maxItems": most }))

@@ -53,7 +53,7 @@ mod tests {
             Kind::Integer { least, most } => format!("{least} to {most}"),
             Kind::Boolean => "true, false".to_string(),
             Kind::Probability => "0 to 1".to_string(),
-            Kind::Text(_) => "string".to_string(),
+            Kind::Text(_) | Kind::Quantity { .. } => "string".to_string(),
             Kind::Texts(_) => "list of strings".to_string(),
             Kind::OneOrMore(_) => "string, or list of strings".to_string(),
             Kind::Table(_) => "table".to_string(),

@@ -8,10 +8,11 @@ mod batching;
 pub use batching::Batching;
 
 use crate::diagnostic::Report;
-use crate::diff::{Edit, edit, or_none};
+use crate::diff::Edit;
 use crate::document::Section;
 use crate::key::{Form, Key, Kind, PART, TIME, WAIT, key};
 use crate::named::{as_optional_text, as_text, named};
+use crate::table::{self, Value, Written, table};
 use batching::BATCHINGS;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -21,166 +22,6 @@ pub(crate) const KEY: Key =
     key("cpu", Kind::Table(KEYS), "", "{ layout = 3 }", "How each worker divides its processor.");
 
 const BATCHING: &str = "\"timeslice(packets=256, slice=100us)\"";
-
-const KEYS: &[Key] = &[
-    key(
-        "layout",
-        Kind::Integer { least: 1, most: 3 },
-        "3",
-        "2",
-        "Tasks that a packet passes: 1 does everything at once, 2 has input apart, 3 output as well.",
-    ),
-    key(
-        "scheduler",
-        Kind::Text(Form::Choice(Discipline::NAMES)),
-        "\"wf2q+\"",
-        "\"wf2q+\"",
-        "Which task runs next: `wf2q+`, `sfq`, `stride`, `eevdf` and `drr` go by shares, `rr` takes turns.",
-    ),
-    key(
-        "receive",
-        Kind::Text(Form::Choice(Receive::NAMES)),
-        "\"polling\"",
-        "\"polling\"",
-        "`polling`: input tasks receive when it is their turn. `interrupt`: packets are received before anything else goes \
-         on, as interrupts do it; a flood then leaves no time for forwarding.",
-    ),
-    key(
-        "input",
-        Kind::Text(Form::Call(BATCHINGS)),
-        BATCHING,
-        "\"timeslice(packets=16, slice=30us)\"",
-        "How much an input task does at once: `none` (one packet), `simple(packets=N)`, `timeslice(packets=N, slice=T)`, \
-         `throttle(overhead=P, slice=T)`.",
-    ),
-    key(
-        "forwarding",
-        Kind::Text(Form::Call(BATCHINGS)),
-        BATCHING,
-        "\"throttle(overhead=10%, slice=30us)\"",
-        "How much a forwarding task does at once.",
-    ),
-    key(
-        "output",
-        Kind::Text(Form::Call(BATCHINGS)),
-        BATCHING,
-        "\"simple(packets=16)\"",
-        "How much an output task does at once.",
-    ),
-    key(
-        "vector",
-        Kind::Integer { least: 1, most: 256 },
-        "",
-        "1",
-        "Packets between two readings of the clock; by default one where a packet costs a microsecond or more, else many.",
-    ),
-    key(
-        "charge",
-        Kind::Text(Form::Choice(Charge::NAMES)),
-        "\"none\"",
-        "\"incoming\"",
-        "Who pays for changing to another task: `none` makes everybody's share a little smaller, `incoming` the task \
-         changed to, `outgoing` the one before.",
-    ),
-    key(
-        "switch_cost",
-        Kind::Text(TIME),
-        "",
-        "\"1us\"",
-        "What changing to another task costs; by default it is measured at start.",
-    ),
-    key(
-        "strict",
-        Kind::Boolean,
-        "false",
-        "true",
-        "Under `throttle`: a task waits for as many packets as are worth it even where its queues hold fewer, and so for \
-         ever; for comparison.",
-    ),
-    key(
-        "harvest",
-        Kind::Boolean,
-        "true",
-        "false",
-        "Under `throttle`: where no task has enough packets, the one with the most runs.",
-    ),
-    key(
-        "max_wait",
-        Kind::Text(WAIT),
-        "\"none\"",
-        "\"500us\"",
-        "Under `throttle`: how long a task waits for more packets where its path says nothing; `none` is as long as others \
-         have enough to do.",
-    ),
-    key(
-        "tune",
-        Kind::Table(TUNE),
-        "",
-        "{ period = \"10ms\", most = \"20%\" }",
-        "Under `throttle` of forwarding: overhead and slice follow the load; without the table they are as said.",
-    ),
-    key(
-        "input_share",
-        Kind::Text(Form::Choice(InputShare::NAMES)),
-        "\"auto\"",
-        "\"line_speed\"",
-        "What input tasks get: `balanced` serves what is forwarded, `line_speed` all that the line may bring, `explicit` is \
-         each port's `share`; `auto` is line_speed where a path with a reservation may come in by the port, else balanced.",
-    ),
-    key(
-        "balance",
-        Kind::Counts { least: 2, most: 3, highest: 1_000_000 },
-        "[]",
-        "[5, 1, 5]",
-        "What best effort gives its input, forwarding and output tasks, as a ratio; by default by what they cost.",
-    ),
-    key(
-        "best_effort",
-        Kind::Text(Form::Choice(Grouping::NAMES)),
-        "\"per_function\"",
-        "\"aggregate\"",
-        "Which paths without a reservation share a task: those of equal functions (`per_function`), all (`aggregate`), none \
-         (`by_rule`), or all paths whatsoever (`single`), for comparison.",
-    ),
-    key(
-        "admission",
-        Kind::Text(Form::Choice(Admission::NAMES)),
-        "\"refuse\"",
-        "\"warn\"",
-        "What becomes of reservations that do not fit: `refuse` takes no such configuration, `warn` says so and takes it.",
-    ),
-    key(
-        "classify_budget",
-        Kind::Text(TIME),
-        "",
-        "\"2us\"",
-        "The time that receiving and classifying a packet may take; those of vectors that take longer are counted \
-         (`classify_over_budget_packets` of the port). By default nobody looks.",
-    ),
-    key(
-        "inline",
-        Kind::Boolean,
-        "false",
-        "true",
-        "Whether the input task forwards packets itself whose path does nothing else and has nothing waiting: a change of \
-         task less, charged to the input task, and so best left alone where paths were promised something. With \
-         `classify_budget` only while both together stay within it.",
-    ),
-];
-
-/// How `throttle` follows the load.
-const TUNE: &[Key] = &[
-    key("period", Kind::Text(TIME), "\"10ms\"", "\"10ms\"", "How often they are set, 100us to 10s."),
-    key("least", Kind::Text(PART), "\"2%\"", "\"2%\"", "The least overhead: under the highest load."),
-    key("most", Kind::Text(PART), "\"30%\"", "\"30%\"", "The most overhead: under little load."),
-    key(
-        "margin",
-        Kind::Text(PART),
-        "\"10%\"",
-        "\"10%\"",
-        "The part of the processor that is to be left beside the present load.",
-    ),
-];
 
 named! {
     Discipline { Wf2q "wf2q+", Sfq "sfq", Stride "stride", Eevdf "eevdf", Drr "drr", RoundRobin "rr" }
@@ -194,75 +35,124 @@ named! {
 /// How long a preemptible path has the processor at once where its batching knows no slice.
 pub const LENT: Nanos = Nanos::micros(100);
 
-/// How a worker divides its processor among its tasks. All of it may change while the router runs.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct CpuPlan {
-    /// How many tasks a packet passes.
-    pub layout: Layout,
-    /// Which task runs next.
-    pub scheduler: Discipline,
-    /// How packets are received.
-    pub receive: Receive,
-    /// How much an input task does at once.
-    pub input: Batching,
-    /// How much a forwarding task does at once.
-    pub forwarding: Batching,
-    /// How much an output task does at once.
-    pub output: Batching,
-    /// Packets between two looks at the meter; none: one where a packet costs a microsecond or more, else many.
-    pub vector: Option<u16>,
-    /// Who pays for changing from one task to another.
-    pub charge: Charge,
-    /// What that costs; none: measured at start.
-    #[serde(serialize_with = "as_optional_text")]
-    pub switch_cost: Option<Nanos>,
-    /// Under `throttle`: whether a task may wait for more packets than its queues hold.
-    pub strict: bool,
-    /// Under `throttle`: whether the fullest of the tasks that wait for more packets runs where nothing else would.
-    pub harvest: bool,
-    /// Under `throttle`: how long a task waits for more packets where its path says nothing; none: for ever.
-    #[serde(serialize_with = "as_optional_text")]
-    pub max_wait: Option<Nanos>,
-    /// Whether and how overhead and slice of `throttle` follow the load.
-    pub tune: Option<TunePlan>,
-    /// What input tasks get of the processor.
-    pub input_share: InputShare,
-    /// What best effort gives its input, forwarding and output tasks, as a ratio; all zero: by what they cost.
-    pub balance: [u32; 3],
-    /// Which packets without a path of their own share one.
-    pub best_effort: Grouping,
-    /// What becomes of reservations that do not fit.
-    pub admission: Admission,
-    /// The time that classifying a packet may take; more is counted. None: not looked at.
-    #[serde(serialize_with = "as_optional_text")]
-    pub classify_budget: Option<Nanos>,
-    /// Whether plain forwarding is done in the input task.
-    pub inline: bool,
+table! {
+    /// How a worker divides its processor among its tasks. All of it may change while the router runs.
+    #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+    pub struct CpuPlan, KEYS {
+        /// How many tasks a packet passes.
+        pub layout: Layout = (
+            Kind::Integer { least: 1, most: 3 }, "3", "2",
+            "Tasks that a packet passes: 1 does everything at once, 2 has input apart, 3 output as well."
+        );
+        /// Which task runs next.
+        pub scheduler: Discipline = (
+            Kind::Text(Form::Choice(Discipline::NAMES)), "\"wf2q+\"", "\"wf2q+\"",
+            "Which task runs next: `wf2q+`, `sfq`, `stride`, `eevdf` and `drr` go by shares, `rr` takes turns."
+        );
+        /// How packets are received.
+        pub receive: Receive = (
+            Kind::Text(Form::Choice(Receive::NAMES)), "\"polling\"", "\"polling\"",
+            "`polling`: input tasks receive when it is their turn. `interrupt`: packets are received before anything else goes \
+             on, as interrupts do it; a flood then leaves no time for forwarding."
+        );
+        /// How much an input task does at once.
+        pub input: Batching = (
+            Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"timeslice(packets=16, slice=30us)\"",
+            "How much an input task does at once: `none` (one packet), `simple(packets=N)`, `timeslice(packets=N, slice=T)`, \
+             `throttle(overhead=P, slice=T)`."
+        );
+        /// How much a forwarding task does at once.
+        pub forwarding: Batching = (
+            Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"throttle(overhead=10%, slice=30us)\"",
+            "How much a forwarding task does at once."
+        );
+        /// How much an output task does at once.
+        pub output: Batching = (
+            Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"simple(packets=16)\"",
+            "How much an output task does at once."
+        );
+        /// Packets between two looks at the meter; none: one where a packet costs a microsecond or more, else many.
+        pub vector: Option<u16> = (
+            Kind::Integer { least: 1, most: 256 }, "", "1",
+            "Packets between two readings of the clock; by default one where a packet costs a microsecond or more, else many."
+        );
+        /// Who pays for changing from one task to another.
+        pub charge: Charge = (
+            Kind::Text(Form::Choice(Charge::NAMES)), "\"none\"", "\"incoming\"",
+            "Who pays for changing to another task: `none` makes everybody's share a little smaller, `incoming` the task \
+             changed to, `outgoing` the one before."
+        );
+        /// What that costs; none: measured at start.
+        #[serde(serialize_with = "as_optional_text")]
+        pub switch_cost: Option<Nanos> = (
+            Kind::Quantity { form: TIME, least: "0s", most: "10ms" }, "", "\"1us\"",
+            "What changing to another task costs; by default it is measured at start."
+        );
+        /// Under `throttle`: whether a task may wait for more packets than its queues hold.
+        pub strict: bool = (
+            Kind::Boolean, "false", "true",
+            "Under `throttle`: a task waits for as many packets as are worth it even where its queues hold fewer, and so for \
+             ever; for comparison."
+        );
+        /// Under `throttle`: whether the fullest of the tasks that wait for more packets runs where nothing else would.
+        pub harvest: bool = (
+            Kind::Boolean, "true", "false",
+            "Under `throttle`: where no task has enough packets, the one with the most runs."
+        );
+        /// Under `throttle`: how long a task waits for more packets where its path says nothing; none: for ever.
+        #[serde(serialize_with = "as_optional_text")]
+        pub max_wait: Option<Nanos> = (
+            Kind::Text(WAIT), "\"none\"", "\"500us\"",
+            "Under `throttle`: how long a task waits for more packets where its path says nothing; `none` is as long as others \
+             have enough to do."
+        ) by default_wait;
+        /// Whether and how overhead and slice of `throttle` follow the load.
+        pub tune: Option<TunePlan> = (
+            Kind::Table(TUNE), "", "{ period = \"10ms\", most = \"20%\" }",
+            "Under `throttle` of forwarding: overhead and slice follow the load; without the table they are as said."
+        );
+        /// What input tasks get of the processor.
+        pub input_share: InputShare = (
+            Kind::Text(Form::Choice(InputShare::NAMES)), "\"auto\"", "\"line_speed\"",
+            "What input tasks get: `balanced` serves what is forwarded, `line_speed` all that the line may bring, `explicit` is \
+             each port's `share`; `auto` is line_speed where a path with a reservation may come in by the port, else balanced."
+        );
+        /// What best effort gives its input, forwarding and output tasks, as a ratio; all zero: by what they cost.
+        pub balance: [u32; 3] = (
+            Kind::Counts { least: 2, most: 3, highest: 1_000_000 }, "[]", "[5, 1, 5]",
+            "What best effort gives its input, forwarding and output tasks, as a ratio; by default by what they cost."
+        ) by balance;
+        /// Which packets without a path of their own share one.
+        pub best_effort: Grouping = (
+            Kind::Text(Form::Choice(Grouping::NAMES)), "\"per_function\"", "\"aggregate\"",
+            "Which paths without a reservation share a task: those of equal functions (`per_function`), all (`aggregate`), none \
+             (`by_rule`), or all paths whatsoever (`single`), for comparison."
+        );
+        /// What becomes of reservations that do not fit.
+        pub admission: Admission = (
+            Kind::Text(Form::Choice(Admission::NAMES)), "\"refuse\"", "\"warn\"",
+            "What becomes of reservations that do not fit: `refuse` takes no such configuration, `warn` says so and takes it."
+        );
+        /// The time that classifying a packet may take; more is counted. None: not looked at.
+        #[serde(serialize_with = "as_optional_text")]
+        pub classify_budget: Option<Nanos> = (
+            Kind::Quantity { form: TIME, least: "1ns", most: "1s" }, "", "\"2us\"",
+            "The time that receiving and classifying a packet may take; those of vectors that take longer are counted \
+             (`classify_over_budget_packets` of the port). By default nobody looks."
+        );
+        /// Whether plain forwarding is done in the input task.
+        pub inline: bool = (
+            Kind::Boolean, "false", "true",
+            "Whether the input task forwards packets itself whose path does nothing else and has nothing waiting: a change of \
+             task less, charged to the input task, and so best left alone where paths were promised something. With \
+             `classify_budget` only while both together stay within it."
+        );
+    }
 }
 
 impl Default for CpuPlan {
     fn default() -> CpuPlan {
-        CpuPlan {
-            layout: Layout::default(),
-            scheduler: Discipline::default(),
-            receive: Receive::default(),
-            input: Batching::default(),
-            forwarding: Batching::default(),
-            output: Batching::default(),
-            vector: None,
-            charge: Charge::default(),
-            switch_cost: None,
-            strict: false,
-            harvest: true,
-            max_wait: None,
-            tune: None,
-            input_share: InputShare::default(),
-            balance: [0; 3],
-            best_effort: Grouping::default(),
-            admission: Admission::default(),
-            classify_budget: None,
-            inline: false,
-        }
+        table::unsaid(KEYS, CpuPlan::read)
     }
 }
 
@@ -299,6 +189,16 @@ impl Layout {
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.tasks().fmt(f)
+    }
+}
+
+impl Value for Layout {
+    fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<Layout> {
+        [Layout::One, Layout::Two, Layout::Three].get(section.integer(report, name)?.checked_sub(1)? as usize).copied()
+    }
+
+    fn from_default(_: &'static str) -> Option<Layout> {
+        Some(Layout::default())
     }
 }
 
@@ -348,38 +248,46 @@ pub enum Charge {
     Outgoing,
 }
 
-/// How the overhead and slice of `throttle` follow the load (section 4.4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct TunePlan {
-    /// How often they are set.
-    #[serde(serialize_with = "as_text")]
-    pub period: Nanos,
-    /// The least overhead: under the highest load.
-    #[serde(serialize_with = "as_text")]
-    pub least: Parts,
-    /// The most: under little load.
-    #[serde(serialize_with = "as_text")]
-    pub most: Parts,
-    /// How much more than the present load there is to be room for.
-    #[serde(serialize_with = "as_text")]
-    pub margin: Parts,
+table! {
+    /// How the overhead and slice of `throttle` follow the load (section 4.4).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+    pub struct TunePlan, TUNE {
+        /// How often they are set.
+        #[serde(serialize_with = "as_text")]
+        pub period: Nanos = (
+            Kind::Quantity { form: TIME, least: "100us", most: "10s" }, "\"10ms\"", "\"10ms\"",
+            "How often they are set, 100us to 10s."
+        );
+        /// The least overhead: under the highest load.
+        #[serde(serialize_with = "as_text")]
+        pub least: Parts = (
+            Kind::Quantity { form: PART, least: "1ppm", most: "100%" }, "\"2%\"", "\"2%\"",
+            "The least overhead: under the highest load."
+        );
+        /// The most: under little load.
+        #[serde(serialize_with = "as_text")]
+        pub most: Parts = (
+            Kind::Quantity { form: PART, least: "1ppm", most: "100%" }, "\"30%\"", "\"30%\"",
+            "The most overhead: under little load."
+        );
+        /// How much more than the present load there is to be room for.
+        #[serde(serialize_with = "as_text")]
+        pub margin: Parts = (
+            Kind::Quantity { form: PART, least: "0%", most: "100%" }, "\"10%\"", "\"10%\"",
+            "The part of the processor that is to be left beside the present load."
+        );
+    }
 }
 
 impl Default for TunePlan {
     fn default() -> TunePlan {
-        TunePlan {
-            period: Nanos::millis(10),
-            least: Parts::percent(2),
-            most: Parts::percent(30),
-            margin: Parts::percent(10),
-        }
+        table::unsaid(TUNE, TunePlan::read)
     }
 }
 
 impl fmt::Display for TunePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TunePlan { period, least, most, margin } = self;
-        write!(f, "period {period} least {least} most {most} margin {margin}")
+        f.write_str(&table::text(&self.fields()))
     }
 }
 
@@ -428,41 +336,8 @@ pub(crate) const MOST_PACKETS: PacketRate = PacketRate::pps(1_000_000_000);
 pub(crate) const MOST_WAIT: Nanos = Nanos::secs(10);
 
 pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> CpuPlan {
-    let mut cpu = CpuPlan::default();
-    let Some(section) = root.node("cpu").and_then(|node| node.section(report, KEYS, "[cpu]")) else { return cpu };
-    cpu.layout = match section.integer(report, "layout") {
-        Some(1) => Layout::One,
-        Some(2) => Layout::Two,
-        _ => Layout::Three,
-    };
-    cpu.scheduler = section.choice(report, "scheduler", Discipline::ALL).unwrap_or_default();
-    cpu.receive = section.choice(report, "receive", Receive::ALL).unwrap_or_default();
-    cpu.input = batching(report, &section, "input");
-    cpu.forwarding = batching(report, &section, "forwarding");
-    cpu.output = batching(report, &section, "output");
-    // The declared range is within the type.
-    cpu.vector = section.node("vector").and_then(|_| section.integer(report, "vector")).map(|packets| packets as u16);
-    cpu.charge = section.choice(report, "charge", Charge::ALL).unwrap_or_default();
-    cpu.switch_cost = section.within(report, "switch_cost", Nanos::ZERO..=Nanos::millis(10));
-    cpu.strict = section.boolean(report, "strict");
-    cpu.harvest = section.boolean(report, "harvest");
-    cpu.max_wait = wait(report, &section).filter(|time| *time != Nanos::MAX);
-    cpu.tune = section.node("tune").and_then(|_| tune(report, &section));
-    cpu.input_share = section.choice(report, "input_share", InputShare::ALL).unwrap_or_default();
-    cpu.balance = balance(report, &section);
-    cpu.best_effort = section.choice(report, "best_effort", Grouping::ALL).unwrap_or_default();
-    cpu.admission = section.choice(report, "admission", Admission::ALL).unwrap_or_default();
-    cpu.classify_budget = section.within(report, "classify_budget", Nanos::new(1)..=MOST_COST);
-    cpu.inline = section.boolean(report, "inline");
-    cpu
-}
-
-fn batching(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Batching {
-    let Some(text) = section.text(report, name) else { return Batching::default() };
-    Batching::parse(text.value).unwrap_or_else(|error| {
-        text.wrong(report, error);
-        Batching::default()
-    })
+    let section = root.node("cpu").and_then(|node| node.section(report, KEYS, "[cpu]"));
+    section.map_or_else(CpuPlan::default, |section| CpuPlan::read(report, &section))
 }
 
 /// `max_wait`: [`Nanos::MAX`] for `none`. None: left out or reported.
@@ -473,22 +348,30 @@ pub(crate) fn wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nan
     }
 }
 
-fn tune(report: &mut Report<'_>, section: &Section<'_>) -> Option<TunePlan> {
-    let section = section.node("tune")?.section(report, TUNE, "tune = { period = \"10ms\" }")?;
-    let default = TunePlan::default();
-    let overhead = Parts::millionths(1)..=Parts::ONE;
-    let period = section.within(report, "period", Nanos::micros(100)..=MOST_WAIT).unwrap_or(default.period);
-    let least = section.within(report, "least", overhead.clone()).unwrap_or(default.least);
-    let most = section.within(report, "most", overhead).unwrap_or(default.most);
-    let margin = section.within(report, "margin", Parts::default()..=Parts::ONE).unwrap_or(default.margin);
-    if least > most {
-        report.error(section.span.clone(), section.path, || {
-            (format!("the least overhead, {least}, is more than the most, {most}"), "exchange them".to_string())
-        });
-    }
-    Some(TunePlan { period, least, most, margin })
+/// How long a task waits where its path says nothing; none for ever.
+fn default_wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nanos> {
+    wait(report, section).filter(|time| *time != Nanos::MAX)
 }
 
+impl Value for TunePlan {
+    fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<TunePlan> {
+        let section = section.node(name)?.section(report, TUNE, "tune = { period = \"10ms\" }")?;
+        let plan = TunePlan::read(report, &section);
+        let TunePlan { least, most, .. } = plan;
+        if least > most {
+            report.error(section.span.clone(), section.path, || {
+                (format!("the least overhead, {least}, is more than the most, {most}"), "exchange them".to_string())
+            });
+        }
+        Some(plan)
+    }
+
+    fn from_default(_: &'static str) -> Option<TunePlan> {
+        None
+    }
+}
+
+/// What best effort gives its tasks, as a ratio; all zero where it is not said.
 fn balance(report: &mut Report<'_>, section: &Section<'_>) -> [u32; 3] {
     let mut ratio = [0; 3];
     let numbers = section.counts(report, "balance");
@@ -502,27 +385,12 @@ fn balance(report: &mut Report<'_>, section: &Section<'_>) -> [u32; 3] {
     ratio
 }
 
+impl Written for [u32; 3] {
+    fn written(&self) -> String {
+        self.map(|part| part.to_string()).join(":")
+    }
+}
+
 pub(crate) fn diff(old: &CpuPlan, new: &CpuPlan) -> Vec<Edit> {
-    let mut what = Vec::new();
-    edit(&mut what, "layout", old.layout, new.layout);
-    edit(&mut what, "scheduler", old.scheduler, new.scheduler);
-    edit(&mut what, "receive", old.receive, new.receive);
-    edit(&mut what, "input", old.input, new.input);
-    edit(&mut what, "forwarding", old.forwarding, new.forwarding);
-    edit(&mut what, "output", old.output, new.output);
-    edit(&mut what, "vector", or_none(&old.vector), or_none(&new.vector));
-    edit(&mut what, "charge", old.charge, new.charge);
-    edit(&mut what, "switch_cost", or_none(&old.switch_cost), or_none(&new.switch_cost));
-    edit(&mut what, "strict", old.strict, new.strict);
-    edit(&mut what, "harvest", old.harvest, new.harvest);
-    edit(&mut what, "max_wait", or_none(&old.max_wait), or_none(&new.max_wait));
-    edit(&mut what, "tune", or_none(&old.tune), or_none(&new.tune));
-    edit(&mut what, "input_share", old.input_share, new.input_share);
-    let ratio = |cpu: &CpuPlan| cpu.balance.map(|part| part.to_string()).join(":");
-    edit(&mut what, "balance", ratio(old), ratio(new));
-    edit(&mut what, "best_effort", old.best_effort, new.best_effort);
-    edit(&mut what, "admission", old.admission, new.admission);
-    edit(&mut what, "classify_budget", or_none(&old.classify_budget), or_none(&new.classify_budget));
-    edit(&mut what, "inline", old.inline, new.inline);
-    what
+    table::edits(&old.fields(), &new.fields())
 }

@@ -5,82 +5,56 @@ mod cores;
 pub use cores::Cores;
 
 use crate::diagnostic::Report;
-use crate::diff::{Edit, edit};
+use crate::diff::Edit;
 use crate::document::Section;
 use crate::key::{Form, Key, Kind, TIME, key};
+use crate::table::{self, Value, table};
 use crate::text::quote;
 use units::Nanos;
 
 pub(crate) const KEY: Key = key("router", Kind::Table(KEYS), "", "{ workers = 1 }", "The router as a whole.");
 
-const KEYS: &[Key] = &[
-    key(
-        "name",
-        Kind::Text(Form::Pattern("^[A-Za-z0-9._-]{1,63}$")),
-        "\"switchpath\"",
-        "\"edge\"",
-        "The router's name, in `show` and in metrics.",
-    ),
-    key(
-        "workers",
-        Kind::Integer { least: 1, most: 64 },
-        "1",
-        "1",
-        "Worker threads: each has a queue of every port, or a relay to one. Where it is left out and `cores` is there, one \
-         for each core. A change takes a restart.",
-    ),
-    key(
-        "cores",
-        Kind::Text(Form::Pattern("^ *[0-9]+ *(- *[0-9]+ *)?(, *[0-9]+ *(- *[0-9]+ *)?)*$")),
-        "",
-        "\"0-1,3\"",
-        "The cores that workers are pinned to: the first worker to the first, and so on. Where it is left out they run where \
-         the system puts them. A change takes a restart.",
-    ),
-    key(
-        "spin",
-        Kind::Text(TIME),
-        "\"50us\"",
-        "\"50us\"",
-        "How long a worker without work looks for some before it sleeps, up to 1s. Longer saves the microseconds of waking it, \
-         and costs its core.",
-    ),
-    key(
-        "frames",
-        Kind::Integer { least: 256, most: 4_194_304 },
-        "16384",
-        "16384",
-        "Frames in the pool, 2 KB each: every packet in the router occupies one. A change takes a restart.",
-    ),
-    key(
-        "super_frames",
-        Kind::Integer { least: 0, most: 65_536 },
-        "256",
-        "256",
-        "Frames of 64 KB besides, for jumbo frames and for what senders leave unsegmented. Their memory is the system's until \
-         they are used. A change takes a restart.",
-    ),
-    key(
-        "icmp_rate",
-        Kind::Integer { least: 1, most: 1_000_000 },
-        "100",
-        "100",
-        "ICMP errors per second (RFC 1812 4.3.2.8, RFC 4443 2.4).",
-    ),
-    key("icmp_burst", Kind::Integer { least: 1, most: 100_000 }, "10", "10", "ICMP errors at once, after a silence."),
-];
-
-/// What the table says.
-#[derive(Clone)]
-pub(crate) struct Router {
-    pub name: String,
-    pub workers: u16,
-    pub cores: Cores,
-    pub spin: Nanos,
-    pub frames: u32,
-    pub super_frames: u32,
-    pub icmp_rate: u32,
-    pub icmp_burst: u32,
+table! {
+    /// What the table says.
+    #[derive(Clone)]
+    pub struct Router, KEYS {
+        pub name: String = (
+            Kind::Text(Form::Pattern("^[A-Za-z0-9._-]{1,63}$")), "\"switchpath\"", "\"edge\"",
+            "The router's name, in `show` and in metrics."
+        ) by name;
+        pub workers: u16 = (
+            Kind::Integer { least: 1, most: 64 }, "1", "1",
+            "Worker threads: each has a queue of every port, or a relay to one. Where it is left out and `cores` is there, one \
+             for each core. A change takes a restart."
+        );
+        pub cores: Cores = (
+            Kind::Text(Form::Pattern("^ *[0-9]+ *(- *[0-9]+ *)?(, *[0-9]+ *(- *[0-9]+ *)?)*$")), "", "\"0-1,3\"",
+            "The cores that workers are pinned to: the first worker to the first, and so on. Where it is left out they run where \
+             the system puts them. A change takes a restart."
+        );
+        pub spin: Nanos = (
+            Kind::Text(TIME), "\"50us\"", "\"50us\"",
+            "How long a worker without work looks for some before it sleeps, up to 1s. Longer saves the microseconds of waking it, \
+             and costs its core."
+        ) by spin;
+        pub frames: u32 = (
+            Kind::Integer { least: 256, most: 4_194_304 }, "16384", "16384",
+            "Frames in the pool, 2 KB each: every packet in the router occupies one. A change takes a restart."
+        );
+        pub super_frames: u32 = (
+            Kind::Integer { least: 0, most: 65_536 }, "256", "256",
+            "Frames of 64 KB besides, for jumbo frames and for what senders leave unsegmented. Their memory is the system's until \
+             they are used. A change takes a restart."
+        );
+        pub icmp_rate: u32 = (
+            Kind::Integer { least: 1, most: 1_000_000 }, "100", "100",
+            "ICMP errors per second (RFC 1812 4.3.2.8, RFC 4443 2.4)."
+        );
+        pub icmp_burst: u32 = (
+            Kind::Integer { least: 1, most: 100_000 }, "10", "10",
+            "ICMP errors at once, after a silence."
+        );
+    }
 }
 
 /// How long a worker looks for work where nothing is said: about what falling asleep and waking costs.
@@ -89,22 +63,13 @@ const SPIN: Nanos = Nanos::micros(50);
 const MOST_SPIN: Nanos = Nanos::secs(1);
 
 pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> Router {
-    let empty = toml::de::DeTable::new();
-    let section = match root.node("router") {
-        Some(node) => node.section(report, KEYS, "[router]"),
-        None => None,
-    };
-    // Without the table every key has its default.
-    let section = section.unwrap_or_else(|| Section::open(report, &empty, 0..0, root.path, KEYS));
-    let mut integer = |name| section.integer(report, name).unwrap_or(1);
-    // The declared ranges are within the types.
-    let (mut workers, frames) = (integer("workers") as u16, integer("frames") as u32);
-    let super_frames = integer("super_frames") as u32;
-    let (icmp_rate, icmp_burst) = (integer("icmp_rate") as u32, integer("icmp_burst") as u32);
-    let (cores, spin) = (cores(report, &section), spin(report, &section));
-    let pinned = cores.list().len();
+    let section = root.node("router").and_then(|node| node.section(report, KEYS, "[router]"));
+    let Some(section) = section else { return table::unsaid(KEYS, Router::read) };
+    let mut router = Router::read(report, &section);
+    let workers = router.workers;
+    let pinned = router.cores.list().len();
     if pinned > 0 && section.node("workers").is_none() {
-        workers = pinned as u16;
+        router.workers = pinned as u16;
     } else if pinned > 0 && pinned != usize::from(workers) {
         section.text(report, "cores").into_iter().for_each(|text| {
             text.error(report, || {
@@ -114,15 +79,18 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> Router {
             });
         });
     }
-    Router { name: name(report, &section), workers, cores, spin, frames, super_frames, icmp_rate, icmp_burst }
+    router
 }
 
-fn cores(report: &mut Report<'_>, section: &Section<'_>) -> Cores {
-    let Some(text) = section.text(report, "cores") else { return Cores::default() };
-    text.value.parse().unwrap_or_else(|error| {
-        text.wrong(report, error);
-        Cores::default()
-    })
+impl Value for Cores {
+    fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<Cores> {
+        let text = section.text(report, name)?;
+        text.value.parse().map_err(|error| text.wrong(report, error)).ok()
+    }
+
+    fn from_default(_: &'static str) -> Option<Cores> {
+        Some(Cores::default())
+    }
 }
 
 fn spin(report: &mut Report<'_>, section: &Section<'_>) -> Nanos {
@@ -153,14 +121,5 @@ fn is_router_name(text: &str) -> bool {
 }
 
 pub(crate) fn diff(old: &Router, new: &Router) -> Vec<Edit> {
-    let mut what = Vec::new();
-    edit(&mut what, "name", &old.name, &new.name);
-    edit(&mut what, "workers", old.workers, new.workers);
-    edit(&mut what, "cores", &old.cores, &new.cores);
-    edit(&mut what, "spin", old.spin, new.spin);
-    edit(&mut what, "frames", old.frames, new.frames);
-    edit(&mut what, "super_frames", old.super_frames, new.super_frames);
-    edit(&mut what, "icmp_rate", old.icmp_rate, new.icmp_rate);
-    edit(&mut what, "icmp_burst", old.icmp_burst, new.icmp_burst);
-    what
+    table::edits(&old.fields(), &new.fields())
 }

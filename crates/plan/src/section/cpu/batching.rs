@@ -1,6 +1,9 @@
 //! How much a task does before another is chosen.
 
 use crate::call::Call;
+use crate::diagnostic::Report;
+use crate::document::Section;
+use crate::table::Value;
 use crate::text::TextError;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -129,6 +132,17 @@ impl fmt::Display for Batching {
             Batching::Timeslice { packets, slice } => write!(f, "timeslice(packets={packets},slice={slice})"),
             Batching::Throttle { overhead, slice } => write!(f, "throttle(overhead={overhead},slice={slice})"),
         }
+    }
+}
+
+impl Value for Batching {
+    fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<Batching> {
+        let text = section.text(report, name)?;
+        Batching::parse(text.value).map_err(|error| text.wrong(report, error)).ok()
+    }
+
+    fn from_default(text: &'static str) -> Option<Batching> {
+        Batching::parse(text).ok()
     }
 }
 

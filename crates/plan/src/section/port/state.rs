@@ -1,10 +1,10 @@
 //! `[port.NAME.state]`: what a port does with ephemeral state.
 
 use crate::diagnostic::Report;
-use crate::diff::joined;
 use crate::document::{Node, Path, Section};
-use crate::key::{Form, Key, Kind, key};
+use crate::key::{Form, Kind};
 use crate::named::named;
+use crate::table::{self, table};
 use crate::text::{did_you_mean, quote};
 use serde::Serialize;
 use std::fmt;
@@ -14,34 +14,27 @@ pub const MOST_ENTRIES: u64 = 1 << 28;
 
 pub(crate) const ENTRIES: Kind = Kind::Integer { least: 1, most: MOST_ENTRIES };
 
-pub(crate) const PORT_STATE: &[Key] = &[
-    key(
-        "at",
-        Kind::Text(Form::Choice(Places::NAMES)),
-        "\"both\"",
-        "\"output\"",
-        "Where instructions are executed: where packets come in (`input`), where they leave (`output`), `both`, or `none`.",
-    ),
-    key("capacity", ENTRIES, "", "2000000", "Entries of the port's store; by default those that `[state]` says."),
-    key(
-        "variables",
-        Kind::Texts(Form::Choice(Variable::NAMES)),
-        "[]",
-        "[\"queue\", \"rate\"]",
-        "What of the router instructions may read at the port: `queue` (packets that wait), `drops`, `rate` (bits a second), \
-         `node`, `time` (nanoseconds).",
-    ),
-];
-
-/// What a port does with ephemeral state.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct PortStatePlan {
-    /// Where it executes.
-    pub at: Places,
-    /// Entries of its store; those that `[state]` says where none.
-    pub capacity: Option<u64>,
-    /// What of the router packets may read there.
-    pub variables: Vec<Variable>,
+table! {
+    /// What a port does with ephemeral state.
+    #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+    pub struct PortStatePlan, pub(super) PORT_STATE {
+        /// Where it executes.
+        pub at: Places = (
+            Kind::Text(Form::Choice(Places::NAMES)), "\"both\"", "\"output\"",
+            "Where instructions are executed: where packets come in (`input`), where they leave (`output`), `both`, or `none`."
+        );
+        /// Entries of its store; those that `[state]` says where none.
+        pub capacity: Option<u64> = (
+            ENTRIES, "", "2000000",
+            "Entries of the port's store; by default those that `[state]` says."
+        );
+        /// What of the router packets may read there.
+        pub variables: Vec<Variable> = (
+            Kind::Texts(Form::Choice(Variable::NAMES)), "[]", "[\"queue\", \"rate\"]",
+            "What of the router instructions may read at the port: `queue` (packets that wait), `drops`, `rate` (bits a second), \
+             `node`, `time` (nanoseconds)."
+        ) by variables;
+    }
 }
 
 impl PortStatePlan {
@@ -94,21 +87,20 @@ impl Places {
 
 impl fmt::Display for PortStatePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {}", self.at)?;
-        self.capacity.iter().try_for_each(|capacity| write!(f, " capacity {capacity}"))?;
-        if self.variables.is_empty() { Ok(()) } else { write!(f, " variables {}", joined(&self.variables)) }
+        let mut fields = self.fields();
+        fields.retain(|(name, value)| *name == "at" || value != "none");
+        f.write_str(&table::text(&fields))
     }
 }
 
 /// What a port says of it.
 pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PortStatePlan {
     let table = section.node("state").and_then(|node| node.section(report, PORT_STATE, "state = { at = \"both\" }"));
-    let Some(section) = table else { return PortStatePlan::default() };
-    PortStatePlan {
-        at: section.choice(report, "at", Places::ALL).unwrap_or_default(),
-        capacity: section.node("capacity").and_then(|_| section.integer(report, "capacity")),
-        variables: several(report, &section, "variables", Variable::ALL).unwrap_or_default(),
-    }
+    table.map_or_else(PortStatePlan::default, |section| PortStatePlan::read(report, &section))
+}
+
+fn variables(report: &mut Report<'_>, section: &Section<'_>) -> Vec<Variable> {
+    several(report, section, "variables", Variable::ALL).unwrap_or_default()
 }
 
 /// Those of `all` that a list names, in their own order. None: left out or reported.
