@@ -149,6 +149,6 @@ macro_rules! table {
     (@read $report:ident, $section:ident, $name:expr) => {
         crate::table::Read::read_or_default($report, $section, $name)
     };
-    (@read $report:ident, $section:ident, $name:expr, $read:expr) => { ($read)($report, $section) };
+    (@read $report:ident, $section:ident, $name:expr, $read:expr) => { ($read)(&mut *$report, $section) };
 }
 pub(crate) use table;

@@ -329,8 +329,6 @@ pub enum Admission {
     Warn,
 }
 
-/// A packet that takes longer than this is no packet's business.
-pub(crate) const MOST_COST: Nanos = Nanos::secs(1);
 /// More packets a second than the fastest link brings.
 pub(crate) const MOST_PACKETS: PacketRate = PacketRate::pps(1_000_000_000);
 pub(crate) const MOST_WAIT: Nanos = Nanos::secs(10);

@@ -5,10 +5,13 @@ use crate::diagnostic::Report;
 use crate::diff::{Edit, edit, or_none};
 use crate::document::{Section, Text};
 use crate::named::{as_optional_text, as_text};
-use crate::section::cpu::{MOST_COST, MOST_PACKETS, MOST_WAIT, wait};
+use crate::section::cpu::{MOST_PACKETS, MOST_WAIT, wait};
 use crate::text::quote;
 use serde::{Serialize, Serializer};
 use units::{Bytes, Nanos, PacketRate, Parts, Rate, UnitError};
+
+/// A packet that takes longer than this is no packet's business.
+const MOST_COST: Nanos = Nanos::secs(1);
 
 /// A time, or `none` for one that never ends.
 fn as_wait<S: Serializer>(value: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {

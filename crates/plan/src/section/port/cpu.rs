@@ -3,58 +3,14 @@
 use crate::diagnostic::Report;
 use crate::diff::or_none;
 use crate::document::Section;
-use crate::key::{Form, Key, Kind, PART, TIME, key};
+use crate::key::{Form, Kind, PART, TIME};
 use crate::named::{as_optional_text, as_text, named};
-use crate::section::cpu::{MOST_COST, MOST_PACKETS};
+use crate::section::cpu::MOST_PACKETS;
+use crate::table::{self, Value, table};
 use crate::text::quote;
 use serde::{Serialize, Serializer};
 use std::fmt;
-use units::{Nanos, PacketRate, Parts};
-
-/// The queue estimator of a port.
-pub(crate) const ESTIMATOR: &[Key] = &[
-    key("weight", Kind::Text(PART), "\"25%\"", "\"25%\"", "The weight of the newest run in the average."),
-    key(
-        "low",
-        Kind::Integer { least: 1, most: 65_535 },
-        "",
-        "8",
-        "Where a run finds fewer packets on average, the task sleeps longer; by default two thirds of `high`.",
-    ),
-    key(
-        "high",
-        Kind::Integer { least: 1, most: 65_535 },
-        "",
-        "12",
-        "Where a run finds more on average, it sleeps less; below the packets of `input`. By default 12, or three quarters \
-         of a batch below 16.",
-    ),
-    key("sleep_min", Kind::Text(TIME), "\"0s\"", "\"0s\"", "The shortest sleep."),
-    key(
-        "sleep_max",
-        Kind::Text(TIME),
-        "",
-        "\"343us\"",
-        "The longest sleep, up to 1s; by default what the receive ring less a batch holds at the line's rate.",
-    ),
-    key(
-        "law",
-        Kind::Text(Form::Pattern(r"^ *(x *[0-9.]+|\+ *[0-9.]+ *[a-z]+) *$")),
-        "\"x1.25\"",
-        "\"+10us\"",
-        "How sleep changes: times or divided by a factor (`x1.25`), by 1us at least; or by a step (`+10us`).",
-    ),
-    key("fast_attack", Kind::Boolean, "true", "false", "Whether one full run after the longest sleep ends it."),
-    key("stay", Kind::Boolean, "true", "false", "Whether there is no sleep after a run that its limit has ended."),
-    key(
-        "settle",
-        Kind::Boolean,
-        "true",
-        "false",
-        "Whether sleep stays as it is once a run is back in the range, though the average is not yet. With `false` the average alone \
-         decides; with `fast_attack = false` and `stay = false` besides, that is the law of the paper.",
-    ),
-];
+use units::{Nanos, PacketRate, Parts, UnitError};
 
 /// The processor and a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -73,30 +29,61 @@ pub struct PortCpu {
     pub greedy: bool,
 }
 
-/// The queue estimator of a port: how long its input task sleeps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct EstimatorPlan {
-    /// The weight of the newest run in the average.
-    #[serde(serialize_with = "as_text")]
-    pub weight: Parts,
-    /// Where a run finds fewer on average it sleeps longer, packets.
-    pub low: u16,
-    /// Where a run finds more on average it sleeps less; below the batch of an input task, packets.
-    pub high: u16,
-    /// The shortest sleep.
-    #[serde(serialize_with = "as_text")]
-    pub sleep_min: Nanos,
-    /// The longest sleep; none: what the receive ring holds at the line's rate.
-    #[serde(serialize_with = "as_optional_text")]
-    pub sleep_max: Option<Nanos>,
-    /// How sleep changes.
-    pub law: SleepLaw,
-    /// Whether one full run after the longest sleep ends it.
-    pub fast_attack: bool,
-    /// Whether there is no sleep after a run that its limit has ended.
-    pub stay: bool,
-    /// Whether sleep stays as it is once a run is back in the range; else the average alone decides.
-    pub settle: bool,
+table! {
+    /// The queue estimator of a port: how long its input task sleeps.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+    pub struct EstimatorPlan, pub(super) ESTIMATOR {
+        /// The weight of the newest run in the average.
+        #[serde(serialize_with = "as_text")]
+        pub weight: Parts = (
+            Kind::Quantity { form: PART, least: "1%", most: "100%" }, "\"25%\"", "\"25%\"",
+            "The weight of the newest run in the average."
+        );
+        /// Where a run finds fewer on average it sleeps longer, packets.
+        pub low: u16 = (
+            Kind::Integer { least: 1, most: 65_535 }, "", "8",
+            "Where a run finds fewer packets on average, the task sleeps longer; by default two thirds of `high`."
+        ) by |_, _| 8;
+        /// Where a run finds more on average it sleeps less; below the batch of an input task, packets.
+        pub high: u16 = (
+            Kind::Integer { least: 1, most: 65_535 }, "", "12",
+            "Where a run finds more on average, it sleeps less; below the packets of `input`. By default 12, or three quarters \
+             of a batch below 16."
+        ) by |_, _| 12;
+        /// The shortest sleep.
+        #[serde(serialize_with = "as_text")]
+        pub sleep_min: Nanos = (
+            Kind::Quantity { form: TIME, least: "0s", most: "1s" }, "\"0s\"", "\"0s\"",
+            "The shortest sleep."
+        );
+        /// The longest sleep; none: what the receive ring holds at the line's rate.
+        #[serde(serialize_with = "as_optional_text")]
+        pub sleep_max: Option<Nanos> = (
+            Kind::Quantity { form: TIME, least: "1ns", most: "1s" }, "", "\"343us\"",
+            "The longest sleep, up to 1s; by default what the receive ring less a batch holds at the line's rate."
+        );
+        /// How sleep changes.
+        pub law: SleepLaw = (
+            Kind::Text(Form::Pattern(r"^ *(x *[0-9.]+|\+ *[0-9.]+ *[a-z]+) *$")), "\"x1.25\"", "\"+10us\"",
+            "How sleep changes: times or divided by a factor (`x1.25`), by 1us at least; or by a step (`+10us`)."
+        );
+        /// Whether one full run after the longest sleep ends it.
+        pub fast_attack: bool = (
+            Kind::Boolean, "true", "false",
+            "Whether one full run after the longest sleep ends it."
+        );
+        /// Whether there is no sleep after a run that its limit has ended.
+        pub stay: bool = (
+            Kind::Boolean, "true", "false",
+            "Whether there is no sleep after a run that its limit has ended."
+        );
+        /// Whether sleep stays as it is once a run is back in the range; else the average alone decides.
+        pub settle: bool = (
+            Kind::Boolean, "true", "false",
+            "Whether sleep stays as it is once a run is back in the range, though the average is not yet. With `false` the average alone \
+             decides; with `fast_attack = false` and `stay = false` besides, that is the law of the paper."
+        );
+    }
 }
 
 /// How an estimator changes its sleep.
@@ -128,13 +115,10 @@ impl Serialize for SleepLaw {
 
 impl fmt::Display for EstimatorPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let EstimatorPlan { weight, low, high, sleep_min, sleep_max, law, fast_attack, stay, settle } = self;
-        write!(f, "weight {weight} low {low} high {high} sleep_min {sleep_min} sleep_max ")?;
-        match sleep_max {
-            Some(time) => time.fmt(f)?,
-            None => f.write_str("auto")?,
-        }
-        write!(f, " law {law} fast_attack {fast_attack} stay {stay} settle {settle}")
+        let mut fields = self.fields();
+        let follows = fields.iter_mut().filter(|(name, value)| *name == "sleep_max" && value == "none");
+        follows.for_each(|(_, value)| *value = "auto".to_string());
+        f.write_str(&table::text(&fields))
     }
 }
 
@@ -149,17 +133,7 @@ impl EstimatorPlan {
 
 impl Default for EstimatorPlan {
     fn default() -> EstimatorPlan {
-        EstimatorPlan {
-            weight: Parts::percent(25),
-            low: 8,
-            high: 12,
-            sleep_min: Nanos::ZERO,
-            sleep_max: None,
-            law: SleepLaw::Multiply(Parts::percent(125)),
-            fast_attack: true,
-            stay: true,
-            settle: true,
-        }
+        table::unsaid(ESTIMATOR, EstimatorPlan::read)
     }
 }
 
@@ -216,60 +190,57 @@ fn estimator(report: &mut Report<'_>, section: &Section<'_>, batch: Option<u16>)
     let (low, high) = (number("low"), number("high"));
     let high = high.unwrap_or_else(|| default.high.max(low.unwrap_or(0)));
     let low = low.unwrap_or(high - high / 3);
-    let plan = EstimatorPlan {
-        weight: section.within(report, "weight", Parts::percent(1)..=Parts::ONE).unwrap_or(default.weight),
-        low,
-        high,
-        sleep_min: section.within(report, "sleep_min", Nanos::ZERO..=MOST_COST).unwrap_or(default.sleep_min),
-        sleep_max: section.within(report, "sleep_max", Nanos::new(1)..=MOST_COST),
-        law: law(report, &section).unwrap_or(default.law),
-        fast_attack: section.boolean(report, "fast_attack"),
-        stay: section.boolean(report, "stay"),
-        settle: section.boolean(report, "settle"),
-    };
+    let plan = EstimatorPlan { low, high, ..EstimatorPlan::read(report, &section) };
     check_estimator(report, &section, &plan, batch);
     Some(plan)
 }
 
 /// What would keep an estimator from doing its work (Q-32 of the paper's edge cases: an average never exceeds a batch).
 fn check_estimator(report: &mut Report<'_>, section: &Section<'_>, plan: &EstimatorPlan, batch: Option<u16>) {
-    let place = |name| section.node(name).map_or(section.span.clone(), |node| node.span);
     let EstimatorPlan { low, high, sleep_min, sleep_max, .. } = *plan;
     if let Some(batch) = batch.filter(|batch| high >= *batch) {
-        report.error(place("high"), section.path, || {
+        report.error(section.place("high"), section.path, || {
             let reason = format!("a run takes {batch} packets at most, and so never more than {high} on average");
             (reason, format!("give high below {batch}, or let [cpu] input take more packets at once"))
         });
     }
     if low > high {
-        report.error(place("low"), section.path, || {
+        report.error(section.place("low"), section.path, || {
             (format!("low, {low}, is above high, {high}"), "give low below high".to_string())
         });
     }
     if let Some(most) = sleep_max.filter(|most| *most < sleep_min) {
-        report.error(place("sleep_max"), section.path, || {
+        report.error(section.place("sleep_max"), section.path, || {
             (format!("the longest sleep, {most}, is shorter than the shortest, {sleep_min}"), "exchange them".into())
         });
     }
 }
 
-fn law(report: &mut Report<'_>, section: &Section<'_>) -> Option<SleepLaw> {
-    let text = section.text(report, "law")?;
-    let hint = || "write a factor above 1 and up to 16, as 'x1.25', or a step, as '+10us'".to_string();
-    let value = text.value.trim();
-    let read = match (value.strip_prefix('x'), value.strip_prefix('+')) {
-        (Some(factor), _) => factor.parse::<Parts>().map(SleepLaw::Multiply).map_err(|error| error.reason),
-        (_, Some(step)) => step.parse::<Nanos>().map(SleepLaw::Add).map_err(|error| error.reason),
-        _ => Err(format!("{} is no law of sleep", quote(text.value))),
+impl Value for SleepLaw {
+    fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<SleepLaw> {
+        let text = section.text(report, name)?;
+        let hint = "write a factor above 1 and up to 16, as 'x1.25', or a step, as '+10us'".to_string();
+        law(text.value).map_err(|reason| text.error(report, || (reason, hint))).ok()
+    }
+
+    fn from_default(text: &'static str) -> Option<SleepLaw> {
+        law(text).ok()
+    }
+}
+
+/// A law, or what is wrong with it.
+fn law(text: &str) -> Result<SleepLaw, String> {
+    let value = text.trim();
+    let law = match (value.strip_prefix('x'), value.strip_prefix('+')) {
+        (Some(factor), _) => factor.parse().map(SleepLaw::Multiply).map_err(|error: UnitError| error.reason)?,
+        (_, Some(step)) => step.parse().map(SleepLaw::Add).map_err(|error: UnitError| error.reason)?,
+        _ => return Err(format!("{} is no law of sleep", quote(text))),
     };
-    let reason = match read {
-        Err(reason) => reason,
-        Ok(SleepLaw::Multiply(factor)) if factor <= Parts::ONE || factor > Parts::percent(1600) => {
-            format!("times {} is no growth that works", quote(&value[1..]))
+    match law {
+        SleepLaw::Multiply(factor) if factor <= Parts::ONE || factor > Parts::percent(1600) => {
+            Err(format!("times {} is no growth that works", quote(&value[1..])))
         }
-        Ok(SleepLaw::Add(Nanos::ZERO)) => "a step of nothing changes nothing".to_string(),
-        Ok(law) => return Some(law),
-    };
-    text.error(report, || (reason, hint()));
-    None
+        SleepLaw::Add(Nanos::ZERO) => Err("a step of nothing changes nothing".to_string()),
+        law => Ok(law),
+    }
 }
