@@ -187,14 +187,9 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether the router must be started anew for it: threads and the frame pool are made once.
+    /// Whether the router must be started anew for it.
     pub fn restart_needed(&self) -> bool {
-        match self {
-            Change::RouterChanged { what } => {
-                what.iter().any(|edit| matches!(edit.what, "workers" | "cores" | "frames" | "super_frames"))
-            }
-            _ => false,
-        }
+        matches!(self, Change::RouterChanged { what } if what.iter().any(|edit| router::RESTART.contains(&edit.what)))
     }
 }
 

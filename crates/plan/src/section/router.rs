@@ -62,6 +62,9 @@ const SPIN: Nanos = Nanos::micros(50);
 /// The longest that makes sense.
 const MOST_SPIN: Nanos = Nanos::secs(1);
 
+/// Keys whose change takes a restart: threads and the frame pool are made once.
+pub(crate) const RESTART: [&str; 4] = ["workers", "cores", "frames", "super_frames"];
+
 pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> Router {
     let section = root.node("router").and_then(|node| node.section(report, KEYS, "[router]"));
     let Some(section) = section else { return table::unsaid(KEYS, Router::read) };
