@@ -325,7 +325,7 @@ impl<'s> Report<'s> {
     }
 }
 
-/// What is wrong with more of something than there may be.
+/// Reason and hint for more of something than is allowed.
 pub(crate) fn more_than(most: usize, what: &str) -> (String, String) {
     (format!("there are more than {most} {what}"), format!("use at most {most}"))
 }

@@ -1,4 +1,4 @@
-//! What a difference is made of: edits of keys, and steps from one list of tables to another.
+//! The parts of a difference: edits of keys, and steps from one list of tables to another.
 
 use serde::Serialize;
 use std::collections::HashMap;

@@ -128,7 +128,7 @@ impl<'a> Section<'a> {
         Some(Node { value: value.get_ref(), span: value.span(), path: Path::Key(&self.path, name) })
     }
 
-    /// Where a value stands; the table where it is left out.
+    /// The place of a value; that of the table where the value is left out.
     pub fn place(&self, name: &'static str) -> Range<usize> {
         self.node(name).map_or(self.span.clone(), |node| node.span)
     }
@@ -333,8 +333,8 @@ impl<'a> Section<'a> {
         list
     }
 
-    /// What `read` makes of the strings of a list. `surplus` says what is wrong with more than `most`, `example` is a string that could
-    /// be there.
+    /// Reads each string of a list with `read`. `surplus` gives reason and hint for more than `most` of them, `example` is a string that
+    /// may be there.
     pub fn texts<T>(
         &self,
         report: &mut Report<'_>,

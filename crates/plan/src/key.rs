@@ -63,9 +63,9 @@ pub(crate) enum Kind {
 pub(crate) enum Form {
     /// One of these.
     Choice(&'static [&'static str]),
-    /// What matches a regular expression of ECMA-262.
+    /// A string that matches this regular expression of ECMA-262.
     Pattern(&'static str),
-    /// The same, and none of these.
+    /// A string that matches this regular expression, and is none of these.
     Except(&'static str, &'static [&'static str]),
     /// One of these with its options.
     Call(&'static [Declaration]),

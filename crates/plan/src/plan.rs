@@ -86,7 +86,7 @@ impl Plan {
         self.policy(port).and_then(|policy| policy.schemes.get(&objective)).unwrap_or(&port.scheme)
     }
 
-    /// What `[router]` says.
+    /// The fields of `[router]`.
     pub(crate) fn router(&self) -> Router {
         Router {
             name: self.name.clone(),

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use toml::de::DeTable;
 use units::{Nanos, PacketRate, Parts};
 
-/// What a key without further rules may have.
+/// A value of a key without further rules.
 pub(crate) trait Value: Sized + Display {
     /// None: left out or reported.
     fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<Self>;
@@ -38,55 +38,55 @@ impl<T: Value> Read for Option<T> {
 }
 
 /// A field as `diff` reports it.
-pub(crate) trait Written {
-    fn written(&self) -> String;
+pub(crate) trait ValueText {
+    fn value_text(&self) -> String;
 }
 
-impl<T: Value> Written for T {
-    fn written(&self) -> String {
+impl<T: Value> ValueText for T {
+    fn value_text(&self) -> String {
         self.to_string()
     }
 }
 
-impl<T: Value> Written for Option<T> {
-    fn written(&self) -> String {
+impl<T: Value> ValueText for Option<T> {
+    fn value_text(&self) -> String {
         or_none(self)
     }
 }
 
-impl<T: Display> Written for Vec<T> {
-    fn written(&self) -> String {
+impl<T: Display> ValueText for Vec<T> {
+    fn value_text(&self) -> String {
         joined(self)
     }
 }
 
-impl Written for String {
-    fn written(&self) -> String {
+impl ValueText for String {
+    fn value_text(&self) -> String {
         self.clone()
     }
 }
 
-impl Written for Option<String> {
-    fn written(&self) -> String {
+impl ValueText for Option<String> {
+    fn value_text(&self) -> String {
         file(self)
     }
 }
 
-/// The plan of a table without keys.
-pub(crate) fn unsaid<P>(keys: &'static [Key], read: impl FnOnce(&mut Report<'_>, &Section<'_>) -> P) -> P {
+/// The plan of an empty table: every default.
+pub(crate) fn defaults<P>(keys: &'static [Key], read: impl FnOnce(&mut Report<'_>, &Section<'_>) -> P) -> P {
     let (nothing, mut report) = (DeTable::new(), Report::new("", ""));
     let section = Section::open(&mut report, &nothing, 0..0, Path::Root(&[]), keys);
     read(&mut report, &section)
 }
 
-/// What differs between the fields of two plans.
+/// The edits between the fields of two plans.
 pub(crate) fn edits(old: &[(&'static str, String)], new: &[(&'static str, String)]) -> Vec<Edit> {
     let mut what = Vec::new();
     old.iter().zip(new).for_each(|((name, old), (_, new))| edit(&mut what, name, old, new));
     what
 }
 
-/// Fields in a row: `period 10ms least 2%`.
+/// The fields as one line: `period 10ms least 2%`.
 pub(crate) fn text(fields: &[(&'static str, String)]) -> String {
     fields.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(" ")
 }
@@ -132,15 +132,15 @@ macro_rules! table {
             &[$(crate::key::key(table!(@name $field $($name)?), $kind, $default, $example, $doc)),*];
 
         impl $plan {
-            /// What the table says.
+            /// Reads the table.
             fn read(report: &mut Report<'_>, section: &Section<'_>) -> $plan {
                 $plan { $($field: table!(@read report, section, table!(@name $field $($name)?) $(, $read)?),)* }
             }
 
             /// Its keys with their values.
             fn fields(&self) -> Vec<(&'static str, String)> {
-                use crate::table::Written as _;
-                vec![$((table!(@name $field $($name)?), self.$field.written())),*]
+                use crate::table::ValueText as _;
+                vec![$((table!(@name $field $($name)?), self.$field.value_text())),*]
             }
         }
     };

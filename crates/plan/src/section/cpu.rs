@@ -12,7 +12,7 @@ use crate::diff::Edit;
 use crate::document::Section;
 use crate::key::{Form, Key, Kind, PART, TIME, WAIT, key};
 use crate::named::{as_optional_text, as_text, named};
-use crate::table::{self, Value, Written, table};
+use crate::table::{self, Value, ValueText, table};
 use batching::BATCHINGS;
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -152,7 +152,7 @@ table! {
 
 impl Default for CpuPlan {
     fn default() -> CpuPlan {
-        table::unsaid(KEYS, CpuPlan::read)
+        table::defaults(KEYS, CpuPlan::read)
     }
 }
 
@@ -281,7 +281,7 @@ table! {
 
 impl Default for TunePlan {
     fn default() -> TunePlan {
-        table::unsaid(TUNE, TunePlan::read)
+        table::defaults(TUNE, TunePlan::read)
     }
 }
 
@@ -346,7 +346,7 @@ pub(crate) fn wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nan
     }
 }
 
-/// How long a task waits where its path says nothing; none for ever.
+/// How long a task waits for more packets where its path does not set it; none: without limit.
 fn default_wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nanos> {
     wait(report, section).filter(|time| *time != Nanos::MAX)
 }
@@ -369,7 +369,7 @@ impl Value for TunePlan {
     }
 }
 
-/// What best effort gives its tasks, as a ratio; all zero where it is not said.
+/// The ratio of the shares of best-effort tasks; all zero where it is not set.
 fn balance(report: &mut Report<'_>, section: &Section<'_>) -> [u32; 3] {
     let mut ratio = [0; 3];
     let numbers = section.counts(report, "balance");
@@ -383,8 +383,8 @@ fn balance(report: &mut Report<'_>, section: &Section<'_>) -> [u32; 3] {
     ratio
 }
 
-impl Written for [u32; 3] {
-    fn written(&self) -> String {
+impl ValueText for [u32; 3] {
+    fn value_text(&self) -> String {
         self.map(|part| part.to_string()).join(":")
     }
 }

@@ -80,7 +80,7 @@ impl MulticastPlan {
         format!("{vrf}{}{source}", self.group)
     }
 
-    /// What differences call it: `multicast[239.1.2.3]`.
+    /// Its path in a difference: `multicast[239.1.2.3]`.
     pub(crate) fn path(&self) -> String {
         format!("multicast[{}]", self.title())
     }

@@ -46,7 +46,7 @@ impl NeighbourPlan {
         format!("{} mac {} port {}", self.address, self.mac, self.interface)
     }
 
-    /// What differences call it: `neighbour[192.0.2.9 port lan]`.
+    /// Its path in a difference: `neighbour[192.0.2.9 port lan]`.
     pub(crate) fn path(&self) -> String {
         format!("neighbour[{} port {}]", self.address, self.interface)
     }

@@ -65,7 +65,7 @@ impl Objective {
     /// How many there are, none included.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// Those that ask for something, each a key of this table and of a policy.
+    /// All but [`Objective::None`]: each is a key of this table and of a policy.
     pub(crate) const SERVED: &'static [Objective] = Self::ALL.split_at(1).1;
 
     /// Its place in [`Objective::ALL`].

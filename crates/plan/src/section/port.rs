@@ -352,7 +352,7 @@ pub(crate) fn diff<'p>(old: &'p [PortPlan], new: &'p [PortPlan]) -> Vec<Step<'p,
     steps(old, new, |port| &port.name)
 }
 
-/// What differs between two ports besides their interfaces.
+/// The edits between two ports, without those of their interfaces.
 pub(crate) fn edits(old: &PortPlan, new: &PortPlan) -> Vec<Edit> {
     let mut what = Vec::new();
     device::edits(&old.device, &new.device, &mut what);

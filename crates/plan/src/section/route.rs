@@ -72,7 +72,7 @@ impl fmt::Display for RoutePlan {
 }
 
 impl RoutePlan {
-    /// What differences call it: `route[10.0.0.0/8]`.
+    /// Its path in a difference: `route[10.0.0.0/8]`.
     pub(crate) fn path(&self) -> String {
         match &self.vrf {
             None => format!("route[{}]", self.to),

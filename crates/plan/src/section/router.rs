@@ -15,7 +15,7 @@ use units::Nanos;
 pub(crate) const KEY: Key = key("router", Kind::Table(KEYS), "", "{ workers = 1 }", "The router as a whole.");
 
 table! {
-    /// What the table says.
+    /// The router as a whole. [`crate::Plan`] has these fields itself.
     #[derive(Clone)]
     pub struct Router, KEYS {
         pub name: String = (
@@ -67,7 +67,7 @@ pub(crate) const RESTART: [&str; 4] = ["workers", "cores", "frames", "super_fram
 
 pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> Router {
     let section = root.node("router").and_then(|node| node.section(report, KEYS, "[router]"));
-    let Some(section) = section else { return table::unsaid(KEYS, Router::read) };
+    let Some(section) = section else { return table::defaults(KEYS, Router::read) };
     let mut router = Router::read(report, &section);
     let workers = router.workers;
     let pinned = router.cores.list().len();

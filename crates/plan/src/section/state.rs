@@ -287,14 +287,14 @@ named! {
 }
 
 impl fmt::Display for StatePlan {
-    /// Its keys. Those that came after the others are there only where they are not as by default.
+    /// All keys with their values; `overload`, `queues`, `instructions` and those without a default only where they are set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = [("overload", Overload::default().to_string()), ("queues", "1".to_string())];
         let all = ("instructions", joined(Instruction::ALL));
         let is_said = |field: &(&str, String)| field.1 != "none" && *field != all && !usual.contains(field);
         let mut fields: Vec<_> = self.fields().into_iter().filter(is_said).collect();
         fields.sort_by_key(|(name, _)| *name == "instructions");
-        // The text says who they are from: the operator has registered them.
+        // The key names what is registered.
         fields.iter_mut().filter(|(name, _)| *name == "instruction").for_each(|(name, _)| *name = "registered");
         f.write_str(&table::text(&fields))
     }
@@ -319,7 +319,7 @@ pub(crate) fn check(
     let span = node.span.clone();
     let section = node.section(report, KEYS, "[state]")?;
     let mut plan = StatePlan::read(report, &section);
-    plan.shards = plan.shards.filter(|shards| fit(report, &section, *shards, workers));
+    plan.shards = plan.shards.filter(|shards| has_workers(report, &section, *shards, workers));
     plan.registered = registered(report, &section, catalogue);
     if plan.single_store && plan.central == 0 {
         report.error(span.clone(), "state.single_store", || {
@@ -333,7 +333,7 @@ pub(crate) fn check(
 }
 
 /// Whether each part of a store has a worker; where not, that is reported.
-fn fit(report: &mut Report<'_>, section: &Section<'_>, shards: u16, workers: u16) -> bool {
+fn has_workers(report: &mut Report<'_>, section: &Section<'_>, shards: u16, workers: u16) -> bool {
     if shards > workers {
         report.error(section.place("shards"), Path::Key(&section.path, "shards"), || {
             let reason = format!(

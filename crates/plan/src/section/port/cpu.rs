@@ -133,7 +133,7 @@ impl EstimatorPlan {
 
 impl Default for EstimatorPlan {
     fn default() -> EstimatorPlan {
-        table::unsaid(ESTIMATOR, EstimatorPlan::read)
+        table::defaults(ESTIMATOR, EstimatorPlan::read)
     }
 }
 

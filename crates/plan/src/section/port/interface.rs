@@ -128,7 +128,7 @@ pub enum ReversePath {
 
 named! { ReversePath { Off "off", Loose "loose", Strict "strict" } }
 
-/// The interfaces of a port, the untagged one first. `port_mtu` is the port's.
+/// Reads the interfaces of a port, the untagged one first. `port_mtu` is the MTU of the port.
 pub(super) fn check(
     report: &mut Report<'_>,
     section: &Section<'_>,
@@ -176,7 +176,7 @@ pub(super) fn check(
     interfaces
 }
 
-/// An interface; `inherited` is what holds where the section does not say it.
+/// Reads an interface. `inherited` applies where the section does not set the key.
 fn interface(
     report: &mut Report<'_>,
     section: &Section<'_>,
