@@ -1,5 +1,6 @@
 //! A key of the configuration as a section declares it: the reader, the JSON schema and the reference page follow from it.
 
+use crate::names::{WHOLE_INTERFACE, WHOLE_PORT};
 use units::declare::Declaration;
 
 /// A key of a table.
@@ -83,9 +84,9 @@ pub(crate) const MAC: Form = Form::Pattern("^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$
 pub(crate) const ADDRESS: Form = Form::Pattern("^[0-9a-fA-F.:]+$");
 /// An address with a length.
 pub(crate) const PREFIX: Form = Form::Pattern("^[0-9a-fA-F.:]+/[0-9]{1,3}$");
-pub(crate) const INTERFACE: Form = Form::Pattern(r"^[a-z][a-z0-9_-]{0,14}(\.[1-9][0-9]{0,3})?$");
+pub(crate) const INTERFACE: Form = Form::Pattern(WHOLE_INTERFACE);
 /// A VRF or a policy: names like those of ports.
-pub(crate) const NAME: Form = Form::Pattern("^[a-z][a-z0-9_-]{0,14}$");
+pub(crate) const NAME: Form = Form::Pattern(WHOLE_PORT);
 pub(crate) const TIME: Form = Form::Pattern("^[0-9.]+ *[a-z]+$");
 /// A time, or `none`.
 pub(crate) const WAIT: Form = Form::Pattern("^(none| *[0-9.]+ *[a-z]+ *)$");

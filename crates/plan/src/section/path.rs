@@ -9,7 +9,7 @@ use crate::diagnostic::{Report, more_than};
 use crate::diff::{Edit, Step, edit, joined, quoted, steps};
 use crate::document::{Node, Path, Section, Text};
 use crate::key::{Form, Key, Kind, PART, RESERVE, SIZE, TIME, WAIT, key, required};
-use crate::names::{self, PATH_PATTERN, RESERVED_PATHS};
+use crate::names::{self, PATH_PATTERN, RESERVED_PATHS, WHOLE_PATH};
 use crate::section::cpu::Layout;
 use crate::section::objectives::Objective;
 use crate::section::port::PortPlan;
@@ -40,12 +40,7 @@ const MOST_UNINTERRUPTED: Nanos = Nanos::millis(10);
 const QUEUE: Kind = Kind::Integer { least: 1, most: 65_536 };
 
 pub(crate) const KEYS: &[Key] = &[
-    required(
-        "name",
-        Kind::Text(Form::Except("^[a-z][a-z0-9_-]{0,30}$", RESERVED_PATHS)),
-        "\"voice\"",
-        "The name of the path.",
-    ),
+    required("name", Kind::Text(Form::Except(WHOLE_PATH, RESERVED_PATHS)), "\"voice\"", "The name of the path."),
     required(
         "match",
         Kind::Text(Form::Pattern(r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|meta)(\s|$)")),
