@@ -24,17 +24,15 @@ mod link;
 mod refused;
 mod wait;
 
-pub use costs::{Costs, Figure, PathCosts, PortCosts, Source, exits};
+pub use crate::cost::{Figure, Source};
+pub use costs::{Costs, PathCosts, PortCosts, exits};
 pub use refused::{Refused, Shortage, Warning};
 
 use crate::{Admission, Batching, InputShare, Layout, Name, PathPlan, Plan, PortPlan, Reservation, throttle};
 use demand::{Claim, Load, Stages, WHOLE, load_of, part, parts};
 pub(crate) use link::{Fault, Link, Stream};
 use serde::{Serialize, Serializer};
-use units::{Bytes, Nanos, PacketRate, Parts, Rate, Share};
-
-/// A packet of full size on Ethernet, for what a task may take at most.
-const FULL_FRAME: Bytes = Bytes::new(1518);
+use units::{Nanos, PacketRate, Parts, Rate, Share};
 
 /// What one task gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]

@@ -15,12 +15,11 @@
 //! Read against the plan that runs, as `[[route]]` and `[[neighbour]]` are against the rest of their file: with every
 //! error at once, each at its line.
 
-use crate::check::connected::{Connected, MAIN, VrfIndex};
-use crate::check::hop::{self, Way};
-use crate::check::port::mac;
-use crate::check::route::destination;
+use crate::connected::{Connected, MAIN, VrfIndex, address, mac};
 use crate::diagnostic::{Diagnostics, Report};
 use crate::document::{Path, Text};
+use crate::section::route::destination;
+use crate::section::route::hop::{self, Way};
 use crate::text::{did_you_mean, quote};
 use crate::{Name, NeighbourPlan, Plan, Prefix, RouteAction, RoutePlan};
 use std::collections::HashMap;
@@ -85,7 +84,7 @@ impl Batch<'_> {
 /// Reads `source`, called `file` in messages, against the plan that runs.
 pub fn batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<Batch<'s>, Diagnostics> {
     let mut reader =
-        Reader { report: Report::new(source, file), connected: Connected::of(plan), known: HashMap::new(), source };
+        Reader { report: Report::new(source, file), connected: attached(plan), known: HashMap::new(), source };
     let mut lines = Vec::new();
     let mut start = 0;
     for (number, line) in source.split_inclusive('\n').enumerate() {
@@ -112,6 +111,21 @@ pub fn batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<Batch<'s>, 
     }
 }
 
+/// What a plan that was checked is attached to.
+fn attached(plan: &Plan) -> Connected {
+    let mut connected = Connected::default();
+    // Nothing is wrong with it, so nothing is reported.
+    let mut report = Report::new("", "");
+    let text = Text { value: "", span: 0..0, path: Path::Root(&[]) };
+    for (_, interface) in plan.interfaces() {
+        let vrf = interface.vrf.as_ref().map_or(MAIN, |name| connected.add_vrf(name));
+        let index = connected.add_interface(interface.name.clone(), vrf);
+        interface.addresses.iter().for_each(|&prefix| connected.add_address(&mut report, prefix, index, &text));
+    }
+    connected.settle(&mut report);
+    connected
+}
+
 struct Reader<'s> {
     source: &'s str,
     report: Report<'s>,
@@ -136,7 +150,7 @@ impl<'s> Words<'s> {
 
     fn text(&self, part: &'s str) -> Text<'s> {
         let start = part.as_ptr().addr() - self.source.as_ptr().addr();
-        Text { value: part, span: start..start + part.len(), path: Path::Root }
+        Text { value: part, span: start..start + part.len(), path: Path::Root(&[]) }
     }
 
     fn wanted(&mut self, report: &mut Report<'_>, what: &str, example: &str) -> Option<Text<'s>> {
@@ -251,9 +265,9 @@ impl<'s> Reader<'s> {
         let hop = |words: &[&'s str]| match (words.first(), words.last()) {
             (Some(first), Some(last)) => {
                 let span = place(first)..place(last) + last.len();
-                Text { value: &self.source[span.clone()], span, path: Path::Root }
+                Text { value: &self.source[span.clone()], span, path: Path::Root(&[]) }
             }
-            _ => Text { value: "", span: text.span.clone(), path: Path::Root },
+            _ => Text { value: "", span: text.span.clone(), path: Path::Root(&[]) },
         };
         let hops: Vec<Text<'s>> = words[1..].split(|word| *word == "via").map(hop).collect();
         hop::action(&mut self.report, &self.connected, &hops, Way { to: Some(to), vrf, leak, port: None })
@@ -309,7 +323,7 @@ impl<'s> Reader<'s> {
             return None;
         };
         let on = self.connected.named(&mut self.report, &port).ok()?;
-        let address = hop::address(&mut self.report, &text)?;
+        let address = address(&mut self.report, &text)?;
         let on = self.connected.station(&mut self.report, &text, address, Some(on), MAIN).ok()?;
         let interface = self.connected.interface_name(on).clone();
         match (verb.value, link) {

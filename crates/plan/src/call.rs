@@ -3,8 +3,7 @@
 //! `name` or `name(option=value, ...)`. Options that are left out take their declared default, so that two texts that
 //! mean the same give equal calls.
 
-use crate::Cost;
-use crate::admission::{Figure, Source};
+use crate::cost::{Cost, Figure, Source};
 use crate::text::{TextError, did_you_mean, quote};
 use serde::Serialize;
 use std::any::Any;
@@ -167,9 +166,28 @@ impl Call {
         &self.brief
     }
 
+    /// Which build of a guest it is, as text.
+    pub(crate) fn build(&self) -> String {
+        self.code.as_ref().map_or_else(|| "none".to_string(), |code| format!("{:016x}", code.digest))
+    }
+
     /// The value of a declared option.
     pub fn option(&self, name: &str) -> Option<u64> {
         self.options.iter().find(|(option, _)| *option == name).map(|(_, value)| *value)
+    }
+}
+
+impl Figure {
+    /// What functions cost one after the other, as they declare: declared where all of it is.
+    pub fn sum(functions: &[Call]) -> Figure {
+        let nothing = Figure::flat(Nanos::ZERO, Source::Declared);
+        functions.iter().fold(nothing, |sum, call| Figure {
+            cost: Cost {
+                packet: sum.cost.packet + call.cost.cost.packet,
+                kilobyte: sum.cost.kilobyte + call.cost.cost.kilobyte,
+            },
+            source: sum.source.max(call.cost.source),
+        })
     }
 }
 

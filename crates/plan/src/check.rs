@@ -1,29 +1,23 @@
 //! From text to a plan: everything that is wrong is found in one pass, and nothing is half taken.
 
-mod advertise;
-mod chunks;
-pub(crate) mod connected;
-mod cpu;
-pub(crate) mod hop;
-mod multicast;
-mod nat;
-mod passthrough;
-mod path;
-mod policy;
-pub(crate) mod port;
 mod promises;
 mod reserved;
-pub(crate) mod route;
-mod router;
-mod state;
+mod unused;
 
 use crate::diagnostic::{Diagnostics, Report};
 use crate::document::{Path, Section};
-use crate::keys::{MOST_BYTES, ROOT, VERSION};
+use crate::section::route::chunks::{self, BadSyntax, Chunks};
+use crate::section::{ROOT, VERSION};
+use crate::section::{
+    cpu, multicast, nat, neighbour, objectives, passthrough, path, policy, port, route, router, state,
+};
 use crate::text::{quote, tidy};
 use crate::{Catalogue, Plan};
 use std::io::Read;
 use toml::de::{DeTable, DeValue};
+
+/// The largest file, in bytes.
+const MOST_BYTES: usize = 64 << 20;
 
 /// A checked configuration: its plan, unless there was an error, and whatever was found.
 #[derive(Clone, Debug)]
@@ -116,14 +110,11 @@ fn finished(plan: Option<Plan>, report: Report<'_>) -> Checked {
     Checked { plan, diagnostics: report.finish() }
 }
 
-/// A configuration that was divided into chunks is no TOML somewhere, or has routes outside of them.
-struct BadSyntax;
-
 /// The plan that `text` says, together with its routes in chunks where there are some; none where its version is not known.
 fn plan(
     report: &mut Report<'_>,
     text: &str,
-    chunks: Option<&chunks::Chunks>,
+    chunks: Option<&Chunks>,
     catalogue: &Catalogue,
 ) -> Result<Option<Plan>, BadSyntax> {
     let (tree, errors) = DeTable::parse_recoverable(text);
@@ -139,26 +130,26 @@ fn plan(
         // The whole says besides what is no TOML in it.
         return if chunks.is_some() { Err(BadSyntax) } else { Ok(None) };
     }
-    let root = Section::open(report, table, 0..0, Path::Root, ROOT);
-    let router = router::read(report, &root);
-    let cpu = cpu::read(report, &root);
-    let policies = policy::Policies::read(report, &root, catalogue);
-    let (jumbo, batch) = (router.super_frames > 0, cpu.input_limit());
-    let workers = router.workers;
-    let shared = port::Shared { catalogue, jumbo, workers, batch, policies: &policies };
-    let (mut ports, connected) = port::read(report, &root, shared);
+    let root = Section::open(report, table, 0..0, Path::Root(ROOT), ROOT);
+    let router = router::check(report, &root);
+    let cpu = cpu::check(report, &root);
+    let objectives = objectives::check(report, &root);
+    let policies = policy::check(report, &root, catalogue);
+    let (jumbo, batch, workers) = (router.super_frames > 0, cpu.input_limit(), router.workers);
+    let by = port::Shared { catalogue, jumbo, workers, batch, policies: &policies };
+    let (mut ports, connected) = port::check(report, &root, &by);
     let routes = match chunks {
-        None => route::read(report, &root, &connected),
-        Some(chunks) => route::read_chunks(report, &root, &connected, chunks)?,
+        None => route::check(report, &root, &connected),
+        Some(chunks) => route::check_chunks(report, &root, &connected, chunks)?,
     };
-    let neighbours = route::neighbours(report, &root, &connected);
-    let multicast = multicast::read(report, &root, &connected);
-    let passthrough = passthrough::read(report, &root, &connected, &ports);
-    let paths = path::read(report, &root, &connected, catalogue, cpu.layout);
-    let nat = nat::read(report, &root, &connected, (&ports, &paths));
-    let state = state::read(report, &root, (&ports, workers), catalogue);
+    let neighbours = neighbour::check(report, &root, &connected);
+    let multicast = multicast::check(report, &root, &connected);
+    let passthrough = passthrough::check(report, &root, &connected, &ports);
+    let paths = path::check(report, &root, &connected, catalogue, cpu.layout);
+    let nat = nat::check(report, &root, &connected, (&ports, &paths));
+    let state = state::check(report, &root, (&ports, workers), catalogue);
     promises::Promises { cpu: &cpu, ports: &mut ports, paths: &paths }.settle(report, table);
-    policies.settle(report, &root, &ports, &paths);
+    unused::check(report, &root, (&objectives, &policies), (&ports, &paths));
     let mut plan = Plan {
         name: router.name,
         workers: router.workers,
@@ -177,8 +168,8 @@ fn plan(
         paths,
         nat,
         state,
-        objectives: policies.code_points,
-        policies: policies.policies,
+        objectives,
+        policies: policies.plans,
     };
     reserved::settle(report, table, &mut plan, catalogue);
     Ok(Some(plan))

@@ -325,6 +325,11 @@ impl<'s> Report<'s> {
     }
 }
 
+/// Reason and hint for more of something than is allowed.
+pub(crate) fn more_than(most: usize, what: &str) -> (String, String) {
+    (format!("there are more than {most} {what}"), format!("use at most {most}"))
+}
+
 /// A source line as it is shown: tabs stay one column wide, so that marks stay below what they mark.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if c == '\t' { ' ' } else { visible(c) }).collect()

@@ -1,10 +1,10 @@
 //! Reading a TOML tree against declared keys: each value knows where it stands in the file and what it is called.
 
 use crate::diagnostic::Report;
-use crate::keys::{Form, Key, Kind, ROOT};
+use crate::key::{Form, Key, Kind};
 use crate::text::{TextError, closest, did_you_mean, quote};
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -13,7 +13,8 @@ use units::UnitError;
 /// What a value is called, written out only when something is wrong with it.
 #[derive(Clone, Copy)]
 pub(crate) enum Path<'a> {
-    Root,
+    /// The file, with the keys at its top.
+    Root(&'static [Key]),
     Key(&'a Path<'a>, &'a str),
     Index(&'a Path<'a>, usize),
 }
@@ -21,16 +22,26 @@ pub(crate) enum Path<'a> {
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Path::Root => Ok(()),
+            Path::Root(_) => Ok(()),
             Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
             Path::Key(parent, key) => {
                 parent.fmt(f)?;
-                if !matches!(parent, Path::Root) {
+                if !matches!(parent, Path::Root(_)) {
                     f.write_str(".")?;
                 }
                 let bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
                 if bare { f.write_str(key) } else { write!(f, "\"{key}\"") }
             }
+        }
+    }
+}
+
+impl Path<'_> {
+    /// The keys at the top of the file.
+    fn top(&self) -> &'static [Key] {
+        match self {
+            Path::Root(keys) => keys,
+            Path::Key(parent, _) | Path::Index(parent, _) => parent.top(),
         }
     }
 }
@@ -68,7 +79,7 @@ fn unknown_hint(table: &DeTable<'_>, path: &Path<'_>, keys: &[Key], name: &str) 
         return format!("did you mean '{meant}'?");
     }
     // The snare of TOML: below a header, every key is that table's.
-    if !matches!(path, Path::Root) && ROOT.iter().any(|key| key.name == name) {
+    if !matches!(path, Path::Root(_)) && path.top().iter().any(|key| key.name == name) {
         return format!(
             "'{name}' belongs to the top of the file, above the first [header]; or give it a header of its own"
         );
@@ -106,10 +117,20 @@ impl<'a> Section<'a> {
         self.keys.iter().find(|key| key.name == name).expect("only declared keys are read")
     }
 
+    /// The default of a key, without quotes.
+    pub fn default(&self, name: &str) -> &'static str {
+        self.declared(name).default.trim_matches('"')
+    }
+
     /// A value as it stands.
     pub fn node(&'a self, name: &'static str) -> Option<Node<'a>> {
         let value = self.table.get(name)?;
         Some(Node { value: value.get_ref(), span: value.span(), path: Path::Key(&self.path, name) })
+    }
+
+    /// The place of a value; that of the table where the value is left out.
+    pub fn place(&self, name: &'static str) -> Range<usize> {
+        self.node(name).map_or(self.span.clone(), |node| node.span)
     }
 
     /// A whole number in its declared range, or its default. None: reported.
@@ -186,6 +207,33 @@ impl<'a> Section<'a> {
     pub fn parsed<T: FromStr<Err = UnitError>>(&self, report: &mut Report<'_>, name: &'static str) -> Option<T> {
         let text = self.text(report, name)?;
         text.value.parse().map_err(|error: UnitError| text.error(report, || (error.reason, error.hint))).ok()
+    }
+
+    /// A quantity within a range. None: left out or reported.
+    pub fn within<T>(&self, report: &mut Report<'_>, name: &'static str, range: RangeInclusive<T>) -> Option<T>
+    where
+        T: FromStr<Err = UnitError> + PartialOrd + fmt::Display,
+    {
+        let value: T = self.parsed(report, name)?;
+        if range.contains(&value) {
+            return Some(value);
+        }
+        self.text(report, name)?.error(report, || {
+            (format!("{value} is out of range"), format!("give {} to {}", range.start(), range.end()))
+        });
+        None
+    }
+
+    /// A quantity within its declared range. None: left out or reported.
+    pub fn quantity<T>(&self, report: &mut Report<'_>, name: &'static str) -> Option<T>
+    where
+        T: FromStr<Err = UnitError> + PartialOrd + fmt::Display,
+    {
+        let Kind::Quantity { least, most, .. } = self.declared(name).kind else {
+            unreachable!("'{name}' is declared otherwise")
+        };
+        let bound = |text: &str| text.parse::<T>().unwrap_or_else(|error| unreachable!("a bound of '{name}': {error}"));
+        self.within(report, name, bound(least)..=bound(most))
     }
 
     /// The one of `all` that the text names. None: left out or reported.
@@ -270,6 +318,48 @@ impl<'a> Section<'a> {
         array.iter().enumerate().map(|(index, value)| (index, value.span(), value.get_ref())).collect()
     }
 
+    /// The elements of a list of tables, at most so many.
+    pub fn elements(
+        &'a self,
+        report: &mut Report<'_>,
+        name: &'static str,
+        most: usize,
+    ) -> Vec<(usize, Range<usize>, &'a DeValue<'a>)> {
+        let mut list = self.list(report, name);
+        if let Some((_, span, _)) = list.get(most) {
+            too_many_elements(report, name, span.clone(), (list.len(), most));
+            list.truncate(most);
+        }
+        list
+    }
+
+    /// Reads each string of a list with `read`. `surplus` gives reason and hint for more than `most` of them, `example` is a string that
+    /// may be there.
+    pub fn texts<T>(
+        &self,
+        report: &mut Report<'_>,
+        name: &'static str,
+        (most, surplus): (usize, impl FnOnce() -> (String, String)),
+        example: &str,
+        mut read: impl FnMut(&mut Report<'_>, &Text<'_>) -> Option<T>,
+    ) -> Vec<T> {
+        let parent = Path::Key(&self.path, name);
+        let mut list = self.list(report, name);
+        if let Some((_, span, _)) = list.get(most) {
+            report.error(span.clone(), parent, surplus);
+            list.truncate(most);
+        }
+        let mut out = Vec::with_capacity(list.len());
+        for (index, span, value) in list {
+            let node = Node::new(value, span, Path::Index(&parent, index));
+            match node.text() {
+                Some(text) => out.extend(read(report, &text)),
+                None => node.no_text(report, example),
+            }
+        }
+        out
+    }
+
     /// The tables of a table by name, in the order of their names, with the places of their names.
     pub fn tables(
         &'a self,
@@ -283,6 +373,17 @@ impl<'a> Section<'a> {
         };
         table.iter().map(|(key, value)| (key.span(), key.get_ref().as_ref(), value)).collect()
     }
+}
+
+/// Reports that a list of tables has more than there may be.
+pub(crate) fn too_many_elements(
+    report: &mut Report<'_>,
+    name: &str,
+    first: Range<usize>,
+    (total, most): (usize, usize),
+) {
+    report
+        .error(first, name, || (format!("there are {total} {name}s, more than {most}"), format!("use at most {most}")));
 }
 
 impl<'a> Node<'a> {

@@ -8,67 +8,70 @@
 
 mod address;
 pub mod admission;
-mod advertise;
 pub mod batch;
 mod call;
+mod change;
 mod check;
-mod cores;
-mod cpu;
+mod connected;
+mod cost;
 mod diagnostic;
 mod diff;
-mod dispatch;
 mod document;
-mod filter;
 mod footprint;
-mod keys;
+mod key;
 mod matching;
 mod medium;
-mod model;
-mod multicast;
+mod named;
 mod names;
-mod nat;
-mod objective;
-mod passthrough;
+mod plan;
 mod render;
-mod reverse_path;
 mod ring;
 mod schema;
 mod scheme;
-pub mod state;
+mod section;
+mod table;
 mod text;
 pub mod throttle;
 
 pub use address::Prefix;
-pub use advertise::{Preference, RaPlan, RaPrefix};
 pub use call::{Call, Catalogue, Code, Guests, InstructionDeclaration};
+pub use change::{Change, ValueChange, diff};
 pub use check::{Checked, check, examine, examine_file, load};
-pub use cores::Cores;
-pub use cpu::{
-    Admission, Batching, Charge, Congestion, Cost, CpuPlan, Discipline, EstimatorPlan, Grouping, InputShare, LENT,
-    Layout, PathCpu, PortCpu, Receive, Reservation, SleepLaw, TunePlan,
-};
+pub use cost::Cost;
 pub use diagnostic::{Diagnostic, Diagnostics, MOST_DIAGNOSTICS, Report, Severity};
-pub use diff::{Change, Edit, ValueChange, diff};
-pub use dispatch::{Carries, DispatchRule, NamePattern};
-pub use filter::{FilterFields, FilterRule, FilterVerdict};
+pub use diff::Edit;
 pub use footprint::footprint;
 pub use matching::{
     Condition, Family, Fields, Match, MatchError, dscp_name, dscp_number, protocol_name, protocol_number,
 };
-pub use medium::{
-    BrownianPlan, LinkPlan, Loss, MediumPlan, MediumText, Service, TraceEnd, TraceMode, TracePlan, TraceSource,
-};
-pub use model::{
-    Checksums, DevicePlan, FaultsPlan, InterfacePlan, Name, NeighbourPlan, NextHopPlan, Pace, PathPlan, Plan, PortPlan,
-    RouteAction, RoutePlan, SchemeChange,
-};
-pub use multicast::MulticastPlan;
-pub use nat::{ForwardPlan, NatPlan};
-pub use objective::{CodePoints, Objective, PolicyPlan};
-pub use passthrough::PassThroughPlan;
-pub use reverse_path::ReversePath;
+pub use medium::{BrownianPlan, Loss, MediumPlan, MediumText, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
+pub use names::Name;
+pub use plan::Plan;
 pub use ring::Ring;
 pub use schema::schema;
-pub use state::StatePlan;
+pub use section::cpu::{
+    Admission, Batching, Charge, CpuPlan, Discipline, Grouping, InputShare, LENT, Layout, Receive, TunePlan,
+};
+pub use section::multicast::MulticastPlan;
+pub use section::nat::{ForwardPlan, NatPlan};
+pub use section::neighbour::NeighbourPlan;
+pub use section::objectives::{CodePoints, Objective};
+pub use section::passthrough::PassThroughPlan;
+pub use section::path::PathPlan;
+pub use section::path::cpu::{PathCpu, Reservation};
+pub use section::path::dispatch::{Carries, DispatchRule, NamePattern};
+pub use section::path::filter::{FilterFields, FilterRule, FilterVerdict};
+pub use section::policy::PolicyPlan;
+pub use section::port::cpu::{Congestion, EstimatorPlan, PortCpu, SleepLaw};
+pub use section::port::device::{Checksums, DevicePlan, Pace};
+pub use section::port::faults::FaultsPlan;
+pub use section::port::interface::{InterfacePlan, ReversePath};
+pub use section::port::link::LinkPlan;
+pub use section::port::ra::{Preference, RaPlan, RaPrefix};
+pub use section::port::{PortPlan, SchemeChange};
+pub use section::route::RoutePlan;
+pub use section::route::hop::{NextHopPlan, RouteAction};
+pub use section::router::Cores;
+pub use section::state::{self, StatePlan};
 pub use text::{TextError, did_you_mean, quote};
 pub use units::Mac;

@@ -10,17 +10,18 @@
 //!
 //! Every clause must hold. A clause that contradicts one before it is an error, not a match of nothing.
 
+mod names;
 mod parse;
 
-pub use parse::{dscp_name, dscp_number, protocol_name, protocol_number};
+pub use names::{dscp_name, dscp_number, protocol_name, protocol_number};
 
 use crate::Prefix;
 use crate::text::TextError;
+use names::{ICMP, ICMPV6, TCP, UDP};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 
 /// Why a text is no match, and where in it.
 pub type MatchError = TextError;
@@ -120,11 +121,6 @@ pub struct Fields {
 }
 
 impl Match {
-    /// Reads a match as the grammar of this module says.
-    pub fn parse(text: &str) -> Result<Match, MatchError> {
-        parse::parse(text)
-    }
-
     /// Whether every condition but `iif` holds.
     pub fn matches(&self, f: &Fields) -> bool {
         self.unmet(f).is_none()
@@ -172,23 +168,11 @@ impl Match {
     }
 }
 
-impl FromStr for Match {
-    type Err = MatchError;
-    fn from_str(text: &str) -> Result<Self, MatchError> {
-        Match::parse(text)
-    }
-}
-
 impl Serialize for Match {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
-
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
 
 impl fmt::Display for Match {
     /// The canonical text: reads back as an equal match.

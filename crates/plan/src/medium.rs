@@ -3,6 +3,7 @@
 //! Links of simulated worlds and the `link` of a real port say it by the same keys, which [`MediumPlan::read`] reads;
 //! `link::medium` does what they say. The semantics of traces are those of the published tools (spec N-31).
 
+use crate::named::named;
 use crate::{Call, Report, TextError, did_you_mean, quote};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -45,29 +46,6 @@ impl Default for MediumPlan {
             reorder_by: Nanos::millis(1),
             overhead: ETHERNET,
         }
-    }
-}
-
-/// The link that a port pretends to have.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LinkPlan {
-    /// What it is like.
-    pub medium: MediumPlan,
-    /// Packets that are under way at most.
-    pub hold: u32,
-    /// What chance follows from.
-    pub seed: u64,
-}
-
-impl fmt::Display for LinkPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} hold {} seed {}", self.medium, self.hold, self.seed)
-    }
-}
-
-impl Serialize for LinkPlan {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 
@@ -127,7 +105,7 @@ pub enum TraceMode {
     Bytes(u32),
 }
 
-crate::cpu::named! {
+named! {
     TraceEnd { Repeat "repeat", Stop "stop", Error "error" }
 }
 

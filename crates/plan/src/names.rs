@@ -1,14 +1,34 @@
 //! Which names the configuration gives to things.
 
+use std::sync::Arc;
+
+/// The name of a port or an interface: `lan`, or `lan.20` for its VLAN 20. Shared, because a million routes name few.
+pub type Name = Arc<str>;
+
 /// The longest name of a port, as of an interface of the kernel.
 const PORT_NAME: usize = 15;
 /// The longest name of a path.
 const PATH_NAME: usize = 31;
 
+macro_rules! port {
+    () => {
+        "[a-z][a-z0-9_-]{0,14}"
+    };
+}
+macro_rules! path {
+    () => {
+        "[a-z][a-z0-9_-]{0,30}"
+    };
+}
+
 /// How names of ports are written, for messages and the schema.
-pub(crate) const PORT_PATTERN: &str = "[a-z][a-z0-9_-]{0,14}";
+pub(crate) const PORT_PATTERN: &str = port!();
 /// How names of paths are written.
-pub(crate) const PATH_PATTERN: &str = "[a-z][a-z0-9_-]{0,30}";
+pub(crate) const PATH_PATTERN: &str = path!();
+/// The same as regular expressions of a whole text.
+pub(crate) const WHOLE_PORT: &str = concat!("^", port!(), "$");
+pub(crate) const WHOLE_PATH: &str = concat!("^", path!(), "$");
+pub(crate) const WHOLE_INTERFACE: &str = concat!("^", port!(), r"(\.[1-9][0-9]{0,3})?$");
 
 /// Paths the router has of its own.
 pub(crate) const RESERVED_PATHS: &[&str] = &["best-effort", "control", "general"];

@@ -3,8 +3,11 @@
 //! It says what can be said of one value alone; [`crate::check`] knows the rest.
 
 use crate::Catalogue;
-use crate::keys::{Form, Key, Kind, MOST_ADDRESSES, MOST_FUNCTIONS, MOST_INTERFACES, MOST_NEXT_HOPS, ROOT};
-use crate::names::{PATH_PATTERN, PORT_PATTERN, RESERVED_PATHS};
+use crate::key::{Form, Key, Kind};
+use crate::section::ROOT;
+use crate::section::path::MOST_FUNCTIONS;
+use crate::section::port::interface::{MOST_ADDRESSES, MOST_INTERFACES};
+use crate::section::route::hop::MOST_NEXT_HOPS;
 use serde_json::{Map, Value, json};
 use units::declare::Declaration;
 
@@ -33,9 +36,9 @@ fn property(key: &Key, catalogue: &Catalogue) -> Map<String, Value> {
         Kind::Integer { least, most } => members(json!({ "type": "integer", "minimum": least, "maximum": most })),
         Kind::Boolean => members(json!({ "type": "boolean" })),
         Kind::Probability => members(json!({ "type": "number", "minimum": 0, "maximum": 1 })),
-        Kind::Text(form) => text(*form, catalogue),
+        Kind::Text(form) | Kind::Quantity { form, .. } => text(*form, catalogue),
         Kind::Texts(form) => {
-            let most = if *form == Form::Function { MOST_FUNCTIONS } else { MOST_ADDRESSES };
+            let most = if matches!(form, Form::Function) { MOST_FUNCTIONS } else { MOST_ADDRESSES };
             members(json!({ "type": "array", "items": text(*form, catalogue), "maxItems": most }))
         }
         Kind::OneOrMore(form) => {
@@ -78,69 +81,19 @@ fn members(value: Value) -> Map<String, Value> {
 }
 
 fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
-    let packets = "[0-9.]+ *[kmKM]?[pP][pP][sS]";
-    let bits = "[0-9.]+ *[kmgtKMGT]?[bB][iI][tT]";
-    let mac = "^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$".to_string();
-    let pattern = match form {
+    let (pattern, description) = match form {
         Form::Choice(names) => return members(json!({ "type": "string", "enum": names })),
-        Form::RouterName => "^[A-Za-z0-9._-]{1,63}$".to_string(),
-        Form::File => "^.+$".to_string(),
-        Form::Device => format!("^({}):", names(&catalogue.devices)),
-        Form::Scheme => scheme(catalogue),
-        Form::Function => calls(&catalogue.functions),
-        Form::Checksums => "^(complete|trust)$".to_string(),
-        Form::Pace => format!("^(recorded|fast|{packets}|{bits})$"),
-        Form::Mac => mac,
-        Form::Address => "^[0-9a-fA-F.:]+$".to_string(),
-        Form::InterfaceAddress | Form::Destination => "^[0-9a-fA-F.:]+/[0-9]{1,3}$".to_string(),
-        Form::RouteDestination => "^(default|[0-9a-fA-F.:]+/[0-9]{1,3})$".to_string(),
-        Form::Interface => format!(r"^{PORT_PATTERN}(\.[1-9][0-9]{{0,3}})?$"),
-        Form::CodePoint => "^([A-Za-z]+[0-9]*|[0-9]+|0[xX][0-9A-Fa-f]+)$".to_string(),
-        Form::Policy => format!("^{PORT_PATTERN}$"),
-        Form::Vrf => format!("^{PORT_PATTERN}$"),
-        Form::NextHop => r"^\s*[0-9a-fA-F.:]+(\s+(port|weight)\s+\S+)*\s*$".to_string(),
-        Form::PathName => format!("^{PATH_PATTERN}$"),
-        Form::Batching => calls(crate::cpu::BATCHINGS),
-        Form::Part => r"^ *[0-9.]+ *(%|ppm)? *$".to_string(),
-        Form::PacketRate => format!("^ *{packets} *$"),
-        Form::Reserve => format!("^ *({packets}|{bits}) *$"),
-        Form::Size => r"^ *[0-9.]+ *[kmgKMG]?[bB] *$".to_string(),
-        Form::Wait => r"^(none| *[0-9.]+ *[a-z]+ *)$".to_string(),
-        Form::Cost => r"^ *[0-9.]+ *[a-z]+( */ *b)?( *\+ *[0-9.]+ *[a-z]+ */ *b)? *$".to_string(),
-        Form::Law => r"^ *(x *[0-9.]+|\+ *[0-9.]+ *[a-z]+) *$".to_string(),
-        Form::FilterRule => r"(^|\s)(accept|drop|reject)\s*$".to_string(),
-        Form::DispatchRule => r"^\s*(tls\s+name|http\s+host|dns\s+name|payload\s+[0-9]+)\s+\S+\s+\S+\s*$".to_string(),
-        Form::PortRange => r"^ *[0-9]{1,5} *- *[0-9]{1,5} *$".to_string(),
-        Form::Forward => r"^\s*(tcp|udp|6|17)\s+[0-9]{1,5}\s+to\s+[0-9.]+(:[0-9]{1,5})?\s*$".to_string(),
-        Form::Rate => format!("^ *{bits} *$"),
-        Form::TraceMode => r"^(packet|bytes\([0-9]{1,5}\))$".to_string(),
-        Form::Loss => r"^( *[0-9.]+ *(%|ppm)? *|gilbert(\(.*\))?)$".to_string(),
-        Form::Overhead => r"^ *-?[0-9.]+ *[kmgKMG]?[bB] *$".to_string(),
-        Form::Seconds | Form::Time => r"^[0-9.]+ *[a-z]+$".to_string(),
-        Form::Cores => r"^ *[0-9]+ *(- *[0-9]+ *)?(, *[0-9]+ *(- *[0-9]+ *)?)*$".to_string(),
-        Form::Preference => "^(high|medium|low)$".to_string(),
-        Form::Domain => r"^[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*\.?$".to_string(),
-        Form::Match => r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|meta)(\s|$)".to_string(),
+        Form::Pattern(pattern) => (pattern.to_string(), None),
+        Form::Except(pattern, names) => {
+            return members(json!({ "type": "string", "pattern": pattern, "not": { "enum": names } }));
+        }
+        Form::Call(declared) => (calls(declared), Some(listed(declared))),
+        Form::Device => (format!("^({}):", names(&catalogue.devices)), Some(listed(&catalogue.devices))),
+        Form::Scheme => (scheme(catalogue), Some(listed(&all_schemes(catalogue)))),
+        Form::Function => (calls(&catalogue.functions), Some(listed(&catalogue.functions))),
     };
     let mut out = members(json!({ "type": "string", "pattern": pattern }));
-    match form {
-        Form::PathName => {
-            out.insert("not".into(), json!({ "enum": RESERVED_PATHS }));
-        }
-        Form::Device => {
-            out.insert("description".into(), json!(listed(&catalogue.devices)));
-        }
-        Form::Scheme => {
-            out.insert("description".into(), json!(listed(&all_schemes(catalogue))));
-        }
-        Form::Function => {
-            out.insert("description".into(), json!(listed(&catalogue.functions)));
-        }
-        Form::Batching => {
-            out.insert("description".into(), json!(listed(crate::cpu::BATCHINGS)));
-        }
-        _ => {}
-    }
+    out.extend(description.map(|description| ("description".into(), json!(description))));
     out
 }
 

@@ -3,6 +3,8 @@
 //! A scheme that orders many queues has what manages each of them in braces behind it; one that has another inside has that there,
 //! and one with branches a list of those. Left out, it is what is usual. One that manages a queue by itself has none.
 
+use crate::diagnostic::Report;
+use crate::document::Text;
 use crate::text::{TextError, closest, did_you_mean, quote};
 use crate::{Call, Catalogue};
 use units::declare::{Declaration, Inside, OrderDeclaration};
@@ -54,6 +56,18 @@ impl Call {
         let said = order.and_then(|order| self.option(order.queues?));
         said.unwrap_or_else(|| self.inner.iter().map(|inner| inner.queues(catalogue)).sum::<u64>().max(1))
     }
+}
+
+/// The scheme that a text names. None: reported.
+pub(crate) fn scheme(report: &mut Report<'_>, text: &Text<'_>, catalogue: &Catalogue) -> Option<Call> {
+    let call = Call::scheme(text.value, catalogue).map_err(|error| text.wrong(report, error)).ok()?;
+    if call.is_anywhere(&|call| call.inner.is_empty() && call.option("limit") == Some(1)) {
+        report.warning(text.span.clone(), text.path, || {
+            let reason = "with a limit of 1 every burst loses all but one packet".to_string();
+            (reason, "give a limit of a hundred or more".to_string())
+        });
+    }
+    Some(call)
 }
 
 /// A part of the text, and where it begins.

@@ -1,59 +1,8 @@
 //! What things cost, as the caller knows it: measured in the daemon, said in the configuration, or assumed.
 
-use crate::{Call, Cost, PathPlan, Plan, PortPlan, Prefix, RouteAction, Service};
-use serde::Serialize;
+use crate::cost::{Figure, Source};
+use crate::{PathPlan, Plan, PortPlan, Prefix, RouteAction, Service};
 use units::{Nanos, PacketRate, Rate};
-
-/// Where a figure comes from.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Source {
-    /// It was measured on this machine.
-    Measured,
-    /// The configuration or the function says so.
-    Declared,
-    /// Nobody knows; it is a guess of the usual size.
-    Assumed,
-}
-
-impl Source {
-    /// One word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Source::Measured => "measured",
-            Source::Declared => "declared",
-            Source::Assumed => "assumed",
-        }
-    }
-}
-
-/// What a packet costs somewhere.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Figure {
-    /// The cost.
-    pub cost: Cost,
-    /// Who says so.
-    pub source: Source,
-}
-
-impl Figure {
-    /// So much for any packet.
-    pub const fn flat(packet: Nanos, source: Source) -> Figure {
-        Figure { cost: Cost { packet, kilobyte: Nanos::ZERO }, source }
-    }
-
-    /// What functions cost one after the other, as they declare: declared where all of it is.
-    pub fn sum(functions: &[Call]) -> Figure {
-        let nothing = Figure::flat(Nanos::ZERO, Source::Declared);
-        functions.iter().fold(nothing, |sum, call| Figure {
-            cost: Cost {
-                packet: sum.cost.packet + call.cost.cost.packet,
-                kilobyte: sum.cost.kilobyte + call.cost.cost.kilobyte,
-            },
-            source: sum.source.max(call.cost.source),
-        })
-    }
-}
 
 /// What a port costs and is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

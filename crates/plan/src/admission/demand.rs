@@ -1,7 +1,8 @@
 //! What each reservation takes of the processor, stage by stage: the work, and the switches that go with it.
 
+use super::costs::{Costs, PortCosts};
 use super::link::ETHERNET;
-use super::{Costs, Figure};
+use crate::cost::Figure;
 use crate::{Batching, Charge, CpuPlan, Layout, PathPlan, Plan, Receive, throttle};
 use units::{Bytes, Nanos, PacketRate, Parts};
 
@@ -148,7 +149,7 @@ impl<'a> Stages<'a> {
     /// What a packet costs an input task, the functions of a path and an output task, by the dearest of the ports it may
     /// take; in fewer tasks than three, some of them do the work of others.
     pub fn packet(&self, functions: Figure, size: Bytes, (entries, exits): (&[usize], &[usize])) -> [Nanos; 3] {
-        let dearest = |ports: &[usize], figure: fn(&super::PortCosts) -> Figure| {
+        let dearest = |ports: &[usize], figure: fn(&PortCosts) -> Figure| {
             let one = |&port: &usize| figure(&self.costs.ports[port]).cost.of(size);
             ports.iter().map(one).max().unwrap_or(Nanos::ZERO)
         };

@@ -1,7 +1,9 @@
 //! How best effort divides what the reservations leave.
 
 use super::demand::{Claim, Load, Stages, WHOLE, load_of, part, parts};
-use super::{FULL_FRAME, Figure, Warning};
+use super::link::FULL_FRAME;
+use super::refused::Warning;
+use crate::cost::Figure;
 use crate::{Grouping, InputShare, Layout, Plan};
 use std::collections::BTreeMap;
 use units::{Nanos, PacketRate};

@@ -14,16 +14,17 @@
 //! fifo       the rate                           latency + the bursts of all in it / rate
 //! ```
 
-use super::FULL_FRAME;
 use super::costs::emulated;
 use crate::{Call, PathPlan, PortPlan};
 use std::fmt;
-use units::{Cells, Framing, Nanos, PacketRate, Rate};
+use units::{Bytes, Cells, Framing, Nanos, PacketRate, Rate};
 
 /// The header of a frame with a VLAN tag, and its check sequence.
 const ETHERNET_HEADER: u64 = 18;
 /// The class of what the router says itself. It is little, and goes before all others.
 const CONTROL: u8 = u8::MAX;
+/// A packet of full size on Ethernet.
+pub(super) const FULL_FRAME: Bytes = Bytes::new(1518);
 /// The bytes of Ethernet around a frame: preamble and gap (IEEE 802.3, 4.2.3.2.2).
 pub(super) const ETHERNET: Framing = Framing { overhead: 20, minimum: 0, cells: Cells::None };
 

@@ -4,7 +4,7 @@
 use super::demand::{Claim, Stages, WHOLE, max_wait, part};
 use super::divide::longest;
 use super::link::is_bounded;
-use super::{Refused, Shortage, Warning};
+use super::refused::{Refused, Shortage, Warning};
 use crate::{Discipline, LENT, Layout, PathPlan, Receive, Ring};
 use units::Nanos;
 

@@ -2,9 +2,9 @@
 //!
 //! Whether all of them fit the processor is [`crate::admission`]'s to say, which knows what things cost.
 
-use crate::cpu::{Batching, Congestion, Discipline, EstimatorPlan, Grouping, InputShare, Layout, Receive};
 use crate::diagnostic::Report;
 use crate::text::quote;
+use crate::{Batching, Congestion, Discipline, EstimatorPlan, Grouping, InputShare, Layout, Receive};
 use crate::{CpuPlan, PathPlan, PortPlan, throttle};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -53,14 +53,6 @@ impl Places<'_> {
             _ => None,
         });
         found.unwrap_or((0..0, format!("path.{key}")))
-    }
-}
-
-impl PathPlan {
-    /// Whether a packet of the path may come in by the port.
-    pub fn may_come_by(&self, port: &PortPlan) -> bool {
-        let interface = self.matching.iif.as_deref();
-        interface.is_none_or(|name| port.interfaces.iter().any(|interface| *interface.name == *name))
     }
 }
 

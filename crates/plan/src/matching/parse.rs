@@ -1,83 +1,15 @@
 //! Reading a match. Each word knows its place, so that an error points at it.
 
-use super::{Family, ICMP, ICMPV6, Match, MatchError, TCP, UDP};
+use super::names::{DSCPS, ICMP, ICMPV6, PROTOCOLS, TCP, UDP, named, number};
+use super::{Family, Match, MatchError};
 use crate::Prefix;
 use crate::text::{did_you_mean, quote};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-
-/// Protocols by their names in `/etc/protocols`.
-const PROTOCOLS: &[(&str, u8)] = &[
-    ("icmp", ICMP),
-    ("igmp", 2),
-    ("tcp", TCP),
-    ("udp", UDP),
-    ("dccp", 33),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", 51),
-    ("icmpv6", ICMPV6),
-    ("ospf", 89),
-    ("vrrp", 112),
-    ("sctp", 132),
-    ("udplite", 136),
-];
-
-/// Code points by name: RFC 2474 (class selectors), 2597 (assured), 3246 (expedited), 5865 (voice-admit), 8622 (lower
-/// effort).
-const DSCPS: &[(&str, u8)] = &[
-    ("cs0", 0),
-    ("cs1", 8),
-    ("cs2", 16),
-    ("cs3", 24),
-    ("cs4", 32),
-    ("cs5", 40),
-    ("cs6", 48),
-    ("cs7", 56),
-    ("af11", 10),
-    ("af12", 12),
-    ("af13", 14),
-    ("af21", 18),
-    ("af22", 20),
-    ("af23", 22),
-    ("af31", 26),
-    ("af32", 28),
-    ("af33", 30),
-    ("af41", 34),
-    ("af42", 36),
-    ("af43", 38),
-    ("ef", 46),
-    ("va", 44),
-    ("le", 1),
-    ("be", 0),
-];
+use std::str::FromStr;
 
 /// The words a clause starts with.
 const CLAUSES: &[&str] = &["ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "iif", "meta", "any"];
-
-/// The name of a code point, or its number where it has none.
-pub fn dscp_name(dscp: u8) -> String {
-    name_of(DSCPS, dscp)
-}
-
-/// The name of an IP protocol, or its number where it has none here.
-pub fn protocol_name(protocol: u8) -> String {
-    name_of(PROTOCOLS, protocol)
-}
-
-/// The code point of a name, or of a number from 0 to 63.
-pub fn dscp_number(text: &str) -> Option<u8> {
-    named(DSCPS, text, 63)
-}
-
-/// The IP protocol of a name, or of a number.
-pub fn protocol_number(text: &str) -> Option<u8> {
-    named(PROTOCOLS, text, 255)
-}
-
-fn name_of(names: &[(&str, u8)], value: u8) -> String {
-    names.iter().find(|(_, v)| *v == value).map_or_else(|| value.to_string(), |(name, _)| name.to_string())
-}
 
 /// One word and the byte it starts at.
 #[derive(Clone, Copy)]
@@ -105,7 +37,21 @@ struct Reader<'t> {
     protocol_said: Option<Word<'t>>,
 }
 
-pub(super) fn parse(text: &str) -> Result<Match, MatchError> {
+impl Match {
+    /// Reads a match as the grammar of this module says.
+    pub fn parse(text: &str) -> Result<Match, MatchError> {
+        parse(text)
+    }
+}
+
+impl FromStr for Match {
+    type Err = MatchError;
+    fn from_str(text: &str) -> Result<Self, MatchError> {
+        Match::parse(text)
+    }
+}
+
+fn parse(text: &str) -> Result<Match, MatchError> {
     let all: Box<dyn Iterator<Item = Word<'_>>> = Box::new(words(text));
     let mut reader = Reader {
         words: all.peekable(),
@@ -335,24 +281,6 @@ fn once<T>(slot: &mut Option<T>, value: T, word: Word<'_>, what: &str) -> Result
         return word.wrong(format!("{what} is given twice"), "keep one: every clause must hold");
     }
     Ok(())
-}
-
-/// A name of the table, or a number (decimal, or hexadecimal as nftables prints it) up to `most`.
-fn named(names: &[(&str, u8)], text: &str, most: u8) -> Option<u8> {
-    if let Some((_, value)) = names.iter().find(|(name, _)| *name == text) {
-        return Some(*value);
-    }
-    let value = match text.strip_prefix("0x") {
-        Some(hex) if hex.bytes().all(|b| b.is_ascii_hexdigit()) => u8::from_str_radix(hex, 16).ok(),
-        Some(_) => None,
-        None => number(text).and_then(|n| u8::try_from(n).ok()),
-    };
-    value.filter(|value| *value <= most)
-}
-
-/// Digits and nothing else: `from_str` would take a sign.
-fn number(text: &str) -> Option<u16> {
-    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 fn ports(text: &str) -> Option<RangeInclusive<u16>> {

@@ -1,0 +1,401 @@
+//! The difference between two plans: what an apply has to do, and what `diff` prints.
+
+use crate::Plan;
+use crate::diff::{Edit, Step};
+use crate::names::Name;
+use crate::section::multicast::{self, MulticastPlan};
+use crate::section::neighbour::{self, NeighbourPlan};
+use crate::section::passthrough::{self, PassThroughPlan};
+use crate::section::path::{self, PathPlan};
+use crate::section::policy::{self, PolicyPlan};
+use crate::section::port::interface::{self, InterfacePlan};
+use crate::section::port::{self, PortPlan};
+use crate::section::route::{self, RoutePlan};
+use crate::section::{cpu, nat, objectives, router, state};
+use serde::Serialize;
+use std::fmt::{self, Display};
+
+/// One step from the old plan to the new.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    /// Properties of the router as a whole.
+    RouterChanged {
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// How workers divide their processors.
+    CpuChanged {
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// A new port with all of its interfaces.
+    PortAdded {
+        /// The port.
+        port: Box<PortPlan>,
+    },
+    /// A port and all of its interfaces are gone.
+    PortRemoved {
+        /// Its name.
+        name: Name,
+    },
+    /// Properties of a port that stays.
+    PortChanged {
+        /// Its name.
+        name: Name,
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// A new VLAN of a port that stays.
+    InterfaceAdded {
+        /// The port.
+        port: Name,
+        /// The interface.
+        interface: InterfacePlan,
+    },
+    /// A VLAN of a port that stays is gone.
+    InterfaceRemoved {
+        /// The port.
+        port: Name,
+        /// The interface's name.
+        name: Name,
+    },
+    /// Properties of an interface that stays.
+    InterfaceChanged {
+        /// The port.
+        port: Name,
+        /// The interface's name.
+        name: Name,
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// A route to a new destination.
+    RouteAdded {
+        /// The route.
+        route: RoutePlan,
+    },
+    /// The route to a destination is gone.
+    RouteRemoved {
+        /// The route as it was.
+        route: RoutePlan,
+    },
+    /// A destination is reached otherwise.
+    RouteChanged {
+        /// The route as it was.
+        old: RoutePlan,
+        /// The route to the same destination as it will be.
+        new: RoutePlan,
+    },
+    /// A new static neighbour.
+    NeighbourAdded {
+        /// The neighbour.
+        neighbour: NeighbourPlan,
+    },
+    /// A static neighbour is gone.
+    NeighbourRemoved {
+        /// The neighbour as it was.
+        neighbour: NeighbourPlan,
+    },
+    /// A static neighbour has another MAC address.
+    NeighbourChanged {
+        /// The neighbour as it was.
+        old: NeighbourPlan,
+        /// The neighbour of the same address on the same interface as it will be.
+        new: NeighbourPlan,
+    },
+    /// A group is forwarded that was not.
+    MulticastAdded {
+        /// The group.
+        multicast: MulticastPlan,
+    },
+    /// A group is forwarded no more.
+    MulticastRemoved {
+        /// The group as it was.
+        multicast: MulticastPlan,
+    },
+    /// The packets of a group come from, or go to, other interfaces.
+    MulticastChanged {
+        /// The group as it was.
+        old: MulticastPlan,
+        /// The same group as it will be.
+        new: MulticastPlan,
+    },
+    /// Two ports are a piece of cable that were not.
+    PassThroughAdded {
+        /// The ports.
+        passthrough: PassThroughPlan,
+    },
+    /// Two ports are no piece of cable any more.
+    PassThroughRemoved {
+        /// The ports.
+        passthrough: PassThroughPlan,
+    },
+    /// Address and port translation, each side as text; `none` where there is none.
+    NatChanged {
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// Ephemeral state, each side as text; `none` where there is none.
+    StateChanged {
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// What code points ask for.
+    ObjectivesChanged {
+        /// What is different: the code points of each objective, before and after.
+        what: Vec<Edit>,
+    },
+    /// A new policy.
+    PolicyAdded {
+        /// The policy.
+        policy: Box<PolicyPlan>,
+    },
+    /// A policy is gone.
+    PolicyRemoved {
+        /// Its name.
+        name: Name,
+    },
+    /// Properties of a policy that stays.
+    PolicyChanged {
+        /// Its name.
+        name: Name,
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// A new path; its place follows from [`Change::PathsReordered`] or the new plan.
+    PathAdded {
+        /// The path.
+        path: PathPlan,
+    },
+    /// A path is gone.
+    PathRemoved {
+        /// Its name.
+        name: String,
+    },
+    /// Properties of a path that stays.
+    PathChanged {
+        /// Its name.
+        name: String,
+        /// What is different.
+        what: Vec<Edit>,
+    },
+    /// Paths are matched in another order than leaving out the removed and putting the added last would give.
+    PathsReordered {
+        /// Every path of the new plan, in order.
+        order: Vec<String>,
+    },
+}
+
+impl Change {
+    /// Whether the router must be started anew for it.
+    pub fn restart_needed(&self) -> bool {
+        matches!(self, Change::RouterChanged { what } if what.iter().any(|edit| router::RESTART.contains(&edit.what)))
+    }
+}
+
+/// A key whose value differs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ValueChange {
+    /// The key, like `port.lan.mtu` or `route[10.0.0.0/8]`.
+    pub path: String,
+    /// The value before; nothing where there was none.
+    pub old: Option<String>,
+    /// The value after; nothing where there is none.
+    pub new: Option<String>,
+}
+
+/// What has to be done to get from `old` to `new`; empty just where they are equal. Linear in the size of the plans.
+pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
+    let mut all = Vec::new();
+    edited(&mut all, router::diff(&old.router(), &new.router()), |what| Change::RouterChanged { what });
+    edited(&mut all, cpu::diff(&old.cpu, &new.cpu), |what| Change::CpuChanged { what });
+    edited(&mut all, nat::diff(&old.nat, &new.nat), |what| Change::NatChanged { what });
+    edited(&mut all, state::diff(&old.state, &new.state), |what| Change::StateChanged { what });
+    let objectives = objectives::diff(&old.objectives, &new.objectives);
+    edited(&mut all, objectives, |what| Change::ObjectivesChanged { what });
+    all.extend(policy::diff(&old.policies, &new.policies).into_iter().map(|step| match step {
+        Step::Removed(policy) => Change::PolicyRemoved { name: policy.name.clone() },
+        Step::Added(policy) => Change::PolicyAdded { policy: Box::new(policy.clone()) },
+        Step::Changed(old, new) => Change::PolicyChanged { name: new.name.clone(), what: policy::edits(old, new) },
+    }));
+    for step in port::diff(&old.ports, &new.ports) {
+        match step {
+            Step::Removed(port) => all.push(Change::PortRemoved { name: port.name.clone() }),
+            Step::Added(port) => all.push(Change::PortAdded { port: Box::new(port.clone()) }),
+            Step::Changed(old, new) => {
+                let name = &new.name;
+                edited(&mut all, port::edits(old, new), |what| Change::PortChanged { name: name.clone(), what });
+                let steps = interface::diff(&old.interfaces, &new.interfaces);
+                all.extend(steps.into_iter().map(|step| interface_change(name, step)));
+            }
+        }
+    }
+    all.extend(route::diff(&old.routes, &new.routes).into_iter().map(|step| match step {
+        Step::Removed(route) => Change::RouteRemoved { route: route.clone() },
+        Step::Added(route) => Change::RouteAdded { route: route.clone() },
+        Step::Changed(old, new) => Change::RouteChanged { old: old.clone(), new: new.clone() },
+    }));
+    all.extend(neighbour::diff(&old.neighbours, &new.neighbours).into_iter().map(|step| match step {
+        Step::Removed(neighbour) => Change::NeighbourRemoved { neighbour: neighbour.clone() },
+        Step::Added(neighbour) => Change::NeighbourAdded { neighbour: neighbour.clone() },
+        Step::Changed(old, new) => Change::NeighbourChanged { old: old.clone(), new: new.clone() },
+    }));
+    all.extend(multicast::diff(&old.multicast, &new.multicast).into_iter().map(|step| match step {
+        Step::Removed(multicast) => Change::MulticastRemoved { multicast: multicast.clone() },
+        Step::Added(multicast) => Change::MulticastAdded { multicast: multicast.clone() },
+        Step::Changed(old, new) => Change::MulticastChanged { old: old.clone(), new: new.clone() },
+    }));
+    all.extend(passthrough::diff(&old.passthrough, &new.passthrough).into_iter().map(|step| match step {
+        Step::Removed(passthrough) => Change::PassThroughRemoved { passthrough: passthrough.clone() },
+        Step::Added(passthrough) | Step::Changed(_, passthrough) => {
+            Change::PassThroughAdded { passthrough: passthrough.clone() }
+        }
+    }));
+    all.extend(path::diff(&old.paths, &new.paths).into_iter().map(|step| match step {
+        Step::Removed(path) => Change::PathRemoved { name: path.name.clone() },
+        Step::Added(path) => Change::PathAdded { path: path.clone() },
+        Step::Changed(old, new) => Change::PathChanged { name: new.name.clone(), what: path::edits(old, new) },
+    }));
+    all.extend(path::order(&old.paths, &new.paths).map(|order| Change::PathsReordered { order }));
+    all
+}
+
+fn edited(changes: &mut Vec<Change>, what: Vec<Edit>, change: impl FnOnce(Vec<Edit>) -> Change) {
+    if !what.is_empty() {
+        changes.push(change(what));
+    }
+}
+
+fn interface_change(port: &Name, step: Step<'_, InterfacePlan>) -> Change {
+    let port = port.clone();
+    match step {
+        Step::Removed(interface) => Change::InterfaceRemoved { port, name: interface.name.clone() },
+        Step::Added(interface) => Change::InterfaceAdded { port, interface: interface.clone() },
+        Step::Changed(old, new) => {
+            Change::InterfaceChanged { port, name: new.name.clone(), what: interface::edits(old, new) }
+        }
+    }
+}
+
+fn edits(what: &[Edit]) -> String {
+    what.iter().map(|edit| edit.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl Display for Change {
+    /// One line: `+` what is new, `-` what is gone, `~` what is different.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::RouterChanged { what } => write!(f, "~ router: {}", edits(what)),
+            Change::CpuChanged { what } => write!(f, "~ cpu: {}", edits(what)),
+            Change::ObjectivesChanged { what } => write!(f, "~ objectives: {}", edits(what)),
+            Change::PolicyAdded { policy } => write!(f, "+ policy {}: {policy}", policy.name),
+            Change::PolicyRemoved { name } => write!(f, "- policy {name}"),
+            Change::PolicyChanged { name, what } => write!(f, "~ policy {name}: {}", edits(what)),
+            Change::NatChanged { what } => write!(f, "~ nat: {}", edits(what)),
+            Change::StateChanged { what } => write!(f, "~ state: {}", edits(what)),
+            Change::PortAdded { port } => write!(f, "+ port {}: {}", port.name, port::summary(port)),
+            Change::PortRemoved { name } => write!(f, "- port {name}"),
+            Change::PortChanged { name, what } => write!(f, "~ port {name}: {}", edits(what)),
+            Change::InterfaceAdded { interface, .. } => {
+                write!(f, "+ interface {}: {}", interface.name, interface::summary(interface))
+            }
+            Change::InterfaceRemoved { name, .. } => write!(f, "- interface {name}"),
+            Change::InterfaceChanged { name, what, .. } => write!(f, "~ interface {name}: {}", edits(what)),
+            Change::RouteAdded { route } => write!(f, "+ route {route}"),
+            Change::RouteRemoved { route } => write!(f, "- route {route}"),
+            Change::RouteChanged { old, new } => {
+                let own = new.vrf.as_ref().map_or_else(String::new, |vrf| format!("vrf {vrf} "));
+                write!(f, "~ route {own}{}: {} -> {}", new.to, old.action, new.action)
+            }
+            Change::NeighbourAdded { neighbour } => write!(f, "+ neighbour {}", neighbour.summary()),
+            Change::NeighbourRemoved { neighbour } => write!(f, "- neighbour {}", neighbour.summary()),
+            Change::NeighbourChanged { old, new } => {
+                write!(f, "~ neighbour {} port {}: mac {} -> {}", new.address, new.interface, old.mac, new.mac)
+            }
+            Change::MulticastAdded { multicast } => write!(f, "+ multicast {multicast}"),
+            Change::MulticastRemoved { multicast } => write!(f, "- multicast {multicast}"),
+            Change::MulticastChanged { old, new } => {
+                write!(f, "~ multicast {}: {} -> {}", new.title(), old.way(), new.way())
+            }
+            Change::PassThroughAdded { passthrough } => write!(f, "+ passthrough {passthrough}"),
+            Change::PassThroughRemoved { passthrough } => write!(f, "- passthrough {passthrough}"),
+            Change::PathAdded { path } => write!(f, "+ path {}: {}", path.name, path::summary(path)),
+            Change::PathRemoved { name } => write!(f, "- path {name}"),
+            Change::PathChanged { name, what } => write!(f, "~ path {name}: {}", edits(what)),
+            Change::PathsReordered { order } => write!(f, "~ paths: order {}", order.join(" ")),
+        }
+    }
+}
+
+fn value(path: String, old: Option<String>, new: Option<String>) -> Vec<ValueChange> {
+    vec![ValueChange { path, old, new }]
+}
+
+/// What a change says behind its sign, kind and name.
+fn rest(change: &Change, path: &str) -> String {
+    let text = change.to_string();
+    let behind = text.split_once(": ").map(|(_, rest)| rest).unwrap_or_default();
+    if behind.is_empty() { path.to_owned() } else { behind.to_owned() }
+}
+
+impl Change {
+    /// The values that differ, one for each key; a table that is new or gone is one value.
+    pub fn values(&self) -> Vec<ValueChange> {
+        let text = |value: &dyn Display| Some(value.to_string());
+        match self {
+            Change::RouterChanged { what } => edits_of("router", what),
+            Change::CpuChanged { what } => edits_of("cpu", what),
+            Change::ObjectivesChanged { what } => edits_of("objectives", what),
+            Change::NatChanged { what } => edits_of("nat", what),
+            Change::StateChanged { what } => edits_of("state", what),
+            Change::PolicyChanged { name, what } => edits_of(&format!("policy.{name}"), what),
+            Change::PortChanged { name, what } => edits_of(&format!("port.{name}"), what),
+            Change::PathChanged { name, what } => edits_of(&format!("path.{name}"), what),
+            Change::InterfaceChanged { port, name, what } => edits_of(&interface_path(port, name), what),
+            Change::PolicyAdded { policy } => added(self, format!("policy.{}", policy.name)),
+            Change::PortAdded { port } => added(self, format!("port.{}", port.name)),
+            Change::PathAdded { path } => added(self, format!("path.{}", path.name)),
+            Change::InterfaceAdded { port, interface: new } => added(self, interface_path(port, &new.name)),
+            Change::PolicyRemoved { name } => removed("policy", name),
+            Change::PortRemoved { name } => removed("port", name),
+            Change::PathRemoved { name } => removed("path", name),
+            Change::InterfaceRemoved { port, name } => value(interface_path(port, name), text(name), None),
+            Change::RouteAdded { route } => value(route.path(), None, text(&route.action)),
+            Change::RouteRemoved { route } => value(route.path(), text(&route.action), None),
+            Change::RouteChanged { old, new } => value(new.path(), text(&old.action), text(&new.action)),
+            Change::NeighbourAdded { neighbour } => value(neighbour.path(), None, text(&neighbour.mac)),
+            Change::NeighbourRemoved { neighbour } => value(neighbour.path(), text(&neighbour.mac), None),
+            Change::NeighbourChanged { old, new } => value(new.path(), text(&old.mac), text(&new.mac)),
+            Change::MulticastAdded { multicast } => value(multicast.path(), None, Some(multicast.way())),
+            Change::MulticastRemoved { multicast } => value(multicast.path(), Some(multicast.way()), None),
+            Change::MulticastChanged { old, new } => value(new.path(), Some(old.way()), Some(new.way())),
+            Change::PassThroughAdded { passthrough } => value("passthrough".into(), None, text(passthrough)),
+            Change::PassThroughRemoved { passthrough } => value("passthrough".into(), text(passthrough), None),
+            Change::PathsReordered { order } => value("paths.order".into(), None, Some(order.join(" "))),
+        }
+    }
+}
+
+/// Values that are written as `none` where there is none.
+fn edits_of(table: &str, what: &[Edit]) -> Vec<ValueChange> {
+    let side = |text: &str| (text != "none").then(|| text.to_owned());
+    let one = |edit: &Edit| ValueChange {
+        path: format!("{table}.{}", edit.what),
+        old: side(&edit.old),
+        new: side(&edit.new),
+    };
+    what.iter().map(one).collect()
+}
+
+fn added(change: &Change, path: String) -> Vec<ValueChange> {
+    let new = rest(change, &path);
+    value(path, None, Some(new))
+}
+
+fn removed(kind: &str, name: &str) -> Vec<ValueChange> {
+    value(format!("{kind}.{name}"), Some(name.to_owned()), None)
+}
+
+fn interface_path(port: &str, name: &str) -> String {
+    if port == name { format!("port.{port}") } else { format!("port.{port}.vlan.{name}") }
+}

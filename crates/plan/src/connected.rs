@@ -1,0 +1,376 @@
+//! The subnets the router is attached to, and which addresses may stand where.
+
+use crate::Prefix;
+use crate::address::masked;
+use crate::diagnostic::Report;
+use crate::document::{Section, Text};
+use crate::names::MAIN_VRF;
+use crate::names::Name;
+use crate::text::{did_you_mean, quote};
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::ops::Range;
+use units::Mac;
+
+/// An interface's place in [`Connected`].
+pub(crate) type InterfaceIndex = usize;
+/// A VRF's place in [`Connected`]; 0 is the main one.
+pub(crate) type VrfIndex = usize;
+pub(crate) const MAIN: VrfIndex = 0;
+
+/// One own address.
+struct Attachment {
+    /// The own address with the length of its subnet.
+    prefix: Prefix,
+    interface: InterfaceIndex,
+    span: Range<usize>,
+    path: String,
+}
+
+/// What the router is attached to.
+#[derive(Default)]
+pub(crate) struct Connected {
+    interfaces: Vec<Name>,
+    /// The VRF of each.
+    places: Vec<VrfIndex>,
+    /// The names of the VRFs; the main one, which is none of them, has the index 0.
+    vrfs: Vec<Name>,
+    by_name: HashMap<Name, InterfaceIndex>,
+    attachments: Vec<Attachment>,
+    /// Own addresses by VRF; link-local ones by interface too, since each link may have the same.
+    own: HashMap<(VrfIndex, IpAddr, Option<InterfaceIndex>), usize>,
+    /// Subnets by VRF, link-local ones left out, and an attachment of each.
+    subnets: HashMap<(VrfIndex, Prefix), usize>,
+    /// The lengths among the subnets of a family, so that a look-up tries no others.
+    lengths: [BTreeSet<u8>; 2],
+    /// Some interface or address is not known because it was wrong: what is not found may be it.
+    pub incomplete: bool,
+}
+
+impl Connected {
+    /// The VRF of a name, which is there from now on.
+    pub fn add_vrf(&mut self, name: &str) -> VrfIndex {
+        self.vrf(name).unwrap_or_else(|| {
+            self.vrfs.push(name.into());
+            self.vrfs.len()
+        })
+    }
+
+    /// The VRF of a name that some interface is in.
+    pub fn vrf(&self, name: &str) -> Option<VrfIndex> {
+        if name == MAIN_VRF {
+            return Some(MAIN);
+        }
+        self.vrfs.iter().position(|vrf| &**vrf == name).map(|position| position + 1)
+    }
+
+    /// The name of a VRF; none for the main one.
+    pub fn vrf_name(&self, vrf: VrfIndex) -> Option<&Name> {
+        self.vrfs.get(vrf.checked_sub(1)?)
+    }
+
+    fn vrf_text(&self, vrf: VrfIndex) -> &str {
+        self.vrf_name(vrf).map_or(MAIN_VRF, |name| name)
+    }
+
+    /// VRFs, the main one left out.
+    pub fn vrf_count(&self) -> usize {
+        self.vrfs.len()
+    }
+
+    /// The VRF that `vrf` names, or an error that says what it might be. None: reported, or excused.
+    pub fn vrf_named(&self, report: &mut Report<'_>, text: &Text<'_>) -> Option<VrfIndex> {
+        let found = self.vrf(text.value);
+        if found.is_none() && !self.incomplete {
+            text.error(report, || {
+                let known = self.vrfs.iter().map(|name| &**name).chain([MAIN_VRF]);
+                let hint = did_you_mean(text.value, known);
+                (format!("no port is in a VRF {}", quote(text.value)), hint)
+            });
+        }
+        found
+    }
+
+    pub fn add_interface(&mut self, name: Name, vrf: VrfIndex) -> InterfaceIndex {
+        self.places.push(vrf);
+        let index = self.interfaces.len();
+        self.interfaces.push(name.clone());
+        self.by_name.insert(name, index);
+        index
+    }
+
+    pub fn interface_name(&self, index: InterfaceIndex) -> &Name {
+        &self.interfaces[index]
+    }
+
+    /// The VRF of an interface.
+    pub fn place(&self, index: InterfaceIndex) -> VrfIndex {
+        self.places[index]
+    }
+
+    /// Whether an interface has an address of IPv4, or else IPv6: without one it takes no part in it.
+    pub fn speaks(&self, index: InterfaceIndex, ipv4: bool) -> bool {
+        let of = |a: &Attachment| a.interface == index && a.prefix.address.is_ipv4() == ipv4;
+        self.incomplete || self.attachments.iter().any(of)
+    }
+
+    pub fn interface_count(&self) -> usize {
+        self.interfaces.len()
+    }
+
+    /// Takes an own address, unless the router has it already.
+    pub fn add_address(&mut self, report: &mut Report<'_>, prefix: Prefix, interface: InterfaceIndex, text: &Text<'_>) {
+        let scope = is_link_local(prefix.address).then_some(interface);
+        let key = (self.places[interface], prefix.address, scope);
+        if let Some(first) = self.own.get(&key) {
+            let owner = &self.interfaces[self.attachments[*first].interface];
+            return text.error(report, || {
+                (
+                    format!("the address {} is given twice, first to '{owner}'", prefix.address),
+                    "remove one of the two".to_string(),
+                )
+            });
+        }
+        let index = self.attachments.len();
+        self.own.insert(key, index);
+        let path = text.path.to_string();
+        self.attachments.push(Attachment { prefix, interface, span: text.span.clone(), path });
+    }
+
+    /// Indexes the subnets, and reports those that overlap across interfaces: a packet could go either way.
+    pub fn settle(&mut self, report: &mut Report<'_>) {
+        let mut order: Vec<usize> = (0..self.attachments.len()).collect();
+        order.retain(|&index| !is_link_local(self.attachments[index].prefix.address));
+        // A prefix sorts behind those that contain it, so the open ones are a stack (of at most one for each length).
+        order.sort_by_key(|&index| {
+            let a = &self.attachments[index];
+            (self.places[a.interface], a.prefix.network(), a.span.start)
+        });
+        let mut open: Vec<usize> = Vec::new();
+        for index in order {
+            let (subnet, interface) = (self.attachments[index].prefix.network(), self.attachments[index].interface);
+            let vrf = self.places[interface];
+            let apart = |top: &Attachment| self.places[top.interface] != vrf || !top.prefix.covers(subnet);
+            while open.last().is_some_and(|&top| apart(&self.attachments[top])) {
+                open.pop();
+            }
+            let clash = open.iter().rev().find(|&&other| self.attachments[other].interface != interface);
+            if let Some(&clash) = clash {
+                self.report_overlap(report, index, clash);
+            }
+            if self.subnets.contains_key(&(vrf, subnet)) {
+                continue;
+            }
+            self.subnets.insert((vrf, subnet), index);
+            self.lengths[usize::from(subnet.address.is_ipv6())].insert(subnet.length);
+            open.push(index);
+        }
+    }
+
+    fn report_overlap(&self, report: &mut Report<'_>, one: usize, other: usize) {
+        // The later line is the one to mend.
+        let later = one.max(other);
+        let first = &self.attachments[one.min(other)];
+        let later = &self.attachments[later];
+        report.error(later.span.clone(), &later.path, || {
+            let owner = &self.interfaces[first.interface];
+            let subnet = later.prefix.network();
+            let reason = format!("the subnet {subnet} overlaps with {} of '{owner}'", first.prefix.network());
+            (reason, "give each interface a subnet of its own".to_string())
+        });
+    }
+
+    /// The attachment whose subnet the address is on in a VRF; the longest where they nest.
+    fn find(&self, vrf: VrfIndex, address: IpAddr) -> Option<&Attachment> {
+        let lengths = &self.lengths[usize::from(address.is_ipv6())];
+        let subnet = |&length: &u8| self.subnets.get(&(vrf, Prefix { address: masked(address, length), length }));
+        lengths.iter().rev().find_map(subnet).map(|&index| &self.attachments[index])
+    }
+
+    /// The interface of a VRF whose subnet is exactly this one.
+    pub fn subnet(&self, vrf: VrfIndex, prefix: Prefix) -> Option<&Name> {
+        self.subnets.get(&(vrf, prefix)).map(|&index| &self.interfaces[self.attachments[index].interface])
+    }
+
+    /// The interface of a name, or an error that says what it might be. Err: reported, or excused.
+    pub fn named(&self, report: &mut Report<'_>, text: &Text<'_>) -> Result<InterfaceIndex, ()> {
+        self.interface(text.value).ok_or_else(|| {
+            if !self.incomplete {
+                text.error(report, || self.no_interface(text.value));
+            }
+        })
+    }
+
+    /// The interface that the key `port` names, if it is there. Err: reported, or excused.
+    pub fn own_port(&self, report: &mut Report<'_>, section: &Section<'_>) -> Result<Option<InterfaceIndex>, ()> {
+        match section.node("port") {
+            None => Ok(None),
+            Some(_) => section.text(report, "port").ok_or(()).and_then(|text| self.named(report, &text)).map(Some),
+        }
+    }
+
+    /// The interface of a name.
+    pub fn interface(&self, name: &str) -> Option<InterfaceIndex> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Why there is no interface of a name.
+    pub fn no_interface(&self, name: &str) -> (String, String) {
+        let hint = did_you_mean(name, self.interfaces.iter().map(|name| &**name));
+        (format!("there is no port or VLAN {}", quote(name)), hint)
+    }
+
+    /// The interface a station of this address is on, which must be a possible one for a neighbour or gateway:
+    /// connected, not the router's own, nobody's network or broadcast address. It is looked for in the VRF of `on`, or in
+    /// `vrf` where no interface is named. Err: reported, or excused.
+    pub fn station(
+        &self,
+        report: &mut Report<'_>,
+        text: &Text<'_>,
+        address: IpAddr,
+        on: Option<InterfaceIndex>,
+        vrf: VrfIndex,
+    ) -> Result<InterfaceIndex, ()> {
+        let vrf = on.map_or(vrf, |on| self.places[on]);
+        let mut wrong = |reason: String, hint: &str| {
+            text.error(report, || (reason, hint.to_string()));
+            Err(())
+        };
+        if let Some(kind) = no_host(address) {
+            return wrong(format!("{address} is {kind}, not the address of a station"), "write a unicast address");
+        }
+        let local = is_link_local(address);
+        if self.own.contains_key(&(vrf, address, on.filter(|_| local))) {
+            return wrong(format!("{address} is the router's own address"), "write the address of the other station");
+        }
+        if local {
+            let hint = "add port = \"NAME\": every link has link-local addresses";
+            return on.map_or_else(|| wrong(format!("{address} is link-local, and could be on any port"), hint), Ok);
+        }
+        let Some(found) = self.find(vrf, address) else {
+            if !self.incomplete {
+                text.error(report, || {
+                    let of = self.vrf_name(vrf).map_or_else(String::new, |name| format!(" of the VRF '{name}'"));
+                    (format!("{address} is on no connected subnet{of}"), self.connected_hint(address, vrf))
+                });
+            }
+            return Err(());
+        };
+        if let Some(kind) = edge_of(found.prefix, address) {
+            return wrong(
+                format!("{address} is the {kind} of {}", found.prefix.network()),
+                "write the address of a station",
+            );
+        }
+        match on {
+            Some(on) if on != found.interface => {
+                let (is, not) = (&self.interfaces[found.interface], &self.interfaces[on]);
+                let hint = format!("write port = \"{is}\", or an address on a subnet of '{not}'");
+                wrong(format!("{address} is on a subnet of '{is}', not of '{not}'"), &hint)
+            }
+            _ => Ok(found.interface),
+        }
+    }
+
+    /// Whether the interface of a gateway is in the VRF of its route; where not, and no leak is wanted, that is
+    /// reported.
+    pub fn stays(
+        &self,
+        report: &mut Report<'_>,
+        text: &Text<'_>,
+        on: InterfaceIndex,
+        (vrf, leak): (VrfIndex, bool),
+    ) -> bool {
+        let (its, name) = (self.places[on], &self.interfaces[on]);
+        if its == vrf || leak {
+            return true;
+        }
+        text.error(report, || {
+            let (its, ours) = (self.vrf_text(its), self.vrf_text(vrf));
+            let reason = format!("'{name}' is in the VRF '{its}', and the route in '{ours}'");
+            (reason, format!("add leak = true if packets of '{ours}' are to leave it this way, or name another port"))
+        });
+        false
+    }
+
+    fn connected_hint(&self, address: IpAddr, vrf: VrfIndex) -> String {
+        const LISTED: usize = 4;
+        let family = self.attachments.iter().filter(|a| a.prefix.address.is_ipv4() == address.is_ipv4());
+        let known = family.filter(|a| !is_link_local(a.prefix.address) && self.places[a.interface] == vrf);
+        let mut listed: Vec<String> = known
+            .take(LISTED + 1)
+            .map(|a| format!("{} ({})", a.prefix.network(), self.interfaces[a.interface]))
+            .collect();
+        if listed.is_empty() {
+            let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+            return format!("give a port an {family} address first");
+        }
+        if listed.len() > LISTED {
+            listed[LISTED] = "...".to_string();
+        }
+        format!("connected are {}", listed.join(", "))
+    }
+}
+
+/// RFC 4291, section 2.5.6. (IPv4 link-local addresses are connected subnets like any other.)
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(a) if a.is_unicast_link_local())
+}
+
+/// Why no host can have the address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5 and 2.7).
+pub(crate) fn no_host(address: IpAddr) -> Option<&'static str> {
+    Some(match address {
+        IpAddr::V4(a) if a.is_broadcast() => "the broadcast address",
+        IpAddr::V4(a) if a.octets()[0] == 0 => "an address of 'this network'",
+        IpAddr::V4(a) if a.octets()[0] >= 240 => "a reserved address",
+        IpAddr::V6(a) if a.is_unspecified() => "the unspecified address",
+        IpAddr::V6(a) if a.to_ipv4_mapped().is_some() => "an IPv4-mapped address",
+        a if a.is_loopback() => "a loopback address",
+        a if a.is_multicast() => "a multicast address",
+        _ => return None,
+    })
+}
+
+/// Which end of its subnet the address is, where no station has that end: network and broadcast (RFC 1122; not with 31
+/// bits, RFC 3021), subnet-router anycast (RFC 4291, section 2.6.1; not with 127, RFC 6164).
+pub(crate) fn edge_of(subnet: Prefix, address: IpAddr) -> Option<&'static str> {
+    let first = subnet.network().address == address;
+    match address {
+        IpAddr::V4(_) if subnet.length >= 31 => None,
+        IpAddr::V4(_) if first => Some("network address"),
+        IpAddr::V4(_) => (subnet.last() == address).then_some("broadcast address"),
+        IpAddr::V6(_) => (first && subnet.length < 127).then_some("subnet-router anycast address"),
+    }
+}
+
+/// An address. None: reported.
+pub(crate) fn address(report: &mut Report<'_>, text: &Text<'_>) -> Option<IpAddr> {
+    let parsed = text.value.parse::<IpAddr>();
+    if parsed.is_err() {
+        text.error(report, || {
+            let hint = match text.value.split_once('/').map(|(address, _)| address.parse::<IpAddr>()) {
+                Some(Ok(address)) => format!("write '{address}', without a length"),
+                _ => "write an address, like '192.0.2.9' or '2001:db8::9'".to_string(),
+            };
+            (format!("{} is no address", quote(text.value)), hint)
+        });
+    }
+    parsed.ok()
+}
+
+/// A MAC address that one station can have.
+pub(crate) fn mac(report: &mut Report<'_>, text: &Text<'_>) -> Option<Mac> {
+    let (reason, hint) = match text.value.parse::<Mac>() {
+        Ok(mac) if mac.is_group() => (format!("{mac} is a multicast address"), "make the first byte even, like '02'"),
+        Ok(mac) if mac.number() == 0 => {
+            (format!("{mac} is no address"), "write a unicast address, like '02:00:00:00:00:01'")
+        }
+        Ok(mac) => return Some(mac),
+        Err(_) => (
+            format!("{} is no MAC address", quote(text.value)),
+            "write six bytes in hexadecimal, like '02:00:00:00:00:01'",
+        ),
+    };
+    text.error(report, || (reason, hint.to_string()));
+    None
+}

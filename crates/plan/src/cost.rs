@@ -1,0 +1,147 @@
+//! What packets cost the processor, and who says so.
+
+use crate::text::quote;
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+use units::{Bytes, Nanos, UnitError};
+
+/// What a packet costs: so much, and so much more for each byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cost {
+    /// For any packet.
+    pub packet: Nanos,
+    /// For each 1000 bytes.
+    pub kilobyte: Nanos,
+}
+
+impl Cost {
+    /// What a packet of `size` bytes costs.
+    pub fn of(self, size: Bytes) -> Nanos {
+        self.packet + Nanos::new(self.kilobyte.get().saturating_mul(size.get()) / 1000)
+    }
+}
+
+impl fmt::Display for Cost {
+    /// As the configuration writes it: `1us + 2ns/b`, by the kilobyte of 1000 bytes where it is no whole number for each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kilobyte.get(), self.packet) {
+            (0, packet) => return packet.fmt(f),
+            (_, Nanos::ZERO) => {}
+            (_, packet) => write!(f, "{packet} + ")?,
+        }
+        let (whole, rest) = (self.kilobyte.get() / 1000, self.kilobyte.get() % 1000);
+        let text = format!("{whole}.{rest:03}");
+        write!(f, "{}ns/b", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+impl FromStr for Cost {
+    type Err = UnitError;
+
+    /// `6us`, `1us + 2ns/b` or `2ns/b`.
+    fn from_str(text: &str) -> Result<Cost, UnitError> {
+        let hint = || "write '6us', '1us + 2ns/b' or '2ns/b'".to_string();
+        let wrong = |error: UnitError| UnitError { reason: error.reason, hint: hint() };
+        let mut cost = Cost::default();
+        let parts: Vec<&str> = text.split('+').collect();
+        if parts.len() > 2 || (parts.len() == 2 && !parts[1].contains('/')) {
+            return Err(UnitError { reason: format!("{} is no cost", quote(text)), hint: hint() });
+        }
+        for part in parts {
+            let Some((time, byte)) = part.split_once('/') else {
+                cost.packet = part.parse().map_err(wrong)?;
+                continue;
+            };
+            if byte.trim() != "b" || cost.kilobyte != Nanos::ZERO {
+                return Err(UnitError { reason: format!("{} is no cost of a byte", quote(part.trim())), hint: hint() });
+            }
+            // What a byte costs in one unit, a thousand cost in the next: so fractions of a nanosecond are exact.
+            let time = time.trim();
+            let (number, unit) = time.split_at(time.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(time.len()));
+            let larger = match unit {
+                "ns" => "us",
+                "us" => "ms",
+                _ => {
+                    return Err(UnitError {
+                        reason: format!("{} is no cost of a byte", quote(part.trim())),
+                        hint: hint(),
+                    });
+                }
+            };
+            cost.kilobyte = format!("{number}{larger}").parse().map_err(wrong)?;
+        }
+        Ok(cost)
+    }
+}
+
+/// Where a figure comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// It was measured on this machine.
+    Measured,
+    /// The configuration or the function says so.
+    Declared,
+    /// Nobody knows; it is a guess of the usual size.
+    Assumed,
+}
+
+impl Source {
+    /// One word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Measured => "measured",
+            Source::Declared => "declared",
+            Source::Assumed => "assumed",
+        }
+    }
+}
+
+/// What a packet costs somewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figure {
+    /// The cost.
+    pub cost: Cost,
+    /// Who says so.
+    pub source: Source,
+}
+
+impl Figure {
+    /// So much for any packet.
+    pub const fn flat(packet: Nanos, source: Source) -> Figure {
+        Figure { cost: Cost { packet, kilobyte: Nanos::ZERO }, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn costs_are_a_time_and_a_time_for_each_byte() {
+        let cost = |packet, kilobyte| Ok(Cost { packet: Nanos::new(packet), kilobyte: Nanos::new(kilobyte) });
+        assert_eq!("6us".parse::<Cost>(), cost(6_000, 0));
+        assert_eq!("1us + 2ns/b".parse::<Cost>(), cost(1_000, 2_000));
+        assert_eq!("0.25 ns / b".parse::<Cost>(), cost(0, 250));
+        assert_eq!("1.5us+0.001ns/b".parse::<Cost>(), cost(1_500, 1));
+        for wrong in ["", "6", "2ns/b + 1us", "1us + 2us", "1us+1ns/b+1ns/b", "1ns/kb", "1s/b", "-1us", "1ns/b + 1ns/b"]
+        {
+            assert!(wrong.parse::<Cost>().is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn costs_read_back_as_printed(packet in 0u64..1 << 40, kilobyte in 0u64..1 << 40) {
+            let cost = Cost { packet: Nanos::new(packet), kilobyte: Nanos::new(kilobyte) };
+            prop_assert_eq!(cost.to_string().parse::<Cost>().unwrap(), cost);
+        }
+
+        #[test]
+        fn no_cost_panics(text in "[0-9nsu/b+. é]{0,20}") {
+            let _ = text.parse::<Cost>();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The plan: what a checked configuration says, with every default filled in.
+//!
+//! Two configurations that mean the same give equal plans: ports are sorted by name, interfaces by VLAN, routes and
+//! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
+
+use crate::Call;
+use crate::named::nanoseconds;
+use crate::section::cpu::CpuPlan;
+use crate::section::multicast::MulticastPlan;
+use crate::section::nat::NatPlan;
+use crate::section::neighbour::NeighbourPlan;
+use crate::section::objectives::{CodePoints, Objective};
+use crate::section::passthrough::PassThroughPlan;
+use crate::section::path::PathPlan;
+use crate::section::policy::PolicyPlan;
+use crate::section::port::PortPlan;
+use crate::section::port::interface::InterfacePlan;
+use crate::section::route::RoutePlan;
+use crate::section::router::{Cores, Router};
+use crate::section::state::StatePlan;
+use serde::Serialize;
+use units::Nanos;
+
+/// A whole configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Plan {
+    /// The router's name.
+    pub name: String,
+    /// Worker threads, 1 to 64.
+    pub workers: u16,
+    /// The core of each worker, in order; none where the system chooses.
+    pub cores: Cores,
+    /// How long a worker without work looks for some before it sleeps.
+    #[serde(serialize_with = "nanoseconds")]
+    pub spin: Nanos,
+    /// How each worker divides its processor.
+    pub cpu: CpuPlan,
+    /// Frames of the pool.
+    pub frames: u32,
+    /// Super-frames of the pool.
+    pub super_frames: u32,
+    /// ICMP errors a second.
+    pub icmp_rate: u32,
+    /// ICMP errors at once.
+    pub icmp_burst: u32,
+    /// The ports, sorted by name; at least one.
+    pub ports: Vec<PortPlan>,
+    /// The configured routes, sorted by destination; connected routes follow from the interfaces.
+    pub routes: Vec<RoutePlan>,
+    /// The static neighbours, sorted by interface and address.
+    pub neighbours: Vec<NeighbourPlan>,
+    /// The multicast groups that are forwarded, sorted by VRF, group and source.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub multicast: Vec<MulticastPlan>,
+    /// The pairs of ports that are a piece of cable, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passthrough: Vec<PassThroughPlan>,
+    /// The paths in the order they are matched; the built-in path `best-effort` comes after them and is not listed.
+    pub paths: Vec<PathPlan>,
+    /// How hosts inside reach the outside; none where nothing is translated.
+    pub nat: Option<NatPlan>,
+    /// What packets may leave in the router for a while; none where they may not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StatePlan>,
+    /// What code points ask for where they are trusted.
+    #[serde(skip_serializing_if = "CodePoints::is_empty")]
+    pub objectives: CodePoints,
+    /// Which schemes serve what is asked for, sorted by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyPlan>,
+}
+
+impl Plan {
+    /// Every interface of every port, in order.
+    pub fn interfaces(&self) -> impl Iterator<Item = (&PortPlan, &InterfacePlan)> {
+        self.ports.iter().flat_map(|port| port.interfaces.iter().map(move |interface| (port, interface)))
+    }
+
+    /// The policy of a port; none where it has none.
+    pub fn policy(&self, port: &PortPlan) -> Option<&PolicyPlan> {
+        self.policies.iter().find(|policy| Some(&policy.name) == port.policy.as_ref())
+    }
+
+    /// What serves an objective at a port: as its policy says, else its own scheme.
+    pub fn scheme<'p>(&'p self, port: &'p PortPlan, objective: Objective) -> &'p Call {
+        self.policy(port).and_then(|policy| policy.schemes.get(&objective)).unwrap_or(&port.scheme)
+    }
+
+    /// The fields of `[router]`.
+    pub(crate) fn router(&self) -> Router {
+        Router {
+            name: self.name.clone(),
+            workers: self.workers,
+            cores: self.cores.clone(),
+            spin: self.spin,
+            frames: self.frames,
+            super_frames: self.super_frames,
+            icmp_rate: self.icmp_rate,
+            icmp_burst: self.icmp_burst,
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! How the processor's time is divided: the table `[cpu]`, how each worker divides its processor.
+//!
+//! Terms and defaults follow Qie, Bavier, Peterson and Karlin, "Scheduling Computations on a Software-Based Router"
+//! (SIGMETRICS 2001).
+
+mod batching;
+
+pub use batching::Batching;
+
+use crate::diagnostic::Report;
+use crate::diff::Edit;
+use crate::document::Section;
+use crate::key::{Form, Key, Kind, PART, TIME, WAIT, key};
+use crate::named::{as_optional_text, as_text, named};
+use crate::table::{self, Value, ValueText, table};
+use batching::BATCHINGS;
+use serde::{Serialize, Serializer};
+use std::fmt;
+use units::{Nanos, PacketRate, Parts};
+
+pub(crate) const KEY: Key =
+    key("cpu", Kind::Table(KEYS), "", "{ layout = 3 }", "How each worker divides its processor.");
+
+const BATCHING: &str = "\"timeslice(packets=256, slice=100us)\"";
+
+named! {
+    Discipline { Wf2q "wf2q+", Sfq "sfq", Stride "stride", Eevdf "eevdf", Drr "drr", RoundRobin "rr" }
+    Receive { Polling "polling", Interrupt "interrupt" }
+    Charge { None "none", Incoming "incoming", Outgoing "outgoing" }
+    InputShare { Auto "auto", Balanced "balanced", LineSpeed "line_speed", Explicit "explicit" }
+    Grouping { PerFunction "per_function", Aggregate "aggregate", ByRule "by_rule", Single "single" }
+    Admission { Refuse "refuse", Warn "warn" }
+}
+
+/// How long a preemptible path has the processor at once where its batching knows no slice.
+pub const LENT: Nanos = Nanos::micros(100);
+
+table! {
+    /// How a worker divides its processor among its tasks. All of it may change while the router runs.
+    #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+    pub struct CpuPlan, KEYS {
+        /// How many tasks a packet passes.
+        pub layout: Layout = (
+            Kind::Integer { least: 1, most: 3 }, "3", "2",
+            "Tasks that a packet passes: 1 does everything at once, 2 has input apart, 3 output as well."
+        );
+        /// Which task runs next.
+        pub scheduler: Discipline = (
+            Kind::Text(Form::Choice(Discipline::NAMES)), "\"wf2q+\"", "\"wf2q+\"",
+            "Which task runs next: `wf2q+`, `sfq`, `stride`, `eevdf` and `drr` go by shares, `rr` takes turns."
+        );
+        /// How packets are received.
+        pub receive: Receive = (
+            Kind::Text(Form::Choice(Receive::NAMES)), "\"polling\"", "\"polling\"",
+            "`polling`: input tasks receive when it is their turn. `interrupt`: packets are received before anything else goes \
+             on, as interrupts do it; a flood then leaves no time for forwarding."
+        );
+        /// How much an input task does at once.
+        pub input: Batching = (
+            Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"timeslice(packets=16, slice=30us)\"",
+            "How much an input task does at once: `none` (one packet), `simple(packets=N)`, `timeslice(packets=N, slice=T)`, \
+             `throttle(overhead=P, slice=T)`."
+        );
+        /// How much a forwarding task does at once.
+        pub forwarding: Batching = (
+            Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"throttle(overhead=10%, slice=30us)\"",
+            "How much a forwarding task does at once."
+        );
+        /// How much an output task does at once.
+        pub output: Batching = (
+            Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"simple(packets=16)\"",
+            "How much an output task does at once."
+        );
+        /// Packets between two looks at the meter; none: one where a packet costs a microsecond or more, else many.
+        pub vector: Option<u16> = (
+            Kind::Integer { least: 1, most: 256 }, "", "1",
+            "Packets between two readings of the clock; by default one where a packet costs a microsecond or more, else many."
+        );
+        /// Who pays for changing from one task to another.
+        pub charge: Charge = (
+            Kind::Text(Form::Choice(Charge::NAMES)), "\"none\"", "\"incoming\"",
+            "Who pays for changing to another task: `none` makes everybody's share a little smaller, `incoming` the task \
+             changed to, `outgoing` the one before."
+        );
+        /// What that costs; none: measured at start.
+        #[serde(serialize_with = "as_optional_text")]
+        pub switch_cost: Option<Nanos> = (
+            Kind::Quantity { form: TIME, least: "0s", most: "10ms" }, "", "\"1us\"",
+            "What changing to another task costs; by default it is measured at start."
+        );
+        /// Under `throttle`: whether a task may wait for more packets than its queues hold.
+        pub strict: bool = (
+            Kind::Boolean, "false", "true",
+            "Under `throttle`: a task waits for as many packets as are worth it even where its queues hold fewer, and so for \
+             ever; for comparison."
+        );
+        /// Under `throttle`: whether the fullest of the tasks that wait for more packets runs where nothing else would.
+        pub harvest: bool = (
+            Kind::Boolean, "true", "false",
+            "Under `throttle`: where no task has enough packets, the one with the most runs."
+        );
+        /// Under `throttle`: how long a task waits for more packets where its path says nothing; none: for ever.
+        #[serde(serialize_with = "as_optional_text")]
+        pub max_wait: Option<Nanos> = (
+            Kind::Text(WAIT), "\"none\"", "\"500us\"",
+            "Under `throttle`: how long a task waits for more packets where its path says nothing; `none` is as long as others \
+             have enough to do."
+        ) by default_wait;
+        /// Whether and how overhead and slice of `throttle` follow the load.
+        pub tune: Option<TunePlan> = (
+            Kind::Table(TUNE), "", "{ period = \"10ms\", most = \"20%\" }",
+            "Under `throttle` of forwarding: overhead and slice follow the load; without the table they are as said."
+        );
+        /// What input tasks get of the processor.
+        pub input_share: InputShare = (
+            Kind::Text(Form::Choice(InputShare::NAMES)), "\"auto\"", "\"line_speed\"",
+            "What input tasks get: `balanced` serves what is forwarded, `line_speed` all that the line may bring, `explicit` is \
+             each port's `share`; `auto` is line_speed where a path with a reservation may come in by the port, else balanced."
+        );
+        /// What best effort gives its input, forwarding and output tasks, as a ratio; all zero: by what they cost.
+        pub balance: [u32; 3] = (
+            Kind::Counts { least: 2, most: 3, highest: 1_000_000 }, "[]", "[5, 1, 5]",
+            "What best effort gives its input, forwarding and output tasks, as a ratio; by default by what they cost."
+        ) by balance;
+        /// Which packets without a path of their own share one.
+        pub best_effort: Grouping = (
+            Kind::Text(Form::Choice(Grouping::NAMES)), "\"per_function\"", "\"aggregate\"",
+            "Which paths without a reservation share a task: those of equal functions (`per_function`), all (`aggregate`), none \
+             (`by_rule`), or all paths whatsoever (`single`), for comparison."
+        );
+        /// What becomes of reservations that do not fit.
+        pub admission: Admission = (
+            Kind::Text(Form::Choice(Admission::NAMES)), "\"refuse\"", "\"warn\"",
+            "What becomes of reservations that do not fit: `refuse` takes no such configuration, `warn` says so and takes it."
+        );
+        /// The time that classifying a packet may take; more is counted. None: not looked at.
+        #[serde(serialize_with = "as_optional_text")]
+        pub classify_budget: Option<Nanos> = (
+            Kind::Quantity { form: TIME, least: "1ns", most: "1s" }, "", "\"2us\"",
+            "The time that receiving and classifying a packet may take; those of vectors that take longer are counted \
+             (`classify_over_budget_packets` of the port). By default nobody looks."
+        );
+        /// Whether plain forwarding is done in the input task.
+        pub inline: bool = (
+            Kind::Boolean, "false", "true",
+            "Whether the input task forwards packets itself whose path does nothing else and has nothing waiting: a change of \
+             task less, charged to the input task, and so best left alone where paths were promised something. With \
+             `classify_budget` only while both together stay within it."
+        );
+    }
+}
+
+impl Default for CpuPlan {
+    fn default() -> CpuPlan {
+        table::defaults(KEYS, CpuPlan::read)
+    }
+}
+
+impl CpuPlan {
+    /// How many packets a run of an input task takes at most; none where it has no such limit.
+    pub fn input_limit(&self) -> Option<u16> {
+        self.input.packets()
+    }
+}
+
+/// How many tasks a packet passes (section 3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Layout {
+    /// Input, forwarding and output in one task.
+    One,
+    /// Input; forwarding and output together.
+    Two,
+    /// Input, forwarding, output.
+    #[default]
+    Three,
+}
+
+impl Layout {
+    /// Their number.
+    pub const fn tasks(self) -> u8 {
+        match self {
+            Layout::One => 1,
+            Layout::Two => 2,
+            Layout::Three => 3,
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tasks().fmt(f)
+    }
+}
+
+impl Value for Layout {
+    fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<Layout> {
+        [Layout::One, Layout::Two, Layout::Three].get(section.integer(report, name)?.checked_sub(1)? as usize).copied()
+    }
+
+    fn from_default(_: &'static str) -> Option<Layout> {
+        Some(Layout::default())
+    }
+}
+
+impl Serialize for Layout {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.tasks())
+    }
+}
+
+/// A CPU scheduling discipline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Discipline {
+    /// Worst-case fair weighted fair queueing, with the virtual time of WF2Q+ (Bennett and Zhang 1997).
+    #[default]
+    Wf2q,
+    /// Start-time fair queueing (Goyal, Vin, Cheng 1996).
+    Sfq,
+    /// Stride scheduling (Waldspurger and Weihl 1995).
+    Stride,
+    /// Earliest eligible virtual deadline first (Stoica et al. 1996).
+    Eevdf,
+    /// Deficit round robin (Shreedhar and Varghese 1995), with time for bytes.
+    Drr,
+    /// Round robin: turns, whatever the shares.
+    RoundRobin,
+}
+
+/// How packets are received (section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Receive {
+    /// By tasks that the scheduler gives their time.
+    #[default]
+    Polling,
+    /// Before anything else goes on: the way of interrupts, under which a flood leaves no time for anything else.
+    Interrupt,
+}
+
+/// Who pays for changing to another task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Charge {
+    /// Nobody: it makes everybody's share smaller.
+    #[default]
+    None,
+    /// The task changed to.
+    Incoming,
+    /// The task that ran before.
+    Outgoing,
+}
+
+table! {
+    /// How the overhead and slice of `throttle` follow the load (section 4.4).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+    pub struct TunePlan, TUNE {
+        /// How often they are set.
+        #[serde(serialize_with = "as_text")]
+        pub period: Nanos = (
+            Kind::Quantity { form: TIME, least: "100us", most: "10s" }, "\"10ms\"", "\"10ms\"",
+            "How often they are set, 100us to 10s."
+        );
+        /// The least overhead: under the highest load.
+        #[serde(serialize_with = "as_text")]
+        pub least: Parts = (
+            Kind::Quantity { form: PART, least: "1ppm", most: "100%" }, "\"2%\"", "\"2%\"",
+            "The least overhead: under the highest load."
+        );
+        /// The most: under little load.
+        #[serde(serialize_with = "as_text")]
+        pub most: Parts = (
+            Kind::Quantity { form: PART, least: "1ppm", most: "100%" }, "\"30%\"", "\"30%\"",
+            "The most overhead: under little load."
+        );
+        /// How much more than the present load there is to be room for.
+        #[serde(serialize_with = "as_text")]
+        pub margin: Parts = (
+            Kind::Quantity { form: PART, least: "0%", most: "100%" }, "\"10%\"", "\"10%\"",
+            "The part of the processor that is to be left beside the present load."
+        );
+    }
+}
+
+impl Default for TunePlan {
+    fn default() -> TunePlan {
+        table::defaults(TUNE, TunePlan::read)
+    }
+}
+
+impl fmt::Display for TunePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&table::text(&self.fields()))
+    }
+}
+
+/// What input tasks get of the processor (section 3.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum InputShare {
+    /// What serves the line at its full rate where a path with a reservation may come in by the port, else `Balanced`.
+    #[default]
+    Auto,
+    /// As much as serves what is forwarded.
+    Balanced,
+    /// As much as serves the line at its full rate.
+    LineSpeed,
+    /// What each port says.
+    Explicit,
+}
+
+/// Which packets without a path of their own share one (section 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Grouping {
+    /// Each list of functions has a task, and a share.
+    #[default]
+    PerFunction,
+    /// All best-effort packets have one task, whatever their functions.
+    Aggregate,
+    /// Each path of the configuration has a task.
+    ByRule,
+    /// All packets have one task, those with reservations too: for comparison.
+    Single,
+}
+
+/// What becomes of reservations that do not fit the processor, a link or a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Admission {
+    /// The configuration is not taken.
+    #[default]
+    Refuse,
+    /// It is taken, with a warning: to see what happens then.
+    Warn,
+}
+
+/// More packets a second than the fastest link brings.
+pub(crate) const MOST_PACKETS: PacketRate = PacketRate::pps(1_000_000_000);
+pub(crate) const MOST_WAIT: Nanos = Nanos::secs(10);
+
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> CpuPlan {
+    let section = root.node("cpu").and_then(|node| node.section(report, KEYS, "[cpu]"));
+    section.map_or_else(CpuPlan::default, |section| CpuPlan::read(report, &section))
+}
+
+/// `max_wait`: [`Nanos::MAX`] for `none`. None: left out or reported.
+pub(crate) fn wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nanos> {
+    match section.text(report, "max_wait")?.value.trim() {
+        "none" => Some(Nanos::MAX),
+        _ => section.within(report, "max_wait", Nanos::new(1)..=MOST_WAIT),
+    }
+}
+
+/// How long a task waits for more packets where its path does not set it; none: without limit.
+fn default_wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nanos> {
+    wait(report, section).filter(|time| *time != Nanos::MAX)
+}
+
+impl Value for TunePlan {
+    fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<TunePlan> {
+        let section = section.node(name)?.section(report, TUNE, "tune = { period = \"10ms\" }")?;
+        let plan = TunePlan::read(report, &section);
+        let TunePlan { least, most, .. } = plan;
+        if least > most {
+            report.error(section.span.clone(), section.path, || {
+                (format!("the least overhead, {least}, is more than the most, {most}"), "exchange them".to_string())
+            });
+        }
+        Some(plan)
+    }
+
+    fn from_default(_: &'static str) -> Option<TunePlan> {
+        None
+    }
+}
+
+/// The ratio of the shares of best-effort tasks; all zero where it is not set.
+fn balance(report: &mut Report<'_>, section: &Section<'_>) -> [u32; 3] {
+    let mut ratio = [0; 3];
+    let numbers = section.counts(report, "balance");
+    // The declared range is within the type.
+    ratio.iter_mut().zip(&numbers).for_each(|(part, number)| *part = *number as u32);
+    if let Some(node) = section.node("balance").filter(|_| numbers.contains(&0)) {
+        report.error(node.span, node.path, || {
+            ("a task with a share of nothing never runs".to_string(), "give each a number above 0".to_string())
+        });
+    }
+    ratio
+}
+
+impl ValueText for [u32; 3] {
+    fn value_text(&self) -> String {
+        self.map(|part| part.to_string()).join(":")
+    }
+}
+
+pub(crate) fn diff(old: &CpuPlan, new: &CpuPlan) -> Vec<Edit> {
+    table::edits(&old.fields(), &new.fields())
+}

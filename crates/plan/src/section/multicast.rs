@@ -1,0 +1,208 @@
+//! `[[multicast]]`: the groups whose packets are forwarded, and where they go.
+
+use crate::connected::{Connected, InterfaceIndex, address, no_host};
+use crate::diagnostic::Report;
+use crate::diff::{Step, steps};
+use crate::document::{Node, Path, Section, Text};
+use crate::key::{ADDRESS, INTERFACE, Key, Kind, key, required};
+use crate::names::Name;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub(crate) const KEY: Key = key(
+    "multicast",
+    Kind::List(KEYS),
+    "",
+    "[{ group = \"239.1.2.3\", from = \"lan\", to = [\"wan\"] }]",
+    "Multicast groups that are forwarded.",
+);
+
+/// Groups, and interfaces that the packets of one go to.
+const MOST_GROUPS: usize = 16_384;
+const MOST_COPIES: usize = 64;
+
+const KEYS: &[Key] = &[
+    required(
+        "group",
+        Kind::Text(ADDRESS),
+        "\"239.1.2.3\"",
+        "The group: a multicast address of either family that routers forward.",
+    ),
+    key(
+        "source",
+        Kind::Text(ADDRESS),
+        "",
+        "\"192.0.2.7\"",
+        "Only what this host sends to the group; by default what anybody sends for whom there is no other.",
+    ),
+    required(
+        "from",
+        Kind::Text(INTERFACE),
+        "\"lan\"",
+        "The interface its packets come by: `lan`, or `lan.20`. What comes by another is dropped as `reverse_path`.",
+    ),
+    required(
+        "to",
+        Kind::OneOrMore(INTERFACE),
+        "[\"wan\", \"wan.20\"]",
+        "The interfaces that each get a copy: other ones of the same VRF, at most 64.",
+    ),
+];
+
+/// A configured group: its packets come by one interface, and each of others gets a copy (RFC 1112, RFC 7761 4.2).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct MulticastPlan {
+    /// The VRF of its interfaces; none for the main one.
+    pub vrf: Option<Name>,
+    /// The group.
+    pub group: IpAddr,
+    /// Whose packets; none for those of every source that no other entry names.
+    pub source: Option<IpAddr>,
+    /// The interface they come by.
+    pub from: Name,
+    /// The interfaces that get a copy each, sorted; at least one, never that of `from`.
+    pub to: Vec<Name>,
+}
+
+impl fmt::Display for MulticastPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.title(), self.way())
+    }
+}
+
+impl MulticastPlan {
+    /// `239.1.2.3`, or `239.1.2.3 source 192.0.2.7`, in a VRF other than the main one with its name before it.
+    pub fn title(&self) -> String {
+        let vrf = self.vrf.as_ref().map_or_else(String::new, |vrf| format!("vrf {vrf} "));
+        let source = self.source.map_or_else(String::new, |source| format!(" source {source}"));
+        format!("{vrf}{}{source}", self.group)
+    }
+
+    /// Its path in a difference: `multicast[239.1.2.3]`.
+    pub(crate) fn path(&self) -> String {
+        format!("multicast[{}]", self.title())
+    }
+
+    /// `from lan to wan wan.20`.
+    pub fn way(&self) -> String {
+        format!("from {} to {}", self.from, self.to.join(" "))
+    }
+}
+
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Connected) -> Vec<MulticastPlan> {
+    let parent = Path::Key(&root.path, "multicast");
+    let mut seen = HashMap::new();
+    let mut out = Vec::new();
+    for (index, span, value) in root.elements(report, "multicast", MOST_GROUPS) {
+        let node = Node::new(value, span, Path::Index(&parent, index));
+        let Some(section) = node.section(report, KEYS, "[[multicast]]") else { continue };
+        let from = section.text(report, "from").and_then(|text| connected.named(report, &text).ok());
+        let to = from.and_then(|from| copies(report, &section, connected, from));
+        let source = source(report, &section);
+        let Some(text) = section.text(report, "group") else { continue };
+        let Some(group) = address(report, &text).filter(|&group| forwarded(report, &text, group)) else { continue };
+        let (Some(from), Ok(source)) = (from, source) else { continue };
+        if source.is_some_and(|source| source.is_ipv4() != group.is_ipv4()) {
+            text.error(report, || {
+                (format!("{group} and its source are of different families"), "write two addresses of one".to_string())
+            });
+            continue;
+        }
+        if !connected.speaks(from, group.is_ipv4()) {
+            text.error(report, || {
+                let (name, family) = (connected.interface_name(from), if group.is_ipv4() { "IPv4" } else { "IPv6" });
+                (
+                    format!("nothing to {group} comes by '{name}', which has no {family} address"),
+                    "give it one".to_string(),
+                )
+            });
+        }
+        let first = *seen.entry((connected.place(from), group, source)).or_insert(index);
+        if first != index {
+            text.error(report, || {
+                let of = source.map_or_else(String::new, |source| format!(" from {source}"));
+                let reason = format!("where packets to {group}{of} go is said already, by multicast[{first}]");
+                (reason, "make one of the two".to_string())
+            });
+        }
+        let Some(to) = to else { continue };
+        let mut to: Vec<_> = to.into_iter().map(|index| connected.interface_name(index).clone()).collect();
+        to.sort_unstable();
+        let vrf = connected.vrf_name(connected.place(from)).cloned();
+        out.push(MulticastPlan { vrf, group, source, from: connected.interface_name(from).clone(), to });
+    }
+    out.sort_by(|a, b| (&a.vrf, a.group, a.source).cmp(&(&b.vrf, b.group, b.source)));
+    out
+}
+
+/// Whether routers forward packets to `group` (RFC 5771 4, RFC 4291 2.7, RFC 7346 2); where not, that is reported.
+fn forwarded(report: &mut Report<'_>, text: &Text<'_>, group: IpAddr) -> bool {
+    let why = match group {
+        _ if !group.is_multicast() => "is no multicast address",
+        IpAddr::V4(group) if group.octets()[..3] == [224, 0, 0] => "stays on its link",
+        IpAddr::V6(group) if group.octets()[1] & 0xf <= 2 => "stays on its link",
+        // All routers of a site (RFC 4291 2.7.1).
+        IpAddr::V6(group) if group == Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 2) => "is the router's own",
+        _ => return true,
+    };
+    text.error(report, || {
+        let example = if group.is_ipv4() { IpAddr::V4(Ipv4Addr::new(239, 1, 2, 3)) } else { IpAddr::V6(SITE) };
+        (format!("{group} {why}"), format!("write a group of wider scope, like '{example}'"))
+    });
+    false
+}
+
+/// A group within the scope of a site, for a hint.
+const SITE: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 1, 3);
+
+/// The host named as source, if one is. Err: reported.
+fn source(report: &mut Report<'_>, section: &Section<'_>) -> Result<Option<IpAddr>, ()> {
+    if section.node("source").is_none() {
+        return Ok(None);
+    }
+    let text = section.text(report, "source").ok_or(())?;
+    let source = address(report, &text).ok_or(())?;
+    if let Some(kind) = no_host(source) {
+        text.error(report, || (format!("{source} is {kind}, and sends nothing"), "write the address of a host".into()));
+        return Err(());
+    }
+    Ok(Some(source))
+}
+
+/// The interfaces that get copies. None: reported, or excused.
+fn copies(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    connected: &Connected,
+    from: InterfaceIndex,
+) -> Option<Vec<InterfaceIndex>> {
+    let texts = section.one_or_more(report, "to", MOST_COPIES)?;
+    let mut to = Vec::with_capacity(texts.len());
+    for text in texts {
+        let Ok(index) = connected.named(report, &text) else { return None };
+        let name = connected.interface_name(index);
+        let wrong = if index == from {
+            Some((format!("'{name}' is where its packets come from: they would go round in circles"), "leave it out"))
+        } else if to.contains(&index) {
+            Some((format!("'{name}' is named twice"), "leave one out: each interface gets one copy"))
+        } else if connected.place(index) != connected.place(from) {
+            Some((format!("'{name}' is in another VRF than '{}'", connected.interface_name(from)), "leave it out"))
+        } else if to.len() == MOST_COPIES {
+            Some((format!("there are more than {MOST_COPIES} interfaces"), "use fewer"))
+        } else {
+            None
+        };
+        if let Some((reason, hint)) = wrong {
+            text.error(report, || (reason, hint.to_string()));
+            return None;
+        }
+        to.push(index);
+    }
+    Some(to)
+}
+
+pub(crate) fn diff<'p>(old: &'p [MulticastPlan], new: &'p [MulticastPlan]) -> Vec<Step<'p, MulticastPlan>> {
+    steps(old, new, |multicast| (&multicast.vrf, multicast.group, multicast.source))
+}

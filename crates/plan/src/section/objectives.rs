@@ -1,0 +1,161 @@
+//! `[objectives]`: what applications want of the network, and which code points say so (spec N-20, N-23).
+
+use crate::diagnostic::Report;
+use crate::diff::{Edit, edit, joined};
+use crate::document::Section;
+use crate::key::{Form, Key, Kind, key};
+use crate::named::named;
+use crate::text::quote;
+use crate::{dscp_name, dscp_number};
+use serde::{Serialize, Serializer};
+
+pub(crate) const KEY: Key = key(
+    "objectives",
+    Kind::Table(KEYS),
+    "",
+    "{ delay = [\"ef\"] }",
+    "What code points ask for where they are trusted.",
+);
+
+const CODE_POINTS: Kind = Kind::Texts(Form::Pattern("^([A-Za-z]+[0-9]*|[0-9]+|0[xX][0-9A-Fa-f]+)$"));
+
+const KEYS: &[Key] = &[
+    key(
+        "throughput",
+        CODE_POINTS,
+        "[]",
+        "[\"cs1\", \"af11\"]",
+        "The code points of what wants as many bits as there are.",
+    ),
+    key("delay", CODE_POINTS, "[]", "[\"ef\", \"cs5\"]", "Of what wants as little time on the way as there can be."),
+    key(
+        "power",
+        CODE_POINTS,
+        "[]",
+        "[\"af41\", \"af42\"]",
+        "Of what wants throughput over delay: calls with pictures.",
+    ),
+    key("fct", CODE_POINTS, "[]", "[\"af21\", \"cs2\"]", "Of flows that are to end soon, as pages do."),
+    key("tail", CODE_POINTS, "[]", "[\"af31\", \"27\"]", "Of flows of which the slowest is to end soon."),
+];
+
+/// What an application wants most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Objective {
+    /// Nothing in particular.
+    #[default]
+    None,
+    /// As many bits a second as there are.
+    Throughput,
+    /// As little time on the way as there can be.
+    Delay,
+    /// Throughput over delay: interactive use that also sends much.
+    Power,
+    /// Flows that end soon, on average.
+    Fct,
+    /// Flows that end soon, the slowest of them.
+    Tail,
+}
+
+named! {
+    Objective { None "none", Throughput "throughput", Delay "delay", Power "power", Fct "fct", Tail "tail" }
+}
+
+impl Objective {
+    /// How many there are, none included.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// All but [`Objective::None`]: each is a key of this table and of a policy.
+    pub(crate) const SERVED: &'static [Objective] = Self::ALL.split_at(1).1;
+
+    /// Its place in [`Objective::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The objective of a place; none for one that there is not.
+    pub fn at(index: usize) -> Objective {
+        Self::ALL.get(index).copied().unwrap_or_default()
+    }
+}
+
+/// What each of the 64 code points of differentiated services (RFC 2474) asks for, where it asks for anything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CodePoints([Option<Objective>; 64]);
+
+impl Default for CodePoints {
+    fn default() -> Self {
+        CodePoints([None; 64])
+    }
+}
+
+impl CodePoints {
+    /// What a code point asks for; nothing for one above 63.
+    pub fn get(&self, dscp: u8) -> Option<Objective> {
+        self.0.get(usize::from(dscp)).copied().flatten()
+    }
+
+    /// Whether none asks for anything.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    /// Those that ask for an objective, by name.
+    pub fn of(&self, objective: Objective) -> Vec<String> {
+        (0..64).filter(|dscp| self.get(*dscp) == Some(objective)).map(dscp_name).collect()
+    }
+}
+
+impl Serialize for CodePoints {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let all = Objective::ALL.iter().map(|objective| (objective, self.of(*objective)));
+        serializer.collect_map(all.filter(|(_, code_points)| !code_points.is_empty()))
+    }
+}
+
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> CodePoints {
+    let mut all = CodePoints::default();
+    let section = root.node("objectives").and_then(|node| node.section(report, KEYS, "[objectives]"));
+    let Some(section) = section else { return all };
+    for objective in Objective::SERVED {
+        section.texts(report, objective.name(), (usize::MAX, Default::default), "\"ef\"", |report, text| {
+            let Some(dscp) = dscp_number(text.value) else {
+                text.error(report, || {
+                    let hint = "write a name like ef, af41 or cs6, or a number from 0 to 63";
+                    (format!("{} is no code point", quote(text.value)), hint.to_string())
+                });
+                return None;
+            };
+            if let Some(before) = all.get(dscp) {
+                text.error(report, || {
+                    let reason = format!("the code point {} asks for {before} already", dscp_name(dscp));
+                    (reason, "let each ask for one thing".to_string())
+                });
+            }
+            all.0[usize::from(dscp)] = Some(*objective);
+            Some(())
+        });
+    }
+    all
+}
+
+pub(crate) fn diff(old: &CodePoints, new: &CodePoints) -> Vec<Edit> {
+    let mut what = Vec::new();
+    for objective in Objective::ALL {
+        edit(&mut what, objective.name(), joined(&old.of(*objective)), joined(&new.of(*objective)));
+    }
+    what
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objective_is_at_its_index() {
+        for objective in Objective::ALL {
+            assert_eq!(Objective::at(objective.index()), *objective);
+        }
+        assert_eq!(Objective::at(Objective::COUNT), Objective::None);
+    }
+}

@@ -1,0 +1,455 @@
+//! `[[path]]`: which packets are switched how.
+
+pub(crate) mod cpu;
+pub(crate) mod dispatch;
+pub(crate) mod filter;
+
+use crate::connected::Connected;
+use crate::diagnostic::{Report, more_than};
+use crate::diff::{Edit, Step, edit, joined, quoted, steps};
+use crate::document::{Node, Path, Section, Text};
+use crate::key::{Form, Key, Kind, PART, RESERVE, SIZE, TIME, WAIT, key, required};
+use crate::names::{self, PATH_PATTERN, RESERVED_PATHS, WHOLE_PATH};
+use crate::section::cpu::Layout;
+use crate::section::objectives::Objective;
+use crate::section::port::PortPlan;
+use crate::text::{TextError, did_you_mean, quote};
+use crate::{Call, Catalogue, Match};
+use cpu::PathCpu;
+use dispatch::DispatchRule;
+use filter::FilterRule;
+use serde::Serialize;
+use std::collections::HashMap;
+use units::{Bytes, Nanos};
+
+pub(crate) const KEY: Key = key(
+    "path",
+    Kind::List(KEYS),
+    "",
+    "[{ name = \"voice\", match = \"ip dscp ef\" }]",
+    "Switching paths, first match wins.",
+);
+
+const MOST_PATHS: usize = 250;
+pub(crate) const MOST_FUNCTIONS: usize = 16;
+/// The function of a path that names none.
+const DEFAULT_FUNCTION: &str = "ip";
+/// The longest that a packet may take on purpose where nobody interrupts it.
+const MOST_UNINTERRUPTED: Nanos = Nanos::millis(10);
+
+const QUEUE: Kind = Kind::Integer { least: 1, most: 65_536 };
+
+pub(crate) const KEYS: &[Key] = &[
+    required("name", Kind::Text(Form::Except(WHOLE_PATH, RESERVED_PATHS)), "\"voice\"", "The name of the path."),
+    required(
+        "match",
+        Kind::Text(Form::Pattern(r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|meta)(\s|$)")),
+        "\"ip dscp ef udp dport 5060\"",
+        "The packets that take it; see Matches.",
+    ),
+    key("functions", Kind::Texts(Form::Function), "[\"ip\"]", "[\"ip\"]", "What is done to each packet, in order."),
+    key(
+        "filter",
+        Kind::Texts(Form::Pattern(r"(^|\s)(accept|drop|reject)\s*$")),
+        "[]",
+        "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
+        "The rules of the function `filter`: the first that holds decides; what none is about goes on.",
+    ),
+    key(
+        "dispatch",
+        Kind::Texts(Form::Pattern(r"^\s*(tls\s+name|http\s+host|dns\s+name|payload\s+[0-9]+)\s+\S+\s+\S+\s*$")),
+        "[]",
+        "[\"tls name *.example.org video\", \"payload 0 0x16 secure\"]",
+        "The rules of the function `dispatch`: what a packet carries (`tls name`, `http host`, `dns name`, or bytes of the \
+         payload from an offset on), and the path it takes; what none is about stays.",
+    ),
+    key("queue", QUEUE, "512", "512", "Packets that wait at most in each queue of the path."),
+    key("input_queue", QUEUE, "", "128", "Packets that wait at most for its functions; by default `queue`."),
+    key("output_queue", QUEUE, "", "1024", "Packets that wait at most for its port; by default `queue`."),
+    key(
+        "class",
+        Kind::Integer { least: 0, most: 255 },
+        "",
+        "2",
+        "The class that queueing schemes see; by default 1 with `reserve` and 0 without. The router's own packets have 255.",
+    ),
+    key(
+        "objective",
+        Kind::Text(Form::Choice(Objective::NAMES)),
+        "",
+        "\"delay\"",
+        "What its packets want, whatever their code points say: `throughput`, `delay`, `power`, `fct`, `tail`, `none`.",
+    ),
+    key(
+        "reserve",
+        Kind::Text(RESERVE),
+        "",
+        "\"49kpps\"",
+        "The rate it is promised, in packets or in bits a second; without it the path is best effort.",
+    ),
+    key(
+        "packet",
+        Kind::Text(SIZE),
+        "",
+        "\"200b\"",
+        "With `reserve`: the size of its packets, Ethernet header included; needed where the rate is in bits.",
+    ),
+    key("delay", Kind::Text(TIME), "", "\"2ms\"", "With `reserve`: how long a packet may take through the router."),
+    key(
+        "share",
+        Kind::Text(PART),
+        "",
+        "\"5%\"",
+        "The forwarding task's part of the processor; by default it follows from the reservation, or best effort divides \
+         what is left.",
+    ),
+    key(
+        "max_wait",
+        Kind::Text(WAIT),
+        "",
+        "\"500us\"",
+        "Under `throttle`: how long it waits for more packets; `none` is as long as others have enough to do. By default \
+         as `[cpu]` says.",
+    ),
+    key(
+        "cost",
+        Kind::Text(Form::Pattern(r"^ *[0-9.]+ *[a-z]+( */ *b)?( *\+ *[0-9.]+ *[a-z]+ */ *b)? *$")),
+        "",
+        "\"1us + 2ns/b\"",
+        "What its functions take for a packet; by default as they declare, then as measured.",
+    ),
+    key(
+        "limit",
+        Kind::Text(TIME),
+        "",
+        "\"50us\"",
+        "A packet whose functions take longer is dropped, and counted; by default it may take as long as it takes.",
+    ),
+    key(
+        "preemptible",
+        Kind::Boolean,
+        "false",
+        "true",
+        "Whether its functions give the processor back when their slice is over, in the middle of a packet too: for those \
+         that are dear, or not trusted to return.",
+    ),
+];
+
+/// A switching path.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PathPlan {
+    /// Its name.
+    pub name: String,
+    /// The packets that take it, unless a path before it takes them.
+    #[serde(rename = "match")]
+    pub matching: Match,
+    /// What is done to each packet, in order.
+    pub functions: Vec<Call>,
+    /// The rules of its function `filter`, in order; empty without it.
+    pub filter: Vec<FilterRule>,
+    /// The rules of its function `dispatch`, in order; empty without it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dispatch: Vec<DispatchRule>,
+    /// Packets that wait at most for its functions.
+    pub input_queue: u32,
+    /// Packets that wait at most for its port.
+    pub output_queue: u32,
+    /// The class a queueing scheme sees.
+    pub class: u8,
+    /// What its packets want, whatever they say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objective: Option<Objective>,
+    /// What it means to the processor.
+    pub cpu: PathCpu,
+}
+
+impl PathPlan {
+    /// The size of a packet that its costs are reckoned with: as promised, or the smallest frame of Ethernet.
+    pub fn packet_size(&self) -> Bytes {
+        self.cpu.reservation.map_or(Bytes::new(64), |reservation| reservation.packet_size())
+    }
+
+    /// How many packets can wait before and behind its functions: where there is no output task, only before.
+    pub fn waiting_room(&self, layout: Layout) -> u32 {
+        if layout == Layout::Three { self.input_queue.min(self.output_queue) } else { self.input_queue }
+    }
+
+    /// Whether a packet of the path may come in by the port.
+    pub fn may_come_by(&self, port: &PortPlan) -> bool {
+        let interface = self.matching.iif.as_deref();
+        interface.is_none_or(|name| port.interfaces.iter().any(|interface| *interface.name == *name))
+    }
+}
+
+pub(crate) fn check(
+    report: &mut Report<'_>,
+    root: &Section<'_>,
+    connected: &Connected,
+    catalogue: &Catalogue,
+    layout: Layout,
+) -> Vec<PathPlan> {
+    let parent = Path::Key(&root.path, "path");
+    let mut list = root.list(report, "path");
+    if let Some((_, span, _)) = list.get(MOST_PATHS) {
+        report.error(span.clone(), "path", || more_than(MOST_PATHS, "paths"));
+        list.truncate(MOST_PATHS);
+    }
+    let mut names: HashMap<String, usize> = HashMap::new();
+    let mut leads: Vec<(usize, usize, String)> = Vec::new();
+    let mut paths: Vec<PathPlan> = Vec::with_capacity(list.len());
+    for (index, span, value) in list {
+        let node = Node::new(value, span, Path::Index(&parent, index));
+        let Some(section) = node.section(report, KEYS, "[[path]]") else { continue };
+        let name = section.text(report, "name");
+        if let Some(text) = &name {
+            check_name(report, text, &mut names, index);
+        }
+        let matching = matching(report, &section, connected);
+        if let Some((text, matching)) = &matching
+            && let Some(before) = paths.iter().find(|before| before.matching.covers(matching))
+        {
+            report.warning(text.span.clone(), text.path, || {
+                let reason = format!("no packet takes this path: '{}' before it takes them all", before.name);
+                (reason, format!("put it before '{}', or narrow that match", before.name))
+            });
+        }
+        let functions = functions(report, &section, catalogue);
+        let filter = filter::check(report, &section, connected, &functions);
+        let dispatch = dispatch::check(report, &section, &functions);
+        // The declared ranges are within the types.
+        let queue = section.integer(report, "queue").unwrap_or(1) as u32;
+        let mut one = |name| match section.node(name) {
+            Some(_) => section.integer(report, name).unwrap_or(1) as u32,
+            None => queue,
+        };
+        let (input_queue, output_queue) = (one("input_queue"), one("output_queue"));
+        let cpu = cpu::check(report, &section);
+        interrupted(report, &section, &functions, (cpu.preemptible, layout));
+        let class = match section.node("class") {
+            Some(_) => section.integer(report, "class").unwrap_or(0) as u8,
+            None => u8::from(cpu.reservation.is_some()),
+        };
+        let objective = section.choice(report, "objective", Objective::ALL);
+        if let (Some(name), Some((_, matching))) = (name, matching) {
+            leads.extend(dispatch.iter().enumerate().map(|(rule, lead)| (index, rule, lead.path.clone())));
+            paths.push(PathPlan {
+                name: name.value.to_string(),
+                matching,
+                functions,
+                filter,
+                dispatch,
+                input_queue,
+                output_queue,
+                class,
+                objective,
+                cpu,
+            });
+        }
+    }
+    check_leads(report, root, &paths, &leads);
+    paths
+}
+
+/// Every rule of a dispatch leads to another path that there is. `leads` are the path, the rule and where it leads.
+fn check_leads(report: &mut Report<'_>, root: &Section<'_>, paths: &[PathPlan], leads: &[(usize, usize, String)]) {
+    if report.error_count() > 0 {
+        return;
+    }
+    let parent = Path::Key(&root.path, "path");
+    for (index, rule, to) in leads {
+        let own = paths.get(*index).is_some_and(|path| path.name == *to);
+        if !own && (paths.iter().any(|path| path.name == *to) || to == "best-effort") {
+            continue;
+        }
+        let (one, list) = (Path::Index(&parent, *index), root.list(report, "path"));
+        let Some((_, span, _)) = list.get(*index) else { continue };
+        let key = Path::Key(&one, "dispatch");
+        report.error(span.clone(), Path::Index(&key, *rule), || match own {
+            true => (
+                format!("it leads back to '{to}', where the packet is"),
+                "leave the rule out, or name another path".into(),
+            ),
+            false => {
+                let known = paths.iter().map(|path| path.name.as_str()).chain(["best-effort"]);
+                (format!("there is no path {}", quote(to)), did_you_mean(to, known))
+            }
+        });
+    }
+}
+
+fn check_name(report: &mut Report<'_>, text: &Text<'_>, names: &mut HashMap<String, usize>, index: usize) {
+    let name = text.value;
+    if !names::is_path(name) {
+        return text.error(report, || {
+            let hint = format!("use a letter, then letters, digits, '_' and '-', 31 at most: {PATH_PATTERN}");
+            (format!("{} is no name for a path", quote(name)), hint)
+        });
+    }
+    if RESERVED_PATHS.contains(&name) {
+        return text.error(report, || {
+            (format!("'{name}' is a path the router has of its own"), "use another name".to_string())
+        });
+    }
+    let first = *names.entry(name.to_string()).or_insert(index);
+    if first != index {
+        text.error(report, || {
+            (format!("there is a path '{name}' already: path[{first}]"), "give each path a name of its own".to_string())
+        });
+    }
+}
+
+fn matching<'a>(report: &mut Report<'_>, section: &'a Section<'a>, connected: &Connected) -> Option<(Text<'a>, Match)> {
+    let text = section.text(report, "match")?;
+    let matching = match Match::parse(text.value) {
+        Ok(matching) => matching,
+        Err(error) => {
+            text.wrong(report, error);
+            return None;
+        }
+    };
+    if let Some(name) = matching.iif.as_deref().filter(|name| connected.interface(name).is_none())
+        && !connected.incomplete
+    {
+        let (reason, hint) = connected.no_interface(name);
+        // The name stands in the text once at least; the first occurrence as a word is it, or near enough.
+        let offset = text.value.find(name).unwrap_or(0);
+        text.wrong(report, TextError { offset, length: name.len(), reason, hint });
+        return None;
+    }
+    Some((text, matching))
+}
+
+/// Functions that must not be interrupted, and those that have to be.
+fn interrupted(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    functions: &[Call],
+    (preemptible, layout): (bool, Layout),
+) {
+    let node = |name| section.node(name).map_or((section.span.clone(), section.path), |node| (node.span, node.path));
+    if preemptible && functions.iter().any(|call| call.name == "nat") {
+        let (span, path) = node("preemptible");
+        report.error(span, path, || {
+            let reason = "interrupted in the middle of a packet, 'nat' would keep the connections from all other paths";
+            (reason.to_string(), "translate on a path that is not preemptible".to_string())
+        });
+    }
+    if preemptible && layout == Layout::One {
+        let (span, path) = node("preemptible");
+        report.error(span, path, || {
+            let reason = "with layout = 1 its functions are part of the input task, which nobody interrupts";
+            (reason.to_string(), "give [cpu] layout = 2 or 3".to_string())
+        });
+    }
+    let takes = |call: &Call| ["cost", "rare_cost"].iter().filter_map(|name| call.option(name)).max().unwrap_or(0);
+    let longest = functions.iter().filter(|call| call.name == "spin").map(takes).max().map_or(Nanos::ZERO, Nanos::new);
+    if !preemptible && longest > MOST_UNINTERRUPTED {
+        let (span, path) = node("functions");
+        report.error(span, path, || {
+            let reason = format!("a packet that takes {longest} holds up everything else, as if the worker were stuck");
+            (reason, format!("add preemptible = true, or let it take {MOST_UNINTERRUPTED} at most"))
+        });
+    }
+}
+
+/// A verdict is no function, but a filter has it.
+fn as_verdict(name: &str, error: TextError) -> TextError {
+    if !["drop", "accept", "reject"].contains(&name) {
+        return error;
+    }
+    let rest = if name == "accept" { "\"tcp dport 22 accept\", \"drop\"".to_owned() } else { format!("\"{name}\"") };
+    let hint = format!("a filter does that: functions = [\"filter\", \"ip\"], and filter = [{rest}]");
+    TextError { hint, ..error }
+}
+
+fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Vec<Call> {
+    let declared = &catalogue.functions;
+    let Some(given) = section.node("functions") else {
+        let default = Call::parse(DEFAULT_FUNCTION, declared, "function");
+        return match default {
+            Ok(call) => vec![call],
+            Err(error) => {
+                report.error(section.span.clone(), section.path, || {
+                    (error.reason, format!("name the functions: {}", error.hint))
+                });
+                Vec::new()
+            }
+        };
+    };
+    let before = report.error_count();
+    if section.list(report, "functions").is_empty() && report.error_count() == before {
+        report.error(given.span.clone(), given.path, || {
+            let reason = "a path without a function does nothing".to_string();
+            (reason, "write functions = [\"ip\"], or leave it out".to_string())
+        });
+    }
+    if report.error_count() > before {
+        return Vec::new();
+    }
+    let mut names = Vec::new();
+    let surplus = || (format!("a path has at most {MOST_FUNCTIONS} functions"), "remove some".to_string());
+    section.texts(report, "functions", (MOST_FUNCTIONS, surplus), "\"ip\"", |report, text| {
+        let call = Call::parse(text.value, declared, "function");
+        let call = call.map_err(|error| text.wrong(report, as_verdict(text.value, error))).ok()?;
+        // Twice `ip` would be two hops in one router.
+        if names.contains(&call.name) {
+            let reason = format!("the function '{}' is there already", call.name);
+            text.error(report, || (reason, "name each function once".to_string()));
+            return None;
+        }
+        names.push(call.name);
+        Some(call)
+    })
+}
+
+pub(crate) fn diff<'p>(old: &'p [PathPlan], new: &'p [PathPlan]) -> Vec<Step<'p, PathPlan>> {
+    steps(old, new, |path| path.name.as_str())
+}
+
+pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<Edit> {
+    let mut what = Vec::new();
+    edit(&mut what, "match", &old.matching, &new.matching);
+    edit(&mut what, "functions", joined(&old.functions), joined(&new.functions));
+    edit(&mut what, "filter", quoted(&old.filter), quoted(&new.filter));
+    edit(&mut what, "dispatch", quoted(&old.dispatch), quoted(&new.dispatch));
+    edit(&mut what, "queue", queues(old), queues(new));
+    edit(&mut what, "class", old.class, new.class);
+    edit(&mut what, "objective", wanted(old), wanted(new));
+    cpu::edits(&old.cpu, &new.cpu, &mut what);
+    what
+}
+
+/// What its packets want, where it says so.
+fn wanted(path: &PathPlan) -> &'static str {
+    path.objective.map_or("as they say", Objective::name)
+}
+
+/// `512`, or `128/1024` before and behind the functions.
+fn queues(path: &PathPlan) -> String {
+    if path.input_queue == path.output_queue {
+        return path.input_queue.to_string();
+    }
+    format!("{}/{}", path.input_queue, path.output_queue)
+}
+
+/// Every path of the new plan, where they are matched in another order than leaving out the removed and putting the added last
+/// would give.
+pub(crate) fn order(old: &[PathPlan], new: &[PathPlan]) -> Option<Vec<String>> {
+    let is_old = |name: &str| old.iter().any(|path| path.name == name);
+    let is_new = |name: &str| new.iter().any(|path| path.name == name);
+    let stay = old.iter().map(|path| &path.name).filter(|name| is_new(name));
+    let come = new.iter().map(|path| &path.name).filter(|name| !is_old(name));
+    let order = || new.iter().map(|path| &path.name);
+    (!stay.chain(come).eq(order())).then(|| order().cloned().collect())
+}
+
+/// `match ip dscp ef functions ip queue 512 class 0`, and what is not the default.
+pub(crate) fn summary(path: &PathPlan) -> String {
+    let PathPlan { matching, class, .. } = path;
+    let (functions, queue) = (joined(&path.functions), queues(path));
+    let objective = path.objective.map_or_else(String::new, |objective| format!(" objective {objective}"));
+    let mut what = Vec::new();
+    cpu::edits(&PathCpu::default(), &path.cpu, &mut what);
+    let rest: String = what.iter().map(|edit| format!(" {} {}", edit.what, edit.new)).collect();
+    format!("match {matching} functions {functions} queue {queue} class {class}{objective}{rest}")
+}

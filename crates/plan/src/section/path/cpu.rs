@@ -1,0 +1,176 @@
+//! What a path means to the processor: what it is promised, what its packets cost, how long they may take.
+
+use crate::cost::Cost;
+use crate::diagnostic::Report;
+use crate::diff::{Edit, edit, or_none};
+use crate::document::{Section, Text};
+use crate::named::{as_optional_text, as_text};
+use crate::section::cpu::{MOST_PACKETS, MOST_WAIT, wait};
+use crate::text::quote;
+use serde::{Serialize, Serializer};
+use units::{Bytes, Nanos, PacketRate, Parts, Rate, UnitError};
+
+/// A packet that takes longer than this is no packet's business.
+const MOST_COST: Nanos = Nanos::secs(1);
+
+/// A time, or `none` for one that never ends.
+fn as_wait<S: Serializer>(value: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(time) => serializer.collect_str(&wait_text(*time)),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// A wait as the configuration writes it: `none` for one that never ends.
+pub(crate) fn wait_text(time: Nanos) -> String {
+    if time == Nanos::MAX { "none".to_string() } else { time.to_string() }
+}
+
+/// The processor and a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct PathCpu {
+    /// What it was promised; none: best effort.
+    pub reservation: Option<Reservation>,
+    /// Its forwarding task's part of the processor; none: it follows from the reservation, or best effort divides what is
+    /// left.
+    #[serde(serialize_with = "as_optional_text")]
+    pub share: Option<Parts>,
+    /// Under `throttle`: how long it waits for more packets; [`Nanos::MAX`] is for ever, none as [`CpuPlan::max_wait`] says.
+    #[serde(serialize_with = "as_wait")]
+    pub max_wait: Option<Nanos>,
+    /// What a packet is said to cost; none: as its functions declare, then as measured.
+    #[serde(serialize_with = "as_optional_text")]
+    pub cost: Option<Cost>,
+    /// A packet that takes longer is dropped, and counted; none: it may take as long as it takes.
+    #[serde(serialize_with = "as_optional_text")]
+    pub limit: Option<Nanos>,
+    /// Whether its functions are interrupted when their slice is over, in the middle of a packet too.
+    pub preemptible: bool,
+}
+
+/// What a path was promised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Reservation {
+    /// Packets a second; more than zero.
+    #[serde(serialize_with = "as_text")]
+    pub packets: PacketRate,
+    /// The size of its packets, where it is said; it is where the rate was said in bits.
+    #[serde(serialize_with = "as_optional_text")]
+    pub size: Option<Bytes>,
+    /// The rate in bits, where it was said so.
+    #[serde(serialize_with = "as_optional_text")]
+    pub rate: Option<Rate>,
+    /// How long a packet may take through the router; none: no promise.
+    #[serde(serialize_with = "as_optional_text")]
+    pub delay: Option<Nanos>,
+}
+
+impl Reservation {
+    /// The size that is reckoned with: the smallest frame of Ethernet where none is said.
+    pub fn packet_size(&self) -> Bytes {
+        self.size.unwrap_or(Bytes::new(64))
+    }
+}
+
+/// What a path says.
+pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
+    let cpu = PathCpu {
+        reservation: reservation(report, section),
+        share: section.within(report, "share", Parts::millionths(1)..=Parts::ONE),
+        max_wait: wait(report, section),
+        cost: cost(report, section),
+        limit: section.within(report, "limit", Nanos::new(1)..=MOST_COST),
+        preemptible: section.boolean(report, "preemptible"),
+    };
+    let size = cpu.reservation.map_or(Bytes::new(64), |reservation| reservation.packet_size());
+    if let (Some(limit), Some(cost), Some(node)) = (cpu.limit, cpu.cost, section.node("limit"))
+        && cost.of(size) > limit
+    {
+        report.error(node.span, node.path, || {
+            let reason = format!("a packet of {size} costs {}, and would be dropped for it", cost.of(size));
+            (reason, "give a limit well above the cost".to_string())
+        });
+    }
+    cpu
+}
+
+fn reservation(report: &mut Report<'_>, section: &Section<'_>) -> Option<Reservation> {
+    let size = section.within(report, "packet", Bytes::new(20)..=Bytes::new(65_549));
+    let delay = section.within(report, "delay", Nanos::new(1)..=MOST_WAIT);
+    let Some(text) = section.text(report, "reserve") else {
+        for node in ["packet", "delay"].into_iter().filter_map(|name| section.node(name)) {
+            report.error(node.span, node.path, || {
+                let reason = "it is part of a promise, and this path has none".to_string();
+                (reason, "add the rate: reserve = \"49kpps\"".to_string())
+            });
+        }
+        return None;
+    };
+    let (packets, rate) = reserve(report, &text, size)?;
+    Some(Reservation { packets, size, rate, delay })
+}
+
+fn reserve(report: &mut Report<'_>, text: &Text<'_>, size: Option<Bytes>) -> Option<(PacketRate, Option<Rate>)> {
+    let in_packets = text.value.trim_end().to_ascii_lowercase().ends_with("pps");
+    let hint = || "write packets a second, as '49kpps', or bits with the size of a packet, as '10mbit'".to_string();
+    let read = match (in_packets, size) {
+        (true, _) => text.value.parse().map(|packets| (packets, None)).map_err(|error: UnitError| error.reason),
+        (false, size) => match (text.value.parse::<Rate>(), size) {
+            (Ok(rate), Some(size)) => Ok((PacketRate::of(rate, size), Some(rate))),
+            (Ok(_), None) => {
+                text.error(report, || {
+                    let reason = "what bits cost the processor depends on the size of a packet".to_string();
+                    (reason, "add packet = \"200b\", or write the rate in packets: '49kpps'".to_string())
+                });
+                return None;
+            }
+            (Err(error), _) if error.hint.contains("bps") => {
+                text.error(report, || (error.reason, error.hint));
+                return None;
+            }
+            (Err(_), _) => Err(format!("{} is no rate", quote(text.value))),
+        },
+    };
+    let reason = match read {
+        Err(reason) => reason,
+        Ok((PacketRate::ZERO, _)) => "a promise of nothing is none".to_string(),
+        Ok((packets, _)) if packets > MOST_PACKETS => format!("{packets} is more than any link brings"),
+        Ok(read) => return Some(read),
+    };
+    text.error(report, || (reason, hint()));
+    None
+}
+
+fn cost(report: &mut Report<'_>, section: &Section<'_>) -> Option<Cost> {
+    let text = section.text(report, "cost")?;
+    let read = text.value.parse::<Cost>();
+    let (reason, hint) = match read {
+        Err(error) => (error.reason, error.hint),
+        Ok(cost) if cost.packet > MOST_COST || cost.kilobyte > MOST_COST => {
+            (format!("{cost} is out of range"), "a packet costs a second at most".to_string())
+        }
+        Ok(cost) => return Some(cost),
+    };
+    text.error(report, || (reason, hint));
+    None
+}
+
+pub(super) fn edits(old: &PathCpu, new: &PathCpu, what: &mut Vec<Edit>) {
+    let wait = |wait: Option<Nanos>| wait.map_or("as [cpu]".to_string(), wait_text);
+    edit(what, "reserve", or_none(&rate_text(old)), or_none(&rate_text(new)));
+    let of = |cpu: &PathCpu, get: fn(&Reservation) -> Option<String>| or_none(&cpu.reservation.as_ref().and_then(get));
+    let size = |reservation: &Reservation| reservation.size.map(|size| size.to_string());
+    edit(what, "packet", of(old, size), of(new, size));
+    let delay = |reservation: &Reservation| reservation.delay.map(|delay| delay.to_string());
+    edit(what, "delay", of(old, delay), of(new, delay));
+    edit(what, "share", or_none(&old.share), or_none(&new.share));
+    edit(what, "max_wait", wait(old.max_wait), wait(new.max_wait));
+    edit(what, "cost", or_none(&old.cost), or_none(&new.cost));
+    edit(what, "limit", or_none(&old.limit), or_none(&new.limit));
+    edit(what, "preemptible", old.preemptible, new.preemptible);
+}
+
+/// The rate as it was said: in bits, or in packets.
+fn rate_text(cpu: &PathCpu) -> Option<String> {
+    cpu.reservation.map(|r| r.rate.map_or_else(|| r.packets.to_string(), |rate| rate.to_string()))
+}

@@ -1,0 +1,225 @@
+//! Rules of the function `dispatch`: what a packet carries, and the path it takes for it.
+//!
+//! ```text
+//! rule = what PATH
+//! what = "tls" "name" NAME | "http" "host" NAME | "dns" "name" NAME | "payload" OFFSET BYTES
+//! ```
+//!
+//! A name that begins with `*.` stands for all names below the rest of it. Bytes are written as `0x474554`.
+
+use crate::Call;
+use crate::diagnostic::Report;
+use crate::document::Section;
+use crate::text::{TextError, did_you_mean, quote};
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// Rules of one dispatch.
+const MOST_RULES: usize = 1024;
+/// The most bytes that are compared, and how far into a payload they may begin.
+const MOST_BYTES: usize = 64;
+const MOST_OFFSET: usize = 1024;
+
+/// What a packet is to carry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Carries {
+    /// The greeting of a TLS client to a server of this name.
+    TlsName(NamePattern),
+    /// An HTTP/1 request for this host.
+    HttpHost(NamePattern),
+    /// A DNS message whose first question is about this name.
+    DnsName(NamePattern),
+    /// These bytes, so far behind the header of TCP or UDP.
+    Bytes(usize, Vec<u8>),
+}
+
+/// A name, or all names below one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamePattern {
+    /// In small letters; with the dot before it where it is about what is below.
+    name: String,
+    below: bool,
+}
+
+impl NamePattern {
+    /// Whether a name is meant, in letters of any size and with a dot at its end or without.
+    #[inline]
+    pub fn holds(&self, name: &[u8]) -> bool {
+        let name = name.strip_suffix(b".").unwrap_or(name);
+        match (self.below, name.len().checked_sub(self.name.len())) {
+            (_, None) | (true, Some(0)) => false,
+            (false, Some(rest)) if rest > 0 => false,
+            (_, Some(rest)) => name[rest..].eq_ignore_ascii_case(self.name.as_bytes()),
+        }
+    }
+
+    fn parse(word: &Word<'_>) -> Result<NamePattern, TextError> {
+        let (name, below) = match word.text.strip_prefix('*') {
+            Some(rest) => (rest, true),
+            None => (word.text, false),
+        };
+        let labels = name.strip_prefix('.').filter(|_| below).unwrap_or(name);
+        let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let sound = |label: &str| (1..=63).contains(&label.len()) && label.chars().all(letter);
+        let dotted = !below || name.starts_with('.');
+        if !dotted || labels.len() > 253 || !labels.trim_end_matches('.').split('.').all(sound) {
+            let hint = "write a name as 'www.example.org', or '*.example.org' for all below it";
+            return Err(word.wrong(format!("{} is no name", quote(word.text)), hint));
+        }
+        Ok(NamePattern { name: name.trim_end_matches('.').to_ascii_lowercase(), below })
+    }
+}
+
+/// A rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DispatchRule {
+    text: String,
+    /// What its packets carry.
+    pub carries: Carries,
+    /// The path they take.
+    pub path: String,
+}
+
+impl fmt::Display for DispatchRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for DispatchRule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A word and where it starts.
+struct Word<'t> {
+    offset: usize,
+    text: &'t str,
+}
+
+impl Word<'_> {
+    fn wrong(&self, reason: impl Into<String>, hint: impl Into<String>) -> TextError {
+        TextError { offset: self.offset, length: self.text.len(), reason: reason.into(), hint: hint.into() }
+    }
+}
+
+const FORM: &str = "write 'tls name *.example.org PATH', 'http host', 'dns name', or 'payload 0 0x474554 PATH'";
+
+impl DispatchRule {
+    /// Reads a rule. Whether there is such a path is for others to say.
+    pub fn parse(text: &str) -> Result<DispatchRule, TextError> {
+        let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
+        let words: Vec<Word<'_>> =
+            text.split_whitespace().map(|part| Word { offset: offset(part), text: part }).collect();
+        let [kind, second, third, path] = &words[..] else {
+            let reason = format!("a rule has four words, and here are {}", words.len());
+            return Err(TextError { offset: 0, length: text.len(), reason, hint: FORM.to_string() });
+        };
+        let named = |what: &str| match second.text == what {
+            true => NamePattern::parse(third),
+            false => Err(second.wrong(format!("behind '{}' belongs '{what}'", kind.text), FORM)),
+        };
+        let carries = match kind.text {
+            "tls" => Carries::TlsName(named("name")?),
+            "http" => Carries::HttpHost(named("host")?),
+            "dns" => Carries::DnsName(named("name")?),
+            "payload" => Carries::Bytes(at(second)?, bytes(third)?),
+            other => {
+                let hint = did_you_mean(other, ["tls", "http", "dns", "payload"]);
+                return Err(kind.wrong(format!("{} is nothing a packet is known by", quote(other)), hint));
+            }
+        };
+        let text = words.iter().map(|word| word.text).collect::<Vec<_>>().join(" ");
+        Ok(DispatchRule { text, carries, path: path.text.to_string() })
+    }
+}
+
+fn at(word: &Word<'_>) -> Result<usize, TextError> {
+    let offset = word.text.parse().ok().filter(|offset| *offset <= MOST_OFFSET);
+    offset.ok_or_else(|| {
+        word.wrong(format!("{} is no place in a payload", quote(word.text)), format!("give 0 to {MOST_OFFSET}"))
+    })
+}
+
+fn bytes(word: &Word<'_>) -> Result<Vec<u8>, TextError> {
+    let digits = word.text.strip_prefix("0x").unwrap_or("");
+    let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    let read: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(pair).collect();
+    read.filter(|bytes| (1..=MOST_BYTES).contains(&bytes.len())).ok_or_else(|| {
+        let hint = format!("write 1 to {MOST_BYTES} of them as hexadecimal digits: 0x474554");
+        word.wrong(format!("{} are no bytes", quote(word.text)), hint)
+    })
+}
+
+/// The rules of a dispatch, which a path has where it has the function of that name.
+pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, functions: &[Call]) -> Vec<DispatchRule> {
+    let place = functions.iter().position(|call| call.name == "dispatch");
+    let Some(given) = section.node("dispatch") else {
+        if place.is_some() {
+            report.error(section.span.clone(), section.path, || {
+                let hint = "add dispatch = [\"tls name *.example.org PATH\"]";
+                ("the function 'dispatch' has no rules".to_string(), hint.to_string())
+            });
+        }
+        return Vec::new();
+    };
+    let forwards = functions.iter().position(|call| call.name == "ip");
+    let wrong = match (place, forwards) {
+        (None, _) => Some("there are rules, and the path has not the function 'dispatch'"),
+        (Some(place), Some(forwards)) if forwards < place => {
+            Some("'ip' has forwarded the packet before 'dispatch' sends it to another path, which forwards it again")
+        }
+        _ => None,
+    };
+    if let Some(wrong) = wrong.filter(|_| report.error_count() == 0) {
+        report.error(given.span.clone(), given.path, || {
+            (wrong.to_string(), "name it first: functions = [\"dispatch\", \"ip\"]".to_string())
+        });
+    }
+    let surplus = || (format!("a dispatch has at most {MOST_RULES} rules"), "use several paths".to_string());
+    section.texts(report, "dispatch", (MOST_RULES, surplus), "\"tls name *.example.org video\"", |report, text| {
+        DispatchRule::parse(text.value).map_err(|error| text.wrong(report, error)).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_for_itself_and_with_a_star_for_all_below() {
+        let holds = |pattern: &str, name: &str| {
+            let rule = DispatchRule::parse(&format!("tls name {pattern} p")).unwrap();
+            let Carries::TlsName(pattern) = rule.carries else { panic!("{rule}") };
+            pattern.holds(name.as_bytes())
+        };
+        for name in ["www.example.org", "WWW.Example.ORG", "www.example.org."] {
+            assert!(holds("www.Example.org", name) && holds("*.example.org", name) && holds("*.org.", name), "{name}");
+        }
+        for name in ["example.org", "wwwexample.org", ".example.org", "", "example.org.uk"] {
+            assert!(!holds("www.example.org", name) && !holds("*.example.org", name), "{name}");
+        }
+    }
+
+    #[test]
+    fn rules_read_as_they_are_meant_and_each_mistake_is_marked() {
+        let rule = DispatchRule::parse("  payload  4 0x16030A  tls ").unwrap();
+        assert_eq!((rule.carries.clone(), &*rule.path), (Carries::Bytes(4, vec![0x16, 3, 10]), "tls"));
+        assert_eq!(rule.to_string(), "payload 4 0x16030A tls");
+        for (text, marked, reason) in [
+            ("tls name a.b", "tls name a.b", "a rule has four words, and here are 3"),
+            ("smtp name a.b p", "smtp", "'smtp' is nothing a packet is known by"),
+            ("tls host a.b p", "host", "behind 'tls' belongs 'name'"),
+            ("http host a..b p", "a..b", "'a..b' is no name"),
+            ("dns name *a.b p", "*a.b", "'*a.b' is no name"),
+            ("payload x 0x00 p", "x", "'x' is no place in a payload"),
+            ("payload 0 0x0 p", "0x0", "'0x0' are no bytes"),
+            ("payload 0 0x p", "0x", "'0x' are no bytes"),
+            ("payload 0 0xé1 p", "0xé1", "'0xé1' are no bytes"),
+        ] {
+            let error = DispatchRule::parse(text).unwrap_err();
+            assert_eq!((&text[error.offset..error.offset + error.length], &*error.reason), (marked, reason));
+        }
+    }
+}

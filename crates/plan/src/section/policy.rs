@@ -1,0 +1,186 @@
+//! `[policy.NAME]`: which scheme serves what is wanted at a port, and when it changes from one to another.
+//!
+//! No scheme is best for all objectives (Sivaraman, Winstein, Subramanian, Balakrishnan, HotNets 2013), so a port may have a
+//! policy: a table from objectives to schemes, and rules for when it changes from one to another.
+
+use crate::diagnostic::{Report, more_than};
+use crate::diff::{Edit, Step, edit, or_none, steps};
+use crate::document::{Node, Path, Section};
+use crate::key::{Form, Key, Kind, PART, TIME, key};
+use crate::named::{as_text, nanoseconds};
+use crate::names::{self, Name, PORT_PATTERN};
+use crate::scheme::scheme;
+use crate::section::objectives::Objective;
+use crate::text::quote;
+use crate::{Call, Catalogue};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use units::{Nanos, Parts};
+
+pub(crate) const KEY: Key = key(
+    "policy",
+    Kind::Tables { name: crate::names::PORT_PATTERN, keys: KEYS },
+    "",
+    "{ edge = { delay = \"drr{codel}\" } }",
+    "Which schemes serve what is asked for, by name.",
+);
+
+/// Policies of a configuration.
+const MOST_POLICIES: usize = 64;
+/// Something changed more often is not measured, it is guessed.
+const WINDOWS: RangeInclusive<Nanos> = Nanos::millis(100)..=Nanos::secs(3600);
+const DWELLS: RangeInclusive<Nanos> = Nanos::millis(100)..=Nanos::secs(86_400);
+/// More than a half: no two objectives can have it.
+const SHARES: RangeInclusive<Parts> = Parts::percent(51)..=Parts::ONE;
+
+const SCHEME: Kind = Kind::Text(Form::Scheme);
+
+const KEYS: &[Key] = &[
+    key(
+        "window",
+        Kind::Text(TIME),
+        "\"1s\"",
+        "\"1s\"",
+        "How long packets are counted before they are looked at, 100ms to 3600s.",
+    ),
+    key(
+        "dwell",
+        Kind::Text(TIME),
+        "\"30s\"",
+        "\"30s\"",
+        "How long a port keeps a scheme at least, up to 86400s, whatever arrives; no shorter than the window.",
+    ),
+    key(
+        "share",
+        Kind::Text(PART),
+        "\"60%\"",
+        "\"60%\"",
+        "The part of a window's bytes that brings an objective into force, 51% to 100%. Where none has it all stays as it is.",
+    ),
+    key(
+        "packets",
+        Kind::Integer { least: 1, most: 1_000_000_000 },
+        "100",
+        "100",
+        "A window with fewer packets says nothing.",
+    ),
+    key(
+        "throughput",
+        SCHEME,
+        "",
+        "\"fifo(limit=20000)\"",
+        "What serves throughput; by default the port's own `scheme`.",
+    ),
+    key("delay", SCHEME, "", "\"drr{codel}\"", "What serves delay; the same holds."),
+    key("power", SCHEME, "", "\"drr{codel}\"", "What serves power."),
+    key("fct", SCHEME, "", "\"drr{codel}\"", "What serves flows that are to end soon."),
+    key("tail", SCHEME, "", "\"drr{codel}\"", "What serves the slowest of them."),
+];
+
+/// Which scheme serves what is wanted at a port, and when it changes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PolicyPlan {
+    /// Its name.
+    pub name: Name,
+    /// How long packets are counted before they are looked at.
+    #[serde(serialize_with = "nanoseconds")]
+    pub window: Nanos,
+    /// How long a port keeps a scheme at least.
+    #[serde(serialize_with = "nanoseconds")]
+    pub dwell: Nanos,
+    /// The part of a window's bytes that brings an objective into force; more than a half.
+    #[serde(serialize_with = "as_text")]
+    pub share: Parts,
+    /// A window with fewer packets says nothing.
+    pub packets: u64,
+    /// What serves each objective; the port's own scheme where there is none.
+    pub schemes: BTreeMap<Objective, Call>,
+}
+
+impl fmt::Display for PolicyPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PolicyPlan { window, dwell, share, packets, schemes, .. } = self;
+        write!(f, "window {window} dwell {dwell} share {share} packets {packets}")?;
+        schemes.iter().try_for_each(|(objective, scheme)| write!(f, " {objective} {scheme}"))
+    }
+}
+
+/// The policies, and their names.
+pub(crate) struct Policies {
+    pub plans: Vec<PolicyPlan>,
+    /// The names of all policies, those with errors as well, and their places.
+    pub names: Vec<(Name, Range<usize>)>,
+}
+
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, catalogue: &Catalogue) -> Policies {
+    let parent = Path::Key(&root.path, "policy");
+    let mut tables = root.tables(report, "policy");
+    if let Some((span, _, _)) = tables.get(MOST_POLICIES) {
+        report.error(span.clone(), parent, || more_than(MOST_POLICIES, "policies"));
+        tables.truncate(MOST_POLICIES);
+    }
+    let mut policies = Policies { plans: Vec::with_capacity(tables.len()), names: Vec::new() };
+    for (span, name, value) in tables {
+        let path = Path::Key(&parent, name);
+        if !names::is_port(name) {
+            report.error(span.clone(), path, || {
+                let hint = format!("use a letter, then letters, digits, '_' and '-', 15 at most: {PORT_PATTERN}");
+                (format!("{} is no name for a policy", quote(name)), hint)
+            });
+        }
+        let name = Name::from(name);
+        policies.names.push((name.clone(), span));
+        let node = Node::new(value.get_ref(), value.span(), path);
+        let Some(section) = node.section(report, KEYS, &format!("[policy.{name}]")) else { continue };
+        policies.plans.push(policy(report, &section, name, catalogue));
+    }
+    policies.plans.sort_by(|a, b| a.name.cmp(&b.name));
+    policies
+}
+
+fn policy(report: &mut Report<'_>, section: &Section<'_>, name: Name, catalogue: &Catalogue) -> PolicyPlan {
+    let window = section.within(report, "window", WINDOWS).unwrap_or(Nanos::secs(1));
+    let said = section.within(report, "dwell", DWELLS);
+    let dwell = said.unwrap_or(Nanos::secs(30).max(window));
+    if dwell < window {
+        section.text(report, "dwell").into_iter().for_each(|text| {
+            text.error(report, || {
+                let hint = format!("give at least {window}, or a shorter window");
+                (format!("{dwell} is less than the window of {window}"), hint)
+            });
+        });
+    }
+    let share = section.within(report, "share", SHARES).unwrap_or(Parts::percent(60));
+    let packets = section.integer(report, "packets").unwrap_or(1);
+    let mut schemes = BTreeMap::new();
+    for objective in Objective::SERVED {
+        let text = section.text(report, objective.name());
+        let call = text.and_then(|text| scheme(report, &text, catalogue));
+        schemes.extend(call.map(|call| (*objective, call)));
+    }
+    PolicyPlan { name, window, dwell, share, packets, schemes }
+}
+
+pub(crate) fn diff<'p>(old: &'p [PolicyPlan], new: &'p [PolicyPlan]) -> Vec<Step<'p, PolicyPlan>> {
+    steps(old, new, |policy| &policy.name)
+}
+
+pub(crate) fn edits(old: &PolicyPlan, new: &PolicyPlan) -> Vec<Edit> {
+    let mut what = Vec::new();
+    edit(&mut what, "window", old.window, new.window);
+    edit(&mut what, "dwell", old.dwell, new.dwell);
+    edit(&mut what, "share", old.share, new.share);
+    edit(&mut what, "packets", old.packets, new.packets);
+    for objective in Objective::ALL {
+        let of = |policy: &PolicyPlan| or_none(&policy.schemes.get(objective));
+        edit(&mut what, objective.name(), of(old), of(new));
+        if let (Some(old), Some(new)) = (old.schemes.get(objective), new.schemes.get(objective))
+            && old.text == new.text
+        {
+            edit(&mut what, "build", old.build(), new.build());
+        }
+    }
+    what
+}

@@ -1,0 +1,383 @@
+//! `[port.NAME]`: devices, interfaces, links.
+
+pub(crate) mod cpu;
+pub(crate) mod device;
+pub(crate) mod faults;
+pub(crate) mod interface;
+pub(crate) mod link;
+pub(crate) mod ra;
+pub(crate) mod state;
+
+use crate::address::optional_mac_text;
+use crate::connected::{Connected, mac};
+use crate::diagnostic::{Report, more_than};
+use crate::diff::{Edit, Step, edit, file, or_none, steps};
+use crate::document::{Node, Path, Section};
+use crate::key::{FILE, Form, Key, Kind, MAC, NAME, PACKET_RATE, PART, PREFIX, key, required};
+use crate::named::named;
+use crate::names::{self, Name, PORT_PATTERN};
+use crate::scheme::scheme;
+use crate::section::policy::Policies;
+use crate::text::{did_you_mean, quote};
+use crate::{Call, Catalogue};
+use cpu::{Congestion, ESTIMATOR, PortCpu};
+use device::{DevicePlan, Devices, Pace};
+use faults::{FAULTS, FaultsPlan};
+use interface::{InterfacePlan, MTU, REDIRECTS, VLAN, VRF_DOC, objective, reverse_path, trust};
+use link::{LINK, LinkPlan};
+use ra::ADVERTISES;
+use serde::Serialize;
+use state::{PORT_STATE, PortStatePlan};
+use units::Mac;
+
+pub(crate) const KEY: Key = key(
+    "port",
+    Kind::Tables { name: crate::names::PORT_PATTERN, keys: KEYS },
+    "",
+    "{ lan = { device = \"packet:eth0\" } }",
+    "The ports by name; at least one.",
+);
+
+const MOST_PORTS: usize = 256;
+/// The scheme of a link that names none.
+const DEFAULT_SCHEME: &str = "fifo";
+/// The largest MTU of which a frame of the pool that is no super-frame holds a packet, with link header and tag.
+const FRAME_MTU: u64 = 2030;
+
+/// The longest IP packet of ports of some kinds, and why; those of other kinds carry whatever the pool has frames for.
+const MOST_MTU: [(&str, u64, &str); 3] = [
+    ("xdp", FRAME_MTU, "the kernel receives into the frames of the router"),
+    ("memif", FRAME_MTU, "the buffers of the link are as long as the frames of the router"),
+    ("tap", 65_521, "a tap device has no larger MTU"),
+];
+
+const KEYS: &[Key] = &[
+    required("device", Kind::Text(Form::Device), "\"packet:eth0\"", "What is behind the port: `KIND:TARGET`."),
+    key(
+        "address",
+        Kind::Texts(PREFIX),
+        "[]",
+        "[\"192.0.2.1/24\"]",
+        "The router's own addresses on the untagged interface, each with the length of its subnet.",
+    ),
+    key("mac", Kind::Text(MAC), "", "\"02:00:00:00:00:01\"", "The MAC address; without it, the device's own."),
+    key("vrf", Kind::Text(NAME), "\"main\"", "\"red\"", VRF_DOC),
+    key("mtu", MTU, "1500", "1500", "The largest IP packet in bytes; at least 1280 with an IPv6 address."),
+    REDIRECTS,
+    ADVERTISES,
+    key(
+        "scheme",
+        Kind::Text(Form::Scheme),
+        "\"fifo\"",
+        "\"fifo(limit=1000)\"",
+        "The queueing scheme of the link; `priority` unless said where a reservation may leave by it.",
+    ),
+    key(
+        "scheme_change",
+        Kind::Text(Form::Choice(SchemeChange::NAMES)),
+        "\"migrate\"",
+        "\"drain\"",
+        "What becomes of the packets that wait when another scheme takes the place of theirs: `migrate` hands them to the new \
+         one in the order in which they came, `drain` lets the old one send them first, `flush` drops them. A scheme of the \
+         same kind with other parameters takes nobody's place: it goes on with those.",
+    ),
+    key(
+        "policy",
+        Kind::Text(NAME),
+        "",
+        "\"edge\"",
+        "The policy that gives the port another scheme where what its packets want asks for one; `scheme` serves what no line of \
+         it does.",
+    ),
+    reverse_path("\"off\""),
+    trust("false"),
+    objective("\"none\""),
+    key(
+        "share",
+        Kind::Text(PART),
+        "",
+        "\"20%\"",
+        "The input task's part of the processor; with `input_share = \"explicit\"`.",
+    ),
+    key(
+        "line_rate",
+        Kind::Text(PACKET_RATE),
+        "",
+        "\"140kpps\"",
+        "Packets a second that the line may bring; by default 64-byte frames at the device's rate, where it has one.",
+    ),
+    key(
+        "congestion",
+        Kind::Text(Form::Choice(Congestion::NAMES)),
+        "\"drop\"",
+        "\"throttle\"",
+        "What becomes of packets whose path is full: `drop` drops them, `throttle` stops receiving, so that the line loses \
+         them at no cost, and with them those of every other path.",
+    ),
+    key(
+        "estimator",
+        Kind::Switch(ESTIMATOR),
+        "",
+        "true",
+        "Whether the input task sleeps until a batch is likely to have come, or is always ready. By default it does where \
+         a path with a reservation may come in by the port.",
+    ),
+    key("capture", Kind::Text(FILE), "", "\"lan.pcapng\"", "A pcapng file that every frame of the port is written to."),
+    key(
+        "offloads",
+        Kind::Boolean,
+        "true",
+        "false",
+        "`packet` and `tap` only: whether super-frames and partial checksums are taken and handed over as they are.",
+    ),
+    key(
+        "state",
+        Kind::Table(PORT_STATE),
+        "",
+        "{ at = \"output\" }",
+        "What the port does with ephemeral state, where there is `[state]`.",
+    ),
+    key(
+        "faults",
+        Kind::Table(FAULTS),
+        "",
+        "{ loss = 0.01, seed = 1 }",
+        "Faults put upon the frames of the port, for tests.",
+    ),
+    key(
+        "link",
+        Kind::Table(LINK),
+        "",
+        "{ rate = \"15mbit\", delay = \"75ms\" }",
+        "A link that what leaves by the port crosses first, as if it were there: its queueing scheme is asked when that would take a \
+         packet. Without the table there is none.",
+    ),
+    key("write", Kind::Text(FILE), "", "\"out.pcapng\"", "`pcap` only: the pcapng file that transmitted frames go to."),
+    key(
+        "pace",
+        Kind::Text(Form::Pattern("^(recorded|fast|[0-9.]+ *[kmKM]?[pP][pP][sS]|[0-9.]+ *[kmgtKMGT]?[bB][iI][tT])$")),
+        "\"recorded\"",
+        "\"10mbit\"",
+        "`pcap` only: how fast frames are read: `recorded`, `fast`, a rate like `10mbit`, or packets a second like `100kpps`.",
+    ),
+    key(
+        "checksums",
+        Kind::Text(Form::Pattern("^(complete|trust)$")),
+        "",
+        "\"complete\"",
+        "`xdp` only: whether TCP and UDP checksums that a sender on this machine left to a network card are filled in \
+         (`complete`), or all are taken as they come (`trust`). By default the former for interfaces that are no hardware.",
+    ),
+    key(
+        "vlan",
+        Kind::Tables { name: "[1-9][0-9]{0,3}", keys: VLAN },
+        "",
+        "{ 20 = { address = [\"198.51.100.1/24\"] } }",
+        "The 802.1Q VLANs of the port by id, 1 to 4094; each is an interface `PORT.ID`.",
+    ),
+];
+
+/// A place packets come from and go to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PortPlan {
+    /// Its name.
+    pub name: Name,
+    /// What is behind it.
+    pub device: DevicePlan,
+    /// Its MAC address; where none is given the device has or makes one.
+    #[serde(serialize_with = "optional_mac_text")]
+    pub mac: Option<Mac>,
+    /// Its interfaces: the untagged one first (it may have no address), then its VLANs by id.
+    pub interfaces: Vec<InterfacePlan>,
+    /// The queueing scheme of its link.
+    pub scheme: Call,
+    /// What becomes of the packets that wait where that takes the place of another.
+    pub scheme_change: SchemeChange,
+    /// The policy that may give it another scheme.
+    pub policy: Option<Name>,
+    /// The file that all of its frames are captured to.
+    pub capture: Option<String>,
+    /// Faults put upon its frames.
+    pub faults: Option<FaultsPlan>,
+    /// What it does with ephemeral state.
+    #[serde(skip_serializing_if = "PortStatePlan::is_default")]
+    pub state: PortStatePlan,
+    /// The link that it pretends to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkPlan>,
+    /// What it means to the processor.
+    pub cpu: PortCpu,
+}
+
+/// What becomes of the packets that wait at a queueing scheme when another takes its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SchemeChange {
+    /// They come to the new one, in the order in which they came to the router.
+    #[default]
+    Migrate,
+    /// The old one serves them to the end, before any packet that comes later.
+    Drain,
+    /// They are dropped.
+    Flush,
+}
+
+named! { SchemeChange { Migrate "migrate", Drain "drain", Flush "flush" } }
+
+/// What the ports are read by.
+pub(crate) struct Shared<'c> {
+    pub catalogue: &'c Catalogue,
+    /// Whether the pool has frames for packets longer than [`FRAME_MTU`].
+    pub jumbo: bool,
+    /// Workers that the router has.
+    pub workers: u16,
+    /// Packets that an input task takes at once.
+    pub batch: Option<u16>,
+    pub policies: &'c Policies,
+}
+
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, by: &Shared<'_>) -> (Vec<PortPlan>, Connected) {
+    let (mut connected, mut devices) = (Connected::default(), Devices::default());
+    connected.incomplete = report.has_syntax_errors();
+    let before = report.error_count();
+    let mut tables = root.tables(report, "port");
+    if tables.is_empty() && report.error_count() == before {
+        let span = root.node("port").map_or(0..0, |node| node.span);
+        report.absent(span, "port", || {
+            ("there is no port".to_string(), "add [port.lan] with device = \"packet:eth0\"".to_string())
+        });
+    }
+    connected.incomplete |= tables.is_empty();
+    if let Some((span, _, _)) = tables.get(MOST_PORTS) {
+        report.error(span.clone(), "port", || more_than(MOST_PORTS, "ports"));
+        connected.incomplete = true;
+        tables.truncate(MOST_PORTS);
+    }
+    // In the order of the file, so that of two that clash the later is reported.
+    tables.sort_by_key(|(span, _, _)| span.start);
+    let parent = Path::Key(&root.path, "port");
+    let mut plans = Vec::with_capacity(tables.len());
+    for (name_span, name, value) in tables {
+        let path = Path::Key(&parent, name);
+        if !names::is_port(name) {
+            report.error(name_span, path, || {
+                let hint = format!("use a letter, then letters, digits, '_' and '-', 15 at most: {PORT_PATTERN}");
+                (format!("{} is no name for a port", quote(name)), hint)
+            });
+        }
+        let node = Node::new(value.get_ref(), value.span(), path);
+        match node.section(report, KEYS, &format!("[port.{name}]")) {
+            Some(section) => plans.push(port(report, &section, Name::from(name), by, (&mut connected, &mut devices))),
+            None => connected.incomplete = true,
+        }
+    }
+    connected.settle(report);
+    devices.settle(report);
+    plans.sort_by(|a, b| a.name.cmp(&b.name));
+    (plans, connected)
+}
+
+fn port(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    name: Name,
+    by: &Shared<'_>,
+    (connected, devices): (&mut Connected, &mut Devices),
+) -> PortPlan {
+    let device = devices.check(report, section, &name, &by.catalogue.devices);
+    let mtu = section.integer(report, "mtu").unwrap_or(1500);
+    if mtu > FRAME_MTU && !by.jumbo {
+        report.error(section.place("mtu"), Path::Key(&section.path, "mtu"), || {
+            let reason = format!("packets of {mtu} bytes take super-frames, and super_frames is 0");
+            (reason, format!("give [router] some super_frames, or an mtu of {FRAME_MTU} at most"))
+        });
+    }
+    if let Some((_, most, why)) = MOST_MTU.iter().find(|(kind, most, _)| *kind == device.kind && mtu > *most) {
+        report.error(section.place("mtu"), Path::Key(&section.path, "mtu"), || {
+            let reason = format!("{} ports carry packets of {most} bytes at most, not {mtu}: {why}", device.kind);
+            let other = if device.kind == "xdp" { ", or device = \"packet:...\"" } else { "" };
+            (reason, format!("write mtu = {most} or less{other}"))
+        });
+    }
+    let interfaces = interface::check(report, section, connected, &name, mtu);
+    let mut cpu = cpu::check(report, section, by.batch);
+    // A file that is read as fast as the router takes it has nothing to lose: it waits for room, unless somebody asks for drops.
+    if device.pace == Pace::Fast && section.node("congestion").is_none() {
+        cpu.congestion = Congestion::Throttle;
+    }
+    PortPlan {
+        mac: section.text(report, "mac").and_then(|text| mac(report, &text)),
+        interfaces,
+        scheme: own_scheme(report, section, by.catalogue),
+        policy: policy(report, section, by.policies),
+        scheme_change: section.choice(report, "scheme_change", SchemeChange::ALL).unwrap_or_default(),
+        capture: devices.file(report, section, "capture"),
+        faults: faults::check(report, section),
+        state: state::check(report, section),
+        link: link::check(report, section, by.workers),
+        cpu,
+        device,
+        name,
+    }
+}
+
+fn own_scheme(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Call {
+    let Some(text) = section.text(report, "scheme") else {
+        return Call::scheme(DEFAULT_SCHEME, catalogue).unwrap_or_else(|error| {
+            report
+                .error(section.span.clone(), section.path, || (error.reason, format!("name a scheme: {}", error.hint)));
+            Call::nothing()
+        });
+    };
+    scheme(report, &text, catalogue).unwrap_or_else(Call::nothing)
+}
+
+/// The name of its policy. None: left out or reported.
+fn policy(report: &mut Report<'_>, section: &Section<'_>, policies: &Policies) -> Option<Name> {
+    let text = section.text(report, "policy")?;
+    let names = policies.names.iter().map(|(name, _)| name);
+    let found = names.clone().find(|name| ***name == *text.value);
+    if found.is_none() {
+        text.error(report, || {
+            let hint = match policies.names.is_empty() {
+                true => format!("add [policy.{}]", text.value),
+                false => did_you_mean(text.value, names.map(|name| &**name)),
+            };
+            (format!("no policy is called {}", quote(text.value)), hint)
+        });
+    }
+    found.cloned()
+}
+
+pub(crate) fn diff<'p>(old: &'p [PortPlan], new: &'p [PortPlan]) -> Vec<Step<'p, PortPlan>> {
+    steps(old, new, |port| &port.name)
+}
+
+/// The edits between two ports, without those of their interfaces.
+pub(crate) fn edits(old: &PortPlan, new: &PortPlan) -> Vec<Edit> {
+    let mut what = Vec::new();
+    device::edits(&old.device, &new.device, &mut what);
+    edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
+    edit(&mut what, "scheme", old.scheme.brief(), new.scheme.brief());
+    if old.scheme.text == new.scheme.text {
+        // A guest may have been built anew.
+        edit(&mut what, "build", old.scheme.build(), new.scheme.build());
+    }
+    edit(&mut what, "scheme_change", old.scheme_change, new.scheme_change);
+    edit(&mut what, "policy", or_none(&old.policy), or_none(&new.policy));
+    edit(&mut what, "share", or_none(&old.cpu.share), or_none(&new.cpu.share));
+    edit(&mut what, "line_rate", or_none(&old.cpu.line_rate), or_none(&new.cpu.line_rate));
+    edit(&mut what, "congestion", old.cpu.congestion, new.cpu.congestion);
+    edit(&mut what, "estimator", old.cpu.estimator_text(), new.cpu.estimator_text());
+    edit(&mut what, "capture", file(&old.capture), file(&new.capture));
+    edit(&mut what, "faults", or_none(&old.faults), or_none(&new.faults));
+    edit(&mut what, "state", &old.state, &new.state);
+    edit(&mut what, "link", or_none(&old.link), or_none(&new.link));
+    what
+}
+
+/// `device packet:eth0 scheme fifo, lan address 192.0.2.1/24 mtu 1500`.
+pub(crate) fn summary(port: &PortPlan) -> String {
+    let policy = port.policy.as_ref().map_or_else(String::new, |policy| format!(" policy {policy}"));
+    let interfaces = port.interfaces.iter().map(|i| format!(", {} {}", i.name, interface::summary(i)));
+    format!("device {} scheme {}{policy}{}", port.device, port.scheme.brief(), interfaces.collect::<String>())
+}

@@ -1,0 +1,246 @@
+//! What a port means to the processor: its share, its line rate, and how its input task sleeps (`[port.NAME.estimator]`).
+
+use crate::diagnostic::Report;
+use crate::diff::or_none;
+use crate::document::Section;
+use crate::key::{Form, Kind, PART, TIME};
+use crate::named::{as_optional_text, as_text, named};
+use crate::section::cpu::MOST_PACKETS;
+use crate::table::{self, Value, table};
+use crate::text::quote;
+use serde::{Serialize, Serializer};
+use std::fmt;
+use units::{Nanos, PacketRate, Parts, UnitError};
+
+/// The processor and a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct PortCpu {
+    /// What its input task gets, where shares are explicit.
+    #[serde(serialize_with = "as_optional_text")]
+    pub share: Option<Parts>,
+    /// Packets a second that the line may bring; none: from the rate of the device and 64-byte frames, where it has one.
+    #[serde(serialize_with = "as_optional_text")]
+    pub line_rate: Option<PacketRate>,
+    /// What becomes of packets whose path is full.
+    pub congestion: Congestion,
+    /// When its input task looks for packets; none: whenever it has its turn.
+    pub estimator: Option<EstimatorPlan>,
+    /// Without an estimator: whether the task keeps its turns while it finds nothing, as in the paper. Else it steps back.
+    pub greedy: bool,
+}
+
+table! {
+    /// The queue estimator of a port: how long its input task sleeps.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+    pub struct EstimatorPlan, pub(super) ESTIMATOR {
+        /// The weight of the newest run in the average.
+        #[serde(serialize_with = "as_text")]
+        pub weight: Parts = (
+            Kind::Quantity { form: PART, least: "1%", most: "100%" }, "\"25%\"", "\"25%\"",
+            "The weight of the newest run in the average."
+        );
+        /// Where a run finds fewer on average it sleeps longer, packets.
+        pub low: u16 = (
+            Kind::Integer { least: 1, most: 65_535 }, "", "8",
+            "Where a run finds fewer packets on average, the task sleeps longer; by default two thirds of `high`."
+        ) by |_, _| 8;
+        /// Where a run finds more on average it sleeps less; below the batch of an input task, packets.
+        pub high: u16 = (
+            Kind::Integer { least: 1, most: 65_535 }, "", "12",
+            "Where a run finds more on average, it sleeps less; below the packets of `input`. By default 12, or three quarters \
+             of a batch below 16."
+        ) by |_, _| 12;
+        /// The shortest sleep.
+        #[serde(serialize_with = "as_text")]
+        pub sleep_min: Nanos = (
+            Kind::Quantity { form: TIME, least: "0s", most: "1s" }, "\"0s\"", "\"0s\"",
+            "The shortest sleep."
+        );
+        /// The longest sleep; none: what the receive ring holds at the line's rate.
+        #[serde(serialize_with = "as_optional_text")]
+        pub sleep_max: Option<Nanos> = (
+            Kind::Quantity { form: TIME, least: "1ns", most: "1s" }, "", "\"343us\"",
+            "The longest sleep, up to 1s; by default what the receive ring less a batch holds at the line's rate."
+        );
+        /// How sleep changes.
+        pub law: SleepLaw = (
+            Kind::Text(Form::Pattern(r"^ *(x *[0-9.]+|\+ *[0-9.]+ *[a-z]+) *$")), "\"x1.25\"", "\"+10us\"",
+            "How sleep changes: times or divided by a factor (`x1.25`), by 1us at least; or by a step (`+10us`)."
+        );
+        /// Whether one full run after the longest sleep ends it.
+        pub fast_attack: bool = (
+            Kind::Boolean, "true", "false",
+            "Whether one full run after the longest sleep ends it."
+        );
+        /// Whether there is no sleep after a run that its limit has ended.
+        pub stay: bool = (
+            Kind::Boolean, "true", "false",
+            "Whether there is no sleep after a run that its limit has ended."
+        );
+        /// Whether sleep stays as it is once a run is back in the range; else the average alone decides.
+        pub settle: bool = (
+            Kind::Boolean, "true", "false",
+            "Whether sleep stays as it is once a run is back in the range, though the average is not yet. With `false` the average alone \
+             decides; with `fast_attack = false` and `stay = false` besides, that is the law of the paper."
+        );
+    }
+}
+
+/// How an estimator changes its sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SleepLaw {
+    /// Times or divided by this; at least a microsecond more or less.
+    Multiply(Parts),
+    /// So much more or less.
+    Add(Nanos),
+}
+
+impl fmt::Display for SleepLaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SleepLaw::Multiply(factor) => {
+                let text = format!("x{}.{:06}", factor.get() / 1_000_000, factor.get() % 1_000_000);
+                f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+            }
+            SleepLaw::Add(step) => write!(f, "+{step}"),
+        }
+    }
+}
+
+impl Serialize for SleepLaw {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for EstimatorPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = self.fields();
+        let follows = fields.iter_mut().filter(|(name, value)| *name == "sleep_max" && value == "none");
+        follows.for_each(|(_, value)| *value = "auto".to_string());
+        f.write_str(&table::text(&fields))
+    }
+}
+
+impl EstimatorPlan {
+    /// The range of packets that an estimator aims at where nothing is said: the paper's 8 to 12 for batches of 16, less
+    /// for smaller ones. None: batches of one packet leave nothing to aim at.
+    pub fn range(batch: Option<u16>) -> Option<(u16, u16)> {
+        let high = batch.map_or(12, |batch| (batch / 4 * 3).max(batch.min(4).saturating_sub(1)).min(12));
+        (high > 0).then_some((high - high / 3, high))
+    }
+}
+
+impl Default for EstimatorPlan {
+    fn default() -> EstimatorPlan {
+        table::defaults(ESTIMATOR, EstimatorPlan::read)
+    }
+}
+
+impl PortCpu {
+    /// As the configuration writes it: `false` where it says that there is none.
+    pub(super) fn estimator_text(&self) -> String {
+        if self.greedy { "false".to_string() } else { or_none(&self.estimator) }
+    }
+}
+
+/// What becomes of packets whose path is full (section 3.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Congestion {
+    /// They are dropped, after they have been received.
+    #[default]
+    Drop,
+    /// The port waits, and the line loses the rest at no cost.
+    Throttle,
+}
+
+named! { Congestion { Drop "drop", Throttle "throttle" } }
+
+/// What a port says. Its estimator, where it is not said, follows from the paths.
+pub(crate) fn check(report: &mut Report<'_>, section: &Section<'_>, batch: Option<u16>) -> PortCpu {
+    PortCpu {
+        share: section.within(report, "share", Parts::millionths(1)..=Parts::ONE),
+        line_rate: section.within(report, "line_rate", PacketRate::pps(1)..=MOST_PACKETS),
+        congestion: section.choice(report, "congestion", Congestion::ALL).unwrap_or_default(),
+        estimator: estimator(report, section, batch),
+        greedy: section.node("estimator").is_some_and(|node| node.boolean() == Some(false)),
+    }
+}
+
+fn estimator(report: &mut Report<'_>, section: &Section<'_>, batch: Option<u16>) -> Option<EstimatorPlan> {
+    let node = section.node("estimator")?;
+    let range = EstimatorPlan::range(batch);
+    let default = range.map(|(low, high)| EstimatorPlan { low, high, ..EstimatorPlan::default() });
+    match (node.boolean(), default) {
+        (Some(false), _) => return None,
+        (Some(true), Some(default)) => return Some(default),
+        (_, None) => {
+            report.error(node.span, node.path, || {
+                let reason = "batches of one packet leave an estimator nothing to aim at".to_string();
+                (reason, "let [cpu] input take more packets at once, or write estimator = false".to_string())
+            });
+            return None;
+        }
+        (None, Some(_)) => {}
+    }
+    let default = default?;
+    let section = node.section(report, ESTIMATOR, "estimator = true, or estimator = { high = 12 }")?;
+    // The declared ranges are within the types.
+    let mut number = |name| section.node(name).and_then(|_| section.integer(report, name)).map(|n| n as u16);
+    let (low, high) = (number("low"), number("high"));
+    let high = high.unwrap_or_else(|| default.high.max(low.unwrap_or(0)));
+    let low = low.unwrap_or(high - high / 3);
+    let plan = EstimatorPlan { low, high, ..EstimatorPlan::read(report, &section) };
+    check_estimator(report, &section, &plan, batch);
+    Some(plan)
+}
+
+/// What would keep an estimator from doing its work (Q-32 of the paper's edge cases: an average never exceeds a batch).
+fn check_estimator(report: &mut Report<'_>, section: &Section<'_>, plan: &EstimatorPlan, batch: Option<u16>) {
+    let EstimatorPlan { low, high, sleep_min, sleep_max, .. } = *plan;
+    if let Some(batch) = batch.filter(|batch| high >= *batch) {
+        report.error(section.place("high"), section.path, || {
+            let reason = format!("a run takes {batch} packets at most, and so never more than {high} on average");
+            (reason, format!("give high below {batch}, or let [cpu] input take more packets at once"))
+        });
+    }
+    if low > high {
+        report.error(section.place("low"), section.path, || {
+            (format!("low, {low}, is above high, {high}"), "give low below high".to_string())
+        });
+    }
+    if let Some(most) = sleep_max.filter(|most| *most < sleep_min) {
+        report.error(section.place("sleep_max"), section.path, || {
+            (format!("the longest sleep, {most}, is shorter than the shortest, {sleep_min}"), "exchange them".into())
+        });
+    }
+}
+
+impl Value for SleepLaw {
+    fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<SleepLaw> {
+        let text = section.text(report, name)?;
+        let hint = "write a factor above 1 and up to 16, as 'x1.25', or a step, as '+10us'".to_string();
+        law(text.value).map_err(|reason| text.error(report, || (reason, hint))).ok()
+    }
+
+    fn from_default(text: &'static str) -> Option<SleepLaw> {
+        law(text).ok()
+    }
+}
+
+/// A law, or what is wrong with it.
+fn law(text: &str) -> Result<SleepLaw, String> {
+    let value = text.trim();
+    let law = match (value.strip_prefix('x'), value.strip_prefix('+')) {
+        (Some(factor), _) => factor.parse().map(SleepLaw::Multiply).map_err(|error: UnitError| error.reason)?,
+        (_, Some(step)) => step.parse().map(SleepLaw::Add).map_err(|error: UnitError| error.reason)?,
+        _ => return Err(format!("{} is no law of sleep", quote(text))),
+    };
+    match law {
+        SleepLaw::Multiply(factor) if factor <= Parts::ONE || factor > Parts::percent(1600) => {
+            Err(format!("times {} is no growth that works", quote(&value[1..])))
+        }
+        SleepLaw::Add(Nanos::ZERO) => Err("a step of nothing changes nothing".to_string()),
+        law => Ok(law),
+    }
+}

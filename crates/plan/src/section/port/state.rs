@@ -1,0 +1,135 @@
+//! `[port.NAME.state]`: what a port does with ephemeral state.
+
+use crate::diagnostic::Report;
+use crate::document::{Node, Path, Section};
+use crate::key::{Form, Kind};
+use crate::named::named;
+use crate::table::{self, table};
+use crate::text::{did_you_mean, quote};
+use serde::Serialize;
+use std::fmt;
+
+/// Entries of a store at most.
+pub const MOST_ENTRIES: u64 = 1 << 28;
+
+pub(crate) const ENTRIES: Kind = Kind::Integer { least: 1, most: MOST_ENTRIES };
+
+table! {
+    /// What a port does with ephemeral state.
+    #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+    pub struct PortStatePlan, pub(super) PORT_STATE {
+        /// Where it executes.
+        pub at: Places = (
+            Kind::Text(Form::Choice(Places::NAMES)), "\"both\"", "\"output\"",
+            "Where instructions are executed: where packets come in (`input`), where they leave (`output`), `both`, or `none`."
+        );
+        /// Entries of its store; those that `[state]` says where none.
+        pub capacity: Option<u64> = (
+            ENTRIES, "", "2000000",
+            "Entries of the port's store; by default those that `[state]` says."
+        );
+        /// What of the router packets may read there.
+        pub variables: Vec<Variable> = (
+            Kind::Texts(Form::Choice(Variable::NAMES)), "[]", "[\"queue\", \"rate\"]",
+            "What of the router instructions may read at the port: `queue` (packets that wait), `drops`, `rate` (bits a second), \
+             `node`, `time` (nanoseconds)."
+        ) by variables;
+    }
+}
+
+impl PortStatePlan {
+    /// Whether nothing is said.
+    pub fn is_default(&self) -> bool {
+        *self == PortStatePlan::default()
+    }
+}
+
+/// Something of the router that instructions may read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Variable {
+    /// Packets that wait at the port.
+    Queue,
+    /// Packets that the port's link has dropped.
+    Drops,
+    /// What its medium carries, in bits a second.
+    Rate,
+    /// The number by which others know the router.
+    Node,
+    /// Its time, in nanoseconds since it began.
+    Time,
+}
+
+/// Where a port executes instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Places {
+    /// Where packets come in and where they leave.
+    #[default]
+    Both,
+    /// Only where they come in.
+    Input,
+    /// Only where they leave.
+    Output,
+    /// Nowhere.
+    None,
+}
+
+named! {
+    Variable { Queue "queue", Drops "drops", Rate "rate", Node "node", Time "time" }
+    Places { Both "both", Input "input", Output "output", None "none" }
+}
+
+impl Places {
+    /// Whether packets are worked on where they come in, and where they leave.
+    pub const fn are(self) -> (bool, bool) {
+        (matches!(self, Places::Both | Places::Input), matches!(self, Places::Both | Places::Output))
+    }
+}
+
+impl fmt::Display for PortStatePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = self.fields();
+        fields.retain(|(name, value)| *name == "at" || value != "none");
+        f.write_str(&table::text(&fields))
+    }
+}
+
+/// What a port says of it.
+pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PortStatePlan {
+    let table = section.node("state").and_then(|node| node.section(report, PORT_STATE, "state = { at = \"both\" }"));
+    table.map_or_else(PortStatePlan::default, |section| PortStatePlan::read(report, &section))
+}
+
+fn variables(report: &mut Report<'_>, section: &Section<'_>) -> Vec<Variable> {
+    several(report, section, "variables", Variable::ALL).unwrap_or_default()
+}
+
+/// Those of `all` that a list names, in their own order. None: left out or reported.
+pub(crate) fn several<T: Copy + Ord + std::fmt::Display>(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    name: &'static str,
+    all: &[T],
+) -> Option<Vec<T>> {
+    section.node(name)?;
+    let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+    let parent = Path::Key(&section.path, name);
+    let mut found = Vec::new();
+    for (index, span, value) in section.list(report, name) {
+        let node = Node::new(value, span, Path::Index(&parent, index));
+        let Some(text) = node.text() else {
+            node.no_text(report, &format!("\"{}\"", names[0]));
+            return None;
+        };
+        match names.iter().position(|name| name == text.value) {
+            Some(at) => found.push(all[at]),
+            None => {
+                let hint = did_you_mean(text.value, names.iter().map(String::as_str));
+                text.error(report, || (format!("{} is nothing that '{name}' can have", quote(text.value)), hint));
+                return None;
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    Some(found)
+}

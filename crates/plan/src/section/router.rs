@@ -1,0 +1,128 @@
+//! `[router]`: the router as a whole.
+
+mod cores;
+
+pub use cores::Cores;
+
+use crate::diagnostic::Report;
+use crate::diff::Edit;
+use crate::document::Section;
+use crate::key::{Form, Key, Kind, TIME, key};
+use crate::table::{self, Value, table};
+use crate::text::quote;
+use units::Nanos;
+
+pub(crate) const KEY: Key = key("router", Kind::Table(KEYS), "", "{ workers = 1 }", "The router as a whole.");
+
+table! {
+    /// The router as a whole. [`crate::Plan`] has these fields itself.
+    #[derive(Clone)]
+    pub struct Router, KEYS {
+        pub name: String = (
+            Kind::Text(Form::Pattern("^[A-Za-z0-9._-]{1,63}$")), "\"switchpath\"", "\"edge\"",
+            "The router's name, in `show` and in metrics."
+        ) by name;
+        pub workers: u16 = (
+            Kind::Integer { least: 1, most: 64 }, "1", "1",
+            "Worker threads: each has a queue of every port, or a relay to one. Where it is left out and `cores` is there, one \
+             for each core. A change takes a restart."
+        );
+        pub cores: Cores = (
+            Kind::Text(Form::Pattern("^ *[0-9]+ *(- *[0-9]+ *)?(, *[0-9]+ *(- *[0-9]+ *)?)*$")), "", "\"0-1,3\"",
+            "The cores that workers are pinned to: the first worker to the first, and so on. Where it is left out they run where \
+             the system puts them. A change takes a restart."
+        );
+        pub spin: Nanos = (
+            Kind::Text(TIME), "\"50us\"", "\"50us\"",
+            "How long a worker without work looks for some before it sleeps, up to 1s. Longer saves the microseconds of waking it, \
+             and costs its core."
+        ) by spin;
+        pub frames: u32 = (
+            Kind::Integer { least: 256, most: 4_194_304 }, "16384", "16384",
+            "Frames in the pool, 2 KB each: every packet in the router occupies one. A change takes a restart."
+        );
+        pub super_frames: u32 = (
+            Kind::Integer { least: 0, most: 65_536 }, "256", "256",
+            "Frames of 64 KB besides, for jumbo frames and for what senders leave unsegmented. Their memory is the system's until \
+             they are used. A change takes a restart."
+        );
+        pub icmp_rate: u32 = (
+            Kind::Integer { least: 1, most: 1_000_000 }, "100", "100",
+            "ICMP errors per second (RFC 1812 4.3.2.8, RFC 4443 2.4)."
+        );
+        pub icmp_burst: u32 = (
+            Kind::Integer { least: 1, most: 100_000 }, "10", "10",
+            "ICMP errors at once, after a silence."
+        );
+    }
+}
+
+/// How long a worker looks for work where nothing is said: about what falling asleep and waking costs.
+const SPIN: Nanos = Nanos::micros(50);
+/// The longest that makes sense.
+const MOST_SPIN: Nanos = Nanos::secs(1);
+
+/// Keys whose change takes a restart: threads and the frame pool are made once.
+pub(crate) const RESTART: [&str; 4] = ["workers", "cores", "frames", "super_frames"];
+
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> Router {
+    let section = root.node("router").and_then(|node| node.section(report, KEYS, "[router]"));
+    let Some(section) = section else { return table::defaults(KEYS, Router::read) };
+    let mut router = Router::read(report, &section);
+    let workers = router.workers;
+    let pinned = router.cores.list().len();
+    if pinned > 0 && section.node("workers").is_none() {
+        router.workers = pinned as u16;
+    } else if pinned > 0 && pinned != usize::from(workers) {
+        section.text(report, "cores").into_iter().for_each(|text| {
+            text.error(report, || {
+                let cores = if pinned == 1 { "core" } else { "cores" };
+                let hint = "name a core for each worker, or leave `workers` out";
+                (format!("{pinned} {cores} for {workers} workers"), hint.to_string())
+            });
+        });
+    }
+    router
+}
+
+impl Value for Cores {
+    fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<Cores> {
+        let text = section.text(report, name)?;
+        text.value.parse().map_err(|error| text.wrong(report, error)).ok()
+    }
+
+    fn from_default(_: &'static str) -> Option<Cores> {
+        Some(Cores::default())
+    }
+}
+
+fn spin(report: &mut Report<'_>, section: &Section<'_>) -> Nanos {
+    let Some(text) = section.text(report, "spin") else { return SPIN };
+    let hint = "write a time up to 1s, as 50us, or 0s to sleep at once";
+    match text.value.parse::<Nanos>() {
+        Err(error) => text.error(report, || (error.reason, hint.into())),
+        Ok(time) if time > MOST_SPIN => text.error(report, || (format!("{time} is out of range"), hint.into())),
+        Ok(time) => return time,
+    }
+    SPIN
+}
+
+fn name(report: &mut Report<'_>, section: &Section<'_>) -> String {
+    let Some(text) = section.text(report, "name") else { return "switchpath".to_string() };
+    if !is_router_name(text.value) {
+        text.error(report, || {
+            let hint = "use 1 to 63 letters, digits, points, underscores and hyphens";
+            (format!("{} is no name for a router", quote(text.value)), hint.to_string())
+        });
+    }
+    text.value.to_string()
+}
+
+fn is_router_name(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    (1..=63).contains(&text.len()) && text.bytes().all(plain)
+}
+
+pub(crate) fn diff(old: &Router, new: &Router) -> Vec<Edit> {
+    table::edits(&old.fields(), &new.fields())
+}

@@ -1,0 +1,415 @@
+//! `[state]`: ephemeral state, what packets may leave in the router for a while, and what they may do with it.
+
+pub use super::port::state::{MOST_ENTRIES, Places, PortStatePlan, Variable};
+
+use super::port::PortPlan;
+use super::port::state::{ENTRIES, several};
+use crate::diagnostic::Report;
+use crate::diff::{Edit, edit, joined, or_none};
+use crate::document::{Node, Path, Section};
+use crate::key::{FILE, Form, Key, Kind, PACKET_RATE, TIME, key, required};
+use crate::named::{as_optional_text, named, nanoseconds};
+use crate::table::{self, table};
+use crate::text::quote;
+use crate::{Catalogue, Code, InstructionDeclaration};
+use serde::Serialize;
+use std::fmt;
+use units::{Nanos, PacketRate};
+
+pub(crate) const KEY: Key = key(
+    "state",
+    Kind::Table(KEYS),
+    "",
+    "{ lifetime = \"10s\" }",
+    "Ephemeral state: what packets may leave in the router for a while; without the table they may not.",
+);
+
+/// The most queues that packets may wait in on their way from one worker to another.
+pub const MOST_QUEUES: u64 = 16;
+
+const RATE: Kind = Kind::Quantity { form: PACKET_RATE, least: "1pps", most: "1000000000pps" };
+
+const INSTRUCTION: &[Key] =
+    &[required("number", Kind::Integer { least: 128, most: 255 }, "128", "The number by which packets name it.")];
+
+table! {
+    /// Ephemeral state (Calvert et al. 2003).
+    #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+    pub struct StatePlan, KEYS {
+        /// How long each entry lives.
+        #[serde(serialize_with = "nanoseconds")]
+        pub lifetime: Nanos = (
+            Kind::Quantity { form: TIME, least: "1ms", most: "1800s" }, "\"10s\"", "\"10s\"",
+            "How long each entry lives, 1ms to 1800s: from its creation, whatever is done to it."
+        );
+        /// Entries of each port's store, where the port does not say another number.
+        pub capacity: u64 = (
+            ENTRIES, "65536", "2000000",
+            "Entries of each port's store. A store of two entries for each packet that the line brings in a lifetime never \
+             overflows: `switchpath state size`."
+        );
+        /// Entries of the central store; none where nothing is executed in the middle.
+        pub central: u64 = (
+            Kind::Integer { least: 0, most: MOST_ENTRIES }, "65536", "0",
+            "Entries of the central store; with 0 nothing is executed in the middle."
+        );
+        /// Whether a store that is smaller than its bound is refused.
+        pub strict: bool = (
+            Kind::Boolean, "false", "true",
+            "Whether a port that could overflow its store, by its `line_rate` or else its device's, is an error, not a warning."
+        );
+        /// What a full store does.
+        pub full: WhenFull = (
+            Kind::Text(Form::Choice(WhenFull::NAMES)), "\"abort_creates\"", "\"abort_all\"",
+            "What a full store does: `abort_creates` aborts instructions that would create an entry, `abort_all` every one."
+        );
+        /// What becomes of packets whose instruction cannot be executed.
+        pub on_abort: OnAbort = (
+            Kind::Text(Form::Choice(OnAbort::NAMES)), "\"forward\"", "\"drop\"",
+            "What becomes of packets whose instruction cannot be executed: `forward` lets them go on with their error bit set, \
+             `drop` drops them."
+        );
+        /// What becomes of instructions where a worker has too little of the processor.
+        pub overload: Overload = (
+            Kind::Text(Form::Choice(Overload::NAMES)), "\"execute\"", "\"pass\"",
+            "What becomes of instructions where more packets come than a worker keeps up with: `execute` executes them, and what \
+             finds no room is dropped, with an instruction or without; `pass` lets packets pass unexecuted until the worker has \
+             caught up."
+        );
+        /// Who takes away what has expired.
+        pub cleaning as "cleaner": Cleaning = (
+            Kind::Text(Form::Choice(Cleaning::NAMES)), "\"inline\"", "\"assist\"",
+            "Who takes away what has expired: `inline` the worker that owns the part, with each batch; `assist` the first worker, \
+             beside its other work; `dedicated` a thread of its own."
+        );
+        /// Parts of each store; none for as many as there are workers.
+        pub shards: Option<u16> = (
+            Kind::Integer { least: 1, most: 64 }, "", "1",
+            "Parts that each store is divided into, each with a worker of its own that executes all instructions on it; by default as many \
+             as there are workers. A part that is full is full, whatever room the others have: fewer waste less, and leave more to do to \
+             fewer workers."
+        );
+        /// Queues that packets wait in on their way from one worker to another, at most [`MOST_QUEUES`].
+        pub queues: u8 = (
+            Kind::Integer { least: 1, most: MOST_QUEUES }, "1", "4",
+            "Queues that packets wait in on their way from the worker that received them to the one that their computation belongs to, each with \
+             its part of the room for 1024 that each two workers have. A computation is in one of them, so what is too much of it takes no room \
+             from those in others; nor does it find any but that of its own."
+        );
+        /// Packets whose memory is fetched together.
+        pub batch: u8 = (
+            Kind::Integer { least: 1, most: 64 }, "32", "1",
+            "Packets whose entries are fetched from memory together."
+        );
+        /// The protocol of IPv4, and next header of IPv6, of packets with an instruction.
+        pub protocol: u8 = (
+            Kind::Integer { least: 143, most: 254 }, "253", "254",
+            "The protocol of IPv4 and IPv6 that carries instructions: 253 and 254 are for experiments (RFC 3692), 143 to 252 are \
+             not assigned."
+        );
+        /// The port of datagrams with an instruction; zero for none.
+        pub udp_port: u16 = (
+            Kind::Integer { least: 0, most: 65_535 }, "5937", "0",
+            "The UDP port that carries instructions; 0 for none."
+        );
+        /// The type of the IPv4 option with an instruction; zero for none.
+        pub ip_option: u8 = (
+            Kind::Integer { least: 0, most: 255 }, "158", "0",
+            "The type of the IPv4 option that carries instructions along with other packets; 0 for none. 30, 94, 158 and 222 are for \
+             experiments (RFC 4727)."
+        );
+        /// Whether all ports and the centre have one store together.
+        pub single_store: bool = (
+            Kind::Boolean, "false", "true",
+            "Whether all ports and the centre have one store, that of `central`: subcast does not work then. For comparison."
+        );
+        /// Whether two computations that use the same tag mean two entries.
+        pub by_computation: bool = (
+            Kind::Boolean, "false", "true",
+            "Whether two computations that use the same tag mean two entries."
+        );
+        /// Whether other packets of a flow that carries instructions along stay behind them.
+        pub flow_order: bool = (
+            Kind::Boolean, "true", "false",
+            "With several workers: whether the other packets of a flow that carries instructions along go by the same worker, in \
+             order."
+        );
+        /// Whether entries remember who created them.
+        pub diagnostics: bool = (
+            Kind::Boolean, "false", "true",
+            "Whether entries remember which computation created them: `switchpath state show` has it then, and tags that two \
+             computations use are counted. Two bytes an entry, and memory touched once more."
+        );
+        /// The instructions that are executed, in the order of their numbers.
+        pub instructions: Vec<Instruction> = (
+            Kind::Texts(Form::Choice(Instruction::NAMES)), "", "[\"count\", \"compare\"]",
+            "The instructions that are executed; by default all."
+        ) by instructions;
+        /// Instructions a second that are executed for one source.
+        #[serde(serialize_with = "as_optional_text")]
+        pub source_rate: Option<PacketRate> = (
+            RATE, "", "\"1kpps\"",
+            "Instructions a second that each worker executes for one source (an IPv4 address, or a /64) at each store, a second's \
+             worth at once; without it as many as come."
+        );
+        /// Entries a second that one source may create.
+        #[serde(serialize_with = "as_optional_text")]
+        pub source_creates: Option<PacketRate> = (
+            RATE, "", "\"100pps\"",
+            "Entries a second that one source may create in each worker's part of a store, a second's worth at once; without it as \
+             many as fit."
+        );
+        /// The file of the operator's key: with one, only parts that are sealed with it are executed.
+        pub key: Option<String> = (
+            Kind::Text(FILE), "", "\"/etc/switchpath/state.key\"",
+            "The file of the operator's key, 32 hexadecimal digits, read with each apply and reload: with it, only instructions are \
+             executed that are sealed with this key, or with that of a second line."
+        ) by key_file;
+        /// Instructions that the operator has registered, by their numbers.
+        pub registered as "instruction": Vec<RegisteredPlan> = (
+            Kind::Tables { name: "[a-z][a-z0-9_-]{0,31}", keys: INSTRUCTION }, "", "{ mean = { number = 128 } }",
+            "Instructions besides the built-in ones, by their names: guests (`mean.wasm` in the directory of `--guests`)."
+        ) by |_, _| Vec::new();
+    }
+}
+
+/// An instruction that the operator has registered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct RegisteredPlan {
+    /// Its number in packets, 128 to 255.
+    pub number: u8,
+    /// What it declares.
+    pub declared: InstructionDeclaration,
+    /// What makes it. One that was built anew is another.
+    #[serde(skip)]
+    pub code: Code,
+}
+
+impl fmt::Display for RegisteredPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}@{:016x}", self.number, self.declared.name, self.code.digest)
+    }
+}
+
+/// The most entries that one packet with an instruction of the built-in set creates (Calvert et al. 2003, 2).
+const CREATES: u64 = 2;
+
+impl StatePlan {
+    /// The most entries that one packet creates.
+    pub fn creates(&self) -> u64 {
+        self.registered.iter().map(|one| one.declared.creates.into()).fold(CREATES, u64::max)
+    }
+
+    /// The most entries that a line can fill which brings so many packets.
+    pub fn bound(&self, line: PacketRate) -> u64 {
+        PacketRate::pps(line.get().saturating_mul(self.creates())).within(self.lifetime)
+    }
+}
+
+/// What a full store does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WhenFull {
+    /// Instructions that would create an entry are aborted.
+    #[default]
+    AbortCreates,
+    /// All are.
+    AbortAll,
+}
+
+/// What becomes of packets whose instruction cannot be executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnAbort {
+    /// They go on and say so.
+    #[default]
+    Forward,
+    /// They are dropped.
+    Drop,
+}
+
+/// What becomes of instructions where more packets come than a worker keeps up with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Overload {
+    /// They are executed; packets that find no room are dropped, with instructions or without.
+    #[default]
+    Execute,
+    /// Packets pass without being executed until the worker has caught up.
+    Pass,
+}
+
+/// Who takes away what has expired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Cleaning {
+    /// The owner of each part, with each batch.
+    #[default]
+    Inline,
+    /// A worker beside its other work.
+    Assist,
+    /// A thread of its own.
+    Dedicated,
+}
+
+/// An instruction of the built-in set.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Instruction {
+    /// Does nothing.
+    Nop,
+    /// Counts, and forwards below a threshold.
+    Count,
+    /// Keeps a value, and forwards what compares to it as asked.
+    Compare,
+    /// Combines what children report.
+    Collect,
+    /// The same, where packets get lost.
+    Rcollect,
+    /// Makes a child known to that.
+    Rchld,
+    /// Creates a value where there is none.
+    Mark,
+    /// Forwards where there is a value.
+    Test,
+    /// Reads a value.
+    Get,
+    /// Writes a value.
+    Put,
+    /// Forwards where a value allows it.
+    Setfwd,
+}
+
+named! {
+    WhenFull { AbortCreates "abort_creates", AbortAll "abort_all" }
+    OnAbort { Forward "forward", Drop "drop" }
+    Overload { Execute "execute", Pass "pass" }
+    Cleaning { Inline "inline", Assist "assist", Dedicated "dedicated" }
+    Instruction {
+        Nop "nop", Count "count", Compare "compare", Collect "collect", Rcollect "rcollect", Rchld "rchld", Mark "mark",
+        Test "test", Get "get", Put "put", Setfwd "setfwd",
+    }
+}
+
+impl fmt::Display for StatePlan {
+    /// All keys with their values; `overload`, `queues`, `instructions` and those without a default only where they are set.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = [("overload", Overload::default().to_string()), ("queues", "1".to_string())];
+        let all = ("instructions", joined(Instruction::ALL));
+        let is_said = |field: &(&str, String)| field.1 != "none" && *field != all && !usual.contains(field);
+        let mut fields: Vec<_> = self.fields().into_iter().filter(is_said).collect();
+        fields.sort_by_key(|(name, _)| *name == "instructions");
+        // The key names what is registered.
+        fields.iter_mut().filter(|(name, _)| *name == "instruction").for_each(|(name, _)| *name = "registered");
+        f.write_str(&table::text(&fields))
+    }
+}
+
+pub(crate) fn check(
+    report: &mut Report<'_>,
+    root: &Section<'_>,
+    (ports, workers): (&[PortPlan], u16),
+    catalogue: &Catalogue,
+) -> Option<StatePlan> {
+    let Some(node) = root.node("state") else {
+        if let Some(port) = ports.iter().find(|port| !port.state.is_default()) {
+            report.warning(root.span.clone(), "port", || {
+                let reason =
+                    format!("port '{}' says what it does with ephemeral state, and there is no [state]", port.name);
+                (reason, "add [state]".to_string())
+            });
+        }
+        return None;
+    };
+    let span = node.span.clone();
+    let section = node.section(report, KEYS, "[state]")?;
+    let mut plan = StatePlan::read(report, &section);
+    plan.shards = plan.shards.filter(|shards| has_workers(report, &section, *shards, workers));
+    plan.registered = registered(report, &section, catalogue);
+    if plan.single_store && plan.central == 0 {
+        report.error(span.clone(), "state.single_store", || {
+            ("the one store is that of the centre, and has no entries".to_string(), "give `central` some".to_string())
+        });
+    }
+    for port in ports {
+        too_small(report, &plan, port, span.clone());
+    }
+    Some(plan)
+}
+
+/// Whether each part of a store has a worker; where not, that is reported.
+fn has_workers(report: &mut Report<'_>, section: &Section<'_>, shards: u16, workers: u16) -> bool {
+    if shards > workers {
+        report.error(section.place("shards"), Path::Key(&section.path, "shards"), || {
+            let reason = format!(
+                "{shards} parts, and {workers} to execute instructions on one each: nobody would have the rest"
+            );
+            (reason, format!("give at most {workers}, or the router more `workers`"))
+        });
+    }
+    shards <= workers
+}
+
+/// Says so where the line of a port can bring more than its store holds (spec E-04).
+fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: std::ops::Range<usize>) {
+    let Some(rate) = port.cpu.line_rate.filter(|_| port.state.at != Places::None && !plan.single_store) else { return };
+    let bound = plan.bound(rate);
+    let capacity = port.state.capacity.unwrap_or(plan.capacity);
+    if capacity >= bound {
+        return;
+    }
+    let say = || {
+        let reason = format!("the store of port '{}' has {capacity} entries, and {rate} can fill {bound}", port.name);
+        (reason, format!("give it a capacity of {bound}, or what is more is aborted"))
+    };
+    match plan.strict {
+        true => report.error(span, "state.capacity", say),
+        false => report.warning(span, "state.capacity", say),
+    }
+}
+
+/// Instructions besides the built-in ones, in the order of their numbers.
+fn registered(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Vec<RegisteredPlan> {
+    let parent = Path::Key(&section.path, "instruction");
+    let mut all: Vec<RegisteredPlan> = Vec::new();
+    for (span, name, value) in section.tables(report, "instruction") {
+        let node = Node::new(value.get_ref(), value.span(), Path::Key(&parent, name));
+        let Some(table) = node.section(report, INSTRUCTION, "{ number = 128 }") else { continue };
+        let Some(number) = table.integer(report, "number").map(|number| number as u8) else { continue };
+        if let Some(other) = all.iter().find(|other| other.number == number) {
+            let reason = format!("'{}' has the number {number} already", other.declared.name);
+            report.error(span, table.path, || (reason, "give each instruction a number of its own".to_string()));
+            continue;
+        }
+        let found = match &catalogue.guests {
+            Some(guests) => guests.instruction(name),
+            None => {
+                let hint = "name the directory they are in with --guests, or set SWITCHPATH_GUESTS".to_string();
+                Err(("there are no guests here".to_string(), hint))
+            }
+        };
+        match found {
+            Ok((declared, code)) => all.push(RegisteredPlan { number, declared, code }),
+            Err(wrong) => report.error(span, table.path, || wrong),
+        }
+    }
+    all.sort_unstable_by_key(|one| one.number);
+    all
+}
+
+/// The instructions that are executed; all where none are named.
+fn instructions(report: &mut Report<'_>, section: &Section<'_>) -> Vec<Instruction> {
+    several(report, section, "instructions", Instruction::ALL).unwrap_or_else(|| Instruction::ALL.to_vec())
+}
+
+/// The name of the file of the key; none where it is left out or reported.
+fn key_file(report: &mut Report<'_>, section: &Section<'_>) -> Option<String> {
+    let text = section.text(report, "key")?;
+    if text.value.is_empty() || text.value.chars().any(char::is_control) {
+        let reason = format!("{} is no name of a file", quote(text.value));
+        text.error(report, || (reason, "write key = \"/etc/switchpath/state.key\"".to_string()));
+        return None;
+    }
+    Some(text.value.to_owned())
+}
+
+pub(crate) fn diff(old: &Option<StatePlan>, new: &Option<StatePlan>) -> Vec<Edit> {
+    let mut what = Vec::new();
+    edit(&mut what, "rules", or_none(old), or_none(new));
+    what
+}
