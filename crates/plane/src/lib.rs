@@ -37,7 +37,7 @@ pub use worker::{
 /// What a configuration may name: the schemes, the functions and the kinds of port of this build.
 pub fn catalogue() -> plan::Catalogue {
     plan::Catalogue {
-        functions: function::DECLARATIONS.to_vec(),
+        functions: function::Functions::default().declarations(),
         devices: port::DECLARATIONS.to_vec(),
         ..link::catalogue()
     }

@@ -3,6 +3,7 @@
 use crate::function::Ip;
 use crate::hook::{Marks, Stations};
 use crate::multicast::MulticastRoutes;
+use crate::function::Functions;
 use nat::Nat;
 pub use plan::Layout;
 use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, Objective, PathCpu, PortCpu};
@@ -142,6 +143,8 @@ pub struct Snapshot {
     pub rules: Vec<Rule>,
     /// How much the router's own protocols do for others.
     pub limits: HostLimits,
+    /// Who makes the functions of paths.
+    pub functions: Functions,
     /// How addresses are translated; none where none are.
     pub nat: Option<nat::Rules>,
     /// Translated connections, which outlive generations.
@@ -199,6 +202,7 @@ impl Snapshot {
             paths,
             rules,
             limits,
+            functions: Functions::default(),
             nat: None,
             translations: Arc::default(),
             multicast: MulticastRoutes::default(),

@@ -2,7 +2,7 @@
 //!
 //! Rules are tried in order, sets in logarithmic time. Each counts the packets that it decides about.
 
-use super::{Context, Counter, Function};
+use super::{Registration, Context, Counter, Function};
 use packet::wire::{Fields, protocol};
 use packet::{DropReason, Exception, Packet};
 use plan::{FilterFields, FilterRule, FilterVerdict};
@@ -17,6 +17,9 @@ struct Rule {
     packets: u64,
     bytes: u64,
 }
+
+pub(super) const REGISTRATION: Registration =
+    Registration { declaration: Filter::DECLARATION, make: |_, path| Box::new(Filter::of(&path.filter)) };
 
 /// The function `filter`.
 #[derive(Clone, Debug)]

@@ -21,7 +21,9 @@ use fib::Tables;
 use packet::accounting::Accounting;
 use packet::event::Stage;
 use packet::{Meta, Packet};
+use plan::Call;
 use std::cell::Cell;
+use std::sync::Arc;
 use units::declare::Declaration;
 use units::{Instant, Nanos};
 
@@ -64,25 +66,59 @@ pub struct Counter {
     pub bytes: u64,
 }
 
-/// Every function there is.
-pub const DECLARATIONS: &[Declaration] =
-    &[Dispatching::DECLARATION, Filter::DECLARATION, Ip::DECLARATION, Spin::DECLARATION, Translation::DECLARATION];
+/// A function as it is registered: how a configuration names it, and how it is made for a path.
+#[derive(Clone, Copy)]
+pub struct Registration {
+    /// Its name, its options, what it costs.
+    pub declaration: Declaration,
+    /// Makes it for a call of a path.
+    pub make: fn(&Call, &PathSpec) -> Box<dyn Function>,
+}
 
-/// The functions of a path, in order.
-pub fn build(path: &PathSpec) -> Result<Vec<Box<dyn Function>>, UnknownFunction> {
-    path.functions
-        .iter()
-        .map(|call| -> Result<Box<dyn Function>, UnknownFunction> {
-            match call.name {
-                "dispatch" => Ok(Box::new(Dispatching::of(call, &path.dispatch))),
-                "filter" => Ok(Box::new(Filter::of(&path.filter))),
-                "ip" => Ok(Box::new(Ip)),
-                "nat" => Ok(Box::new(Translation)),
-                "spin" => Ok(Box::new(Spin::of(call))),
-                other => Err(UnknownFunction(other.to_string())),
-            }
-        })
-        .collect()
+/// The functions that come with the router. To add one is a file, and a line here.
+pub const FUNCTIONS: &[Registration] =
+    &[dispatch::REGISTRATION, filter::REGISTRATION, ip::REGISTRATION, spin::REGISTRATION, nat::REGISTRATION];
+
+/// The functions that the paths of a router may have.
+#[derive(Clone)]
+pub struct Functions(Arc<[Registration]>);
+
+impl Default for Functions {
+    fn default() -> Functions {
+        Functions(FUNCTIONS.into())
+    }
+}
+
+impl std::fmt::Debug for Functions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|function| function.declaration.name)).finish()
+    }
+}
+
+impl Functions {
+    /// These and one more.
+    #[must_use]
+    pub fn with(&self, function: Registration) -> Functions {
+        Functions(self.0.iter().copied().chain([function]).collect())
+    }
+
+    /// What a configuration may say of them.
+    pub fn declarations(&self) -> Vec<Declaration> {
+        self.0.iter().map(|function| function.declaration).collect()
+    }
+
+    /// The functions of a path, in order.
+    ///
+    /// # Errors
+    /// A path calls one that is not registered: its configuration was checked against others.
+    pub fn build(&self, path: &PathSpec) -> Result<Vec<Box<dyn Function>>, UnknownFunction> {
+        let build = |call: &Call| {
+            let function = self.0.iter().find(|function| function.declaration.name == call.name);
+            let function = function.ok_or_else(|| UnknownFunction(call.name.to_string()))?;
+            Ok((function.make)(call, path))
+        };
+        path.functions.iter().map(build).collect()
+    }
 }
 
 /// A name no function has: the configuration was not checked.

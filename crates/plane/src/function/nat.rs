@@ -1,11 +1,14 @@
 //! The function `nat`: the packets of a path that leave for the outside come from one of our addresses, and what comes back to
 //! it goes inside. What it does is in [`nat`]; its rules are the configuration's `[nat]`.
 
-use super::{Context, Function};
+use super::{Registration, Context, Function};
 use ::nat::settle;
 use packet::{Meta, Packet};
 use units::Nanos;
 use units::declare::{Declaration, DeclaredCost};
+
+pub(super) const REGISTRATION: Registration =
+    Registration { declaration: Translation::DECLARATION, make: |_, _| Box::new(Translation) };
 
 /// The function `nat`.
 #[derive(Clone, Copy, Debug)]

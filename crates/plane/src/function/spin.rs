@@ -4,11 +4,14 @@
 //! processor by waiting for the cycle counter. Costs of single packets may be spread: evenly around the mean, or with a few
 //! that are far dearer, as functions are whose work depends on the data (spec Q-53).
 
-use super::{Context, Function};
+use super::{Registration, Context, Function};
 use packet::{DropReason, Packet};
 use plan::Call;
 use units::Nanos;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
+
+pub(super) const REGISTRATION: Registration =
+    Registration { declaration: Spin::DECLARATION, make: |call, _| Box::new(Spin::of(call)) };
 
 /// The function `spin`.
 #[derive(Clone, Debug)]
@@ -126,7 +129,7 @@ impl Function for Spin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::function::DECLARATIONS;
+    use crate::function::Functions;
     use crate::snapshot::Snapshot;
     use fib::Tables;
     use packet::{Pool, Region};
@@ -135,7 +138,7 @@ mod tests {
     use units::Instant;
 
     fn call(text: &str) -> Call {
-        Call::parse(text, DECLARATIONS, "function").unwrap()
+        Call::parse(text, &Functions::default().declarations(), "function").unwrap()
     }
 
     /// What each of `count` packets of `length` bytes is asked to take, and whether it was stopped.

@@ -74,7 +74,7 @@ impl Bench {
     /// When there is none.
     pub fn functions(&self, name: &str) -> Vec<Box<dyn Function>> {
         let named = |path: &&PathSpec| *path.name == *name;
-        function::build(self.snapshot.paths.iter().find(named).expect("the path is there")).expect("they are known")
+        self.snapshot.functions.build(self.snapshot.paths.iter().find(named).expect("the path is there")).expect("they are known")
     }
 
     /// Runs functions on packets. Answers whether all go on, and the time the functions ask for.

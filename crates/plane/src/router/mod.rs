@@ -21,6 +21,7 @@ pub use policies::{Choice, PolicyReport};
 pub use prepare::{ApplyError, Opener, Prepared};
 
 use crate::bell::Bell;
+use crate::function::{Functions, Registration};
 use crate::snapshot::{Layout, Snapshot};
 use crate::worker::{Adopted, Command, Crew, Mailbox, Worker, WorkerReport};
 use desired::{Gateways, Key, Routes};
@@ -72,6 +73,8 @@ pub struct Router {
     policies: Policies,
     /// Who makes stations; none where instructions are not executed.
     maker: Option<Arc<dyn crate::hook::Maker>>,
+    /// Who makes the functions of paths.
+    functions: Functions,
 }
 
 /// Ids by name. An id keeps its name for as long as the router runs, and none is given twice.
@@ -162,8 +165,15 @@ impl Router {
             measured,
             policies: Policies::default(),
             maker: None,
+            functions: Functions::default(),
         };
         (router, workers)
+    }
+
+    /// Paths of the configurations to come may have this function as well. It is in no catalogue by itself: a plan is checked against
+    /// one with [`Functions::declarations`].
+    pub fn register_function(&mut self, function: Registration) {
+        self.functions = self.functions.with(function);
     }
 
     /// Numbers generations from the one after `last` on, for a router that goes on with a history. Before the first one.

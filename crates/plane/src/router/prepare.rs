@@ -178,6 +178,7 @@ impl Router {
             rules(plan, &names),
             HostLimits { icmp_rate: plan.icmp_rate.into(), icmp_burst: plan.icmp_burst.into(), ..self.build.limits },
         );
+        snapshot.functions = self.functions.clone();
         snapshot.nat = nat;
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.multicast = multicast(plan, &names);
@@ -400,7 +401,7 @@ impl Router {
                 if !changed && self.snapshot.port(port).is_some() {
                     continue;
                 }
-                match function::build(path) {
+                match self.functions.build(path) {
                     Ok(built) => functions.push(NewFunctions { path: path.id, port, functions: built }),
                     Err(unknown) => errors.push(broken(format!("path {}", path.name), &unknown)),
                 }
@@ -515,7 +516,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
             dispatch: Vec::new(),
         }
     };
-    let forward = || vec![Call::parse("ip", function::DECLARATIONS, "function").expect("it is declared")];
+    let forward = || vec![Call::parse("ip", &function::Functions::default().declarations(), "function").expect("it is declared")];
     let mut paths = vec![
         spec(CONTROL, "control", Vec::new(), OWN_CAPACITY, CONTROL_CLASS),
         spec(GENERAL, "general", Vec::new(), OWN_CAPACITY, 0),

@@ -11,7 +11,6 @@ use super::stages::Forwarded;
 use super::vector::Vector;
 use crate::aside::{Lent, Out, Returned, Side};
 use crate::classify::Target;
-use crate::function;
 use crate::path::Instance;
 use crate::snapshot::Snapshot;
 use cpu::agenda::{UNKNOWN, lending};
@@ -267,7 +266,7 @@ impl Paths {
         let Paths { instances, .. } = self;
         let Some(instance) = instances.get_mut(target) else { return };
         let spec = snapshot.paths.iter().find(|path| path.id == instance.path);
-        instance.functions = spec.and_then(|path| function::build(path).ok()).unwrap_or_default();
+        instance.functions = spec.and_then(|path| snapshot.functions.build(path).ok()).unwrap_or_default();
     }
 
     /// Tells what the functions of an instance did, unless something was told of them lately.
