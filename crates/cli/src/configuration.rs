@@ -3,17 +3,19 @@
 use crate::allotment::{self, Promises};
 use crate::arguments::{Apply, Check, Diff, GuestDirectory, Trial};
 use crate::failure::Faulty;
-use crate::output::{is_coloured, print_json};
+use crate::output::print_json;
 use crate::{bounds, guests};
 use anyhow::{Context, Result};
 use control::api::{Applied, Change, Changes, Checked, Config, Diagnostic};
 use control::{Client, ClientError, Target};
 use io::login::Login;
-use plan::{Catalogue, Diagnostics, Plan};
+use plan::{Catalogue, Plan};
 use serde::Serialize;
 use std::io::{Read, Write, stderr, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
+
+pub use crate::output::show_diagnostics;
 
 /// The most that is read of a configuration, in bytes; what is larger is refused with a reason when it is checked.
 const MOST: u64 = (64 << 20) + 1;
@@ -51,14 +53,6 @@ pub fn read(path: &Path, catalogue: &Catalogue) -> Result<Configuration> {
 /// What a configuration may name, with guests of this directory.
 pub fn of(guests: &GuestDirectory) -> Result<Catalogue> {
     Ok(guests::catalogue(guests::directory(guests)?))
-}
-
-/// Shows what was found to the person at the terminal.
-pub fn show_diagnostics(found: &Diagnostics) -> Result<()> {
-    if !found.is_empty() {
-        write!(stderr(), "{}", found.render(is_coloured(&stderr())))?;
-    }
-    Ok(())
 }
 
 /// Reads a configuration that has to be good, and shows its warnings.

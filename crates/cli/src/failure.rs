@@ -7,8 +7,7 @@
 //! ```
 
 use crate::arguments::{Arguments, Usage};
-use crate::configuration::show_diagnostics;
-use crate::output::print_json;
+use crate::output::{print_json, show_diagnostics};
 use anyhow::Error;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use control::ClientError;

@@ -2,12 +2,21 @@
 
 use anyhow::Result;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
+use plan::Diagnostics;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
 /// Whether the standard output is a terminal that may have colours.
 pub fn is_coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Shows what was found to the person at the terminal.
+pub fn show_diagnostics(found: &Diagnostics) -> Result<()> {
+    if !found.is_empty() {
+        write!(std::io::stderr(), "{}", found.render(is_coloured(&std::io::stderr())))?;
+    }
+    Ok(())
 }
 
 /// A table with one line a row: columns whose name starts with `>` are aligned right.

@@ -1,7 +1,7 @@
 //! Packets as they came in, kept until their fates are known: for captures that are to be replayed, since a frame that leaves has
 //! another station, a lower time to live, and maybe other addresses than the frame that came in.
 
-use crate::watch::{Tap, Taps};
+use crate::capture::{Arrival, Tap, Taps};
 use packet::{Meta, Packet};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -9,17 +9,6 @@ use units::{Instant, PortId};
 
 /// Bytes of all frames that are kept at most. A packet beyond that is captured as it leaves only.
 const MOST_BYTES: usize = 64 << 20;
-
-/// A packet as it came in.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Arrival {
-    /// When.
-    pub time: Instant,
-    /// The port.
-    pub port: PortId,
-    /// The frame, from its first link-layer byte.
-    pub frame: Vec<u8>,
-}
 
 /// The packets that captures wait for, by the number of their frame in the pool, which no two packets have at once.
 #[derive(Debug, Default)]
@@ -80,7 +69,7 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::{MOST_TAPS, Wanted};
+    use crate::capture::{MOST_TAPS, Wanted};
     use packet::{Pool, Region};
     use std::sync::Arc;
 

@@ -11,6 +11,7 @@
 pub mod access;
 pub mod api;
 mod arrivals;
+pub mod capture;
 mod client;
 mod daemon;
 mod events;
@@ -30,7 +31,7 @@ mod server;
 pub mod socket;
 mod stream;
 pub mod trace;
-pub mod watch;
+mod watch;
 
 pub use client::{Answer, Body, Client, ClientError, RemoteRouter, Target};
 pub use daemon::{ApplyFailure, Back, Closing, Daemon, Guard, Notice, Options, Order, StartError};

@@ -1,10 +1,10 @@
 //! A live capture as a growing pcapng file: packets with their fates as comments.
 
+use crate::capture::{Captured, Capturing};
 use crate::daemon::Daemon;
 use crate::names::Names;
 use crate::schedule::Looking;
 use crate::trace::Tracing;
-use crate::watch::{Captured, Capturing};
 use bytes::Bytes;
 use http_body::Frame;
 use hyper::HeaderMap;

@@ -3,6 +3,9 @@
 //! Every piece of state costs the same: 64 bits for one lifetime. With at most *c* pieces created by a packet, and at most
 //! *R* packets a second, at most `c R τ` exist at a time.
 
+pub use crate::store::per_shard;
+
+use crate::store::Store;
 use units::{Bytes, Nanos, PacketRate, Rate};
 
 /// The most entries that one packet creates: an instruction of the built-in set creates two at most.
@@ -20,14 +23,8 @@ pub fn packets(line: Rate) -> PacketRate {
     PacketRate::most(line)
 }
 
-/// Entries of each of `shards` parts, so that together they have `capacity`. A part that is full is full, whatever room
-/// the others have; computations are spread over them by a hash.
-pub fn per_shard(capacity: u64, shards: usize) -> u64 {
-    capacity.div_ceil(shards.max(1) as u64)
-}
-
 /// The memory that a store of this capacity takes, in so many parts.
 pub fn memory(capacity: u64, shards: usize) -> Bytes {
     let shards = shards.max(1);
-    Bytes::new(crate::store::Store::bytes(per_shard(capacity, shards)).saturating_mul(shards as u64))
+    Bytes::new(Store::bytes(per_shard(capacity, shards)).saturating_mul(shards as u64))
 }

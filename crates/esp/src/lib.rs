@@ -28,6 +28,7 @@ pub mod bound;
 pub mod conform;
 pub mod elements;
 mod executor;
+mod fate;
 mod flows;
 pub mod guard;
 pub mod host;

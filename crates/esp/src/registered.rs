@@ -7,8 +7,8 @@
 //! | then | a value of 8 bytes |
 //! | last 2 | Internet checksum over all of it |
 
+use crate::fate::{Location, OpcodeCounters};
 use crate::isa::{Abort, Instruction, Operator, REGISTERED};
-use crate::site::{Location, OpcodeCounters};
 use crate::wire::{Carried, Locations, Part, Unread, peek};
 use packet::wire::checksum;
 use plan::state::RegisteredPlan;

@@ -13,6 +13,8 @@
 //! A router that writes a value or a child into a part has the key, and seals it anew. Source: Aumasson and Bernstein,
 //! "SipHash: a fast short-input PRF", INDOCRYPT 2012.
 
+pub use crate::wire::SEAL;
+
 use crate::isa::Abort;
 use crate::wire::{Carried, Part, SEALED, Unread};
 use packet::wire::checksum;
@@ -20,8 +22,6 @@ use siphasher::sip::SipHasher24;
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes of a seal.
-pub const SEAL: usize = 8;
 const CHECKSUM: usize = 2;
 const HEAD: usize = 12;
 /// Bytes of the longest part without a seal: four tags and two values.

@@ -9,6 +9,7 @@ mod near;
 mod stages;
 mod unusual;
 
+pub use crate::fate::{Fate, Location, OpcodeCounters};
 use crate::guard::{Guard, Limits};
 use crate::isa::{Abort, Instruction, KINDS, Opcode, kind_name};
 use crate::registered::{Registry, Tally};
@@ -58,52 +59,6 @@ impl Rules {
         let limits = Limits { rate: None, creates: None };
         Rules { carriages, allowed: u16::MAX, scoped: false, node, batch: 32, limits, sealed: None }
     }
-}
-
-/// Where in the life of a packet a place is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Location {
-    /// The port it came in by.
-    Input,
-    /// The middle.
-    Central,
-    /// The port it leaves by.
-    Output,
-}
-
-impl Location {
-    /// All of them, in the order in which a packet meets them.
-    pub const ALL: [Location; 3] = [Location::Input, Location::Central, Location::Output];
-
-    /// Its name in metrics and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Location::Input => "input",
-            Location::Central => "central",
-            Location::Output => "output",
-        }
-    }
-
-    pub(crate) const fn locations(self) -> Locations {
-        match self {
-            Location::Input => Locations::INPUT,
-            Location::Central => Locations::CENTRAL,
-            Location::Output => Locations::OUTPUT,
-        }
-    }
-}
-
-/// What became of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
-    /// It has no instruction, or none for this place: nothing was done.
-    Passed,
-    /// Its instruction was executed, and it goes on.
-    Forwarded,
-    /// Its instruction was executed and ends it.
-    Dropped,
-    /// Its instruction could not be executed; it says so now, if it is one.
-    Aborted(Abort),
 }
 
 /// Anything that has an IP packet in it.
@@ -181,15 +136,6 @@ impl Carrier for Vec<u8> {
     fn network_mut(&mut self) -> &mut [u8] {
         self
     }
-}
-
-/// What a place has counted of one instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct OpcodeCounters {
-    /// Packets that went on.
-    pub forwarded: u64,
-    /// Packets that ended.
-    pub dropped: u64,
 }
 
 /// What a place has counted.

@@ -2,7 +2,7 @@
 //!
 //! A few computations at a time: of another one more is noted in the place of the one that nobody has heard of for longest.
 
-use crate::site::{Fate, Location};
+use crate::fate::{Fate, Location};
 use plane::hook::Trace;
 use units::Instant;
 

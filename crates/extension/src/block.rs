@@ -54,6 +54,17 @@ const VERDICT: usize = COMMAND + COMMANDS * 4;
 const RECORDS: usize = VERDICT + PLACES * 2;
 const RECORD: usize = 32;
 
+/// Whether a guest of this version of the block is understood.
+pub(crate) fn version(found: i32) -> Result<(), String> {
+    if found == VERSION {
+        return Ok(());
+    }
+    Err(format!(
+        "it is built for version {found} of the interface, and this program has {VERSION} (block of {} bytes)",
+        SIZE
+    ))
+}
+
 /// What a command asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {

@@ -2,7 +2,8 @@
 
 use crate::declared::{is_name, kept};
 use crate::instruction::{Instruction, InstructionText};
-use crate::program::{LARGEST, LoadError, Program};
+use crate::module::{LARGEST, LoadError};
+use crate::program::Program;
 use crate::runtime::Runtime;
 use link::{Lines, Maker};
 use plan::{Code, Guests, InstructionDeclaration};

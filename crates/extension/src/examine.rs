@@ -2,7 +2,8 @@
 //! with little, and in batches beside the same one by one. The same code gives the same verdict.
 
 use crate::guest::Guest;
-use crate::program::{LoadError, Program};
+use crate::module::LoadError;
+use crate::program::Program;
 use schemes::model::{Fate, Model};
 use schemes::trial::{Broken, Law, Load, Round, Rounds, Trial};
 use schemes::{Progress, Record, Scheme};

@@ -8,7 +8,8 @@ use crate::block::{self, EVALUATIONS, FLOWS, HOSTS, MOST, PASSES, RANKS, Shape};
 use crate::carry::{self, Books};
 use crate::fallback::Fallback;
 use crate::instance::{Fault, Instance};
-use crate::program::{LoadError, Program};
+use crate::module::LoadError;
+use crate::program::Program;
 use schemes::{Ahead, Next, Progress, Record, Scheme, Size, Tell, Trouble};
 use std::fmt;
 use units::{Instant, Nanos, QueueId, Rate};
@@ -47,8 +48,15 @@ enum State {
     Rests(Fallback, Option<Instant>),
 }
 
+impl Program {
+    /// A guest at work, with these values of its options in their order.
+    pub fn guest(&self, options: &[u64]) -> Result<Guest, LoadError> {
+        Guest::start(self, options)
+    }
+}
+
 impl Guest {
-    pub(crate) fn start(program: &Program, options: &[u64]) -> Result<Guest, LoadError> {
+    fn start(program: &Program, options: &[u64]) -> Result<Guest, LoadError> {
         let started = || {
             let refused = |fault: Fault| LoadError::new(fault.to_string(), "give it other options, or mend it");
             program.instance(options).map_err(refused)

@@ -1,7 +1,7 @@
 //! One instance of a guest: its memory, its functions, and what it has logged and counted.
 
-use crate::block::{self, OPTIONS, QUEUES, Shape, Sheet, View};
-use crate::program::version;
+use crate::block::{self, OPTIONS, QUEUES, Shape, Sheet, View, version};
+use crate::module::MEMORY;
 use crate::runtime::{Runtime, Timed, Used};
 use schemes::Record;
 use std::fmt;
@@ -11,8 +11,6 @@ use wasmtime::{
     WasmResults,
 };
 
-/// Bytes of memory at most.
-pub(crate) const MEMORY: usize = 1 << 20;
 /// Bytes of a page of the machine's memory, or fewer.
 const PAGE: usize = 4096;
 /// Characters of a line it logs.

@@ -24,8 +24,8 @@
 //!
 //! It is bounded as a scheme is: by time on a machine, by instructions in a simulation, and by 1 MiB of memory.
 
-use crate::instance::{Fault, Inside, MEMORY};
-use crate::program::{LARGEST, LoadError, compile, functions, has_memory, imports};
+use crate::instance::{self, Fault, Inside};
+use crate::module::{LARGEST, LoadError, MARK, MEMORY, compile, functions, has_memory, imports};
 use crate::runtime::{Runtime, Timed};
 use plane::registered::{Call, Instructs, Outcome, Registered, TAGS};
 use std::fmt;
@@ -39,8 +39,6 @@ const VERSION: i32 = 1;
 const BLOCK: usize = 40 + TAGS * 8;
 /// Bytes of a description at most.
 const LONGEST: usize = 1024;
-/// The function that tells an instruction from a scheme.
-pub(crate) const MARK: &str = "switchpath_instruction";
 
 /// Whether a module exports what tells an instruction from a scheme: its name is in it then.
 pub(crate) fn is_one(bytes: &[u8]) -> bool {
@@ -192,7 +190,7 @@ impl AtWork {
             return Err(Fault::Nonsense("its block is not in its memory, or not at a multiple of 8".into()));
         }
         debug_assert!(there <= MEMORY);
-        crate::instance::touch(made.memory.data_mut(&mut made.store));
+        instance::touch(made.memory.data_mut(&mut made.store));
         Ok(made)
     }
 
@@ -204,7 +202,7 @@ impl AtWork {
 
     fn describe(&mut self) -> Result<String, Fault> {
         let at = self.ask("switchpath_describe")? as u32 as usize;
-        crate::instance::text(self.memory.data(&self.store), at, LONGEST)
+        instance::text(self.memory.data(&self.store), at, LONGEST)
     }
 
     /// The block, to read or to write.

@@ -2,7 +2,7 @@
 
 use crate::examine::{Case, Verdict};
 use crate::instruction::Instruction;
-use crate::program::LoadError;
+use crate::module::LoadError;
 use plane::registered::{Call, Outcome, Registered, TAGS};
 use units::Instant;
 

@@ -1,44 +1,11 @@
 //! The wires of a link: what a scheme sees of it, and does to it.
 
 use super::Lines;
-use super::lines::size;
+use super::lines::{Alike, behind, size};
 use packet::pool::prefetch;
 use packet::{DropReason, Packet, wire};
 use schemes::{Record, Size, Wires};
-use units::{Bytes, Instant, Nanos, QueueId, Rate};
-
-/// How long a packet waited that came then and was worked on for so many nanoseconds.
-#[inline(always)]
-pub(super) fn behind(now: Instant, (came, worked): (Instant, u32)) -> Nanos {
-    now.since(came).saturating_sub(Nanos::new(worked.into()))
-}
-
-/// Packets one behind the other that are alike, as those that came together and were worked on together: they are counted, and told of
-/// at once.
-#[derive(Default)]
-pub(super) struct Alike<K> {
-    of: K,
-    packets: u64,
-}
-
-impl<K: PartialEq> Alike<K> {
-    /// One more. Answers those before it, where it is not like them.
-    #[inline(always)]
-    pub fn next(&mut self, of: K) -> Option<(K, u64)> {
-        if self.of == of {
-            self.packets += 1;
-            return None;
-        }
-        let before = std::mem::replace(self, Alike { of, packets: 1 });
-        before.rest()
-    }
-
-    /// Those that were not told of.
-    #[inline(always)]
-    pub fn rest(self) -> Option<(K, u64)> {
-        (self.packets > 0).then_some((self.of, self.packets))
-    }
-}
+use units::{Bytes, Instant, QueueId, Rate};
 
 impl Wires for Lines {
     #[inline(always)]

@@ -1,9 +1,9 @@
 //! One generation of the configuration, as workers read it: immutable, shared, swapped whole.
 
+use crate::function::Functions;
 use crate::function::Ip;
 use crate::hook::{Marks, Stations};
 use crate::multicast::MulticastRoutes;
-use crate::function::Functions;
 use nat::Nat;
 pub use plan::Layout;
 use plan::{Call, CpuPlan, DispatchRule, FilterRule, Match, Objective, PathCpu, PortCpu};

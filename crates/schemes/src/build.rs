@@ -1,16 +1,19 @@
 //! From a scheme's declared name and options to the scheme.
 
-use crate::aqm::{Blue, Choke, CoDel, Head, Manage, Pie, Red, Threshold};
-use crate::options::{BuildError, Options, Values};
+use crate::aqm::{Aqm, Blue, Choke, CoDel, Head, Manage, Pie, Red, Threshold};
+use crate::bins::{Attained, Bins, By, Deficit, Exact, Finish, Grouped, Order, Rank, Weights};
+use crate::options::{BuildError, Layer, Values};
+use crate::shape::Shape;
 use crate::sharing::Sharing;
 use crate::single::Single;
 use crate::stage::Stage;
-use crate::{Scheme, Wires, fifo, orders};
+use crate::tree::{self, Branch, Tree};
+use crate::{Scheme, Wires, cake, fifo};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use units::QueueId;
 use units::declare::Declaration;
+use units::{QueueId, Rate};
 
 /// Every scheme that manages a queue.
 pub const DECLARATIONS: &[Declaration] = &[
@@ -23,16 +26,8 @@ pub const DECLARATIONS: &[Declaration] = &[
     Threshold::DECLARATION,
 ];
 
-/// A scheme by its name with its options, and what is inside of it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Layer<'a> {
-    /// As declared.
-    pub name: &'a str,
-    /// All of them.
-    pub options: Options<'a>,
-    /// What it orders; nothing for one that manages a queue by itself.
-    pub inside: Vec<Layer<'a>>,
-}
+/// With more bins than that the grouped form of WF2Q+ is the faster one.
+const FEW: usize = 1024;
 
 /// The scheme that a configuration describes, which shares with nobody.
 pub fn build<W: Wires + 'static>(layer: &Layer<'_>) -> Result<Box<dyn Scheme<W>>, BuildError> {
@@ -52,11 +47,8 @@ pub fn build_for<W: Wires + 'static>(
 }
 
 /// The same, to be put inside of another.
-pub(crate) fn managed<W: Wires + 'static>(
-    layer: &Layer<'_>,
-    sharing: &mut Sharing,
-) -> Result<Box<dyn Stage<W>>, BuildError> {
-    if layer.inside.is_empty() { alone(layer.name, &Values(layer.options)) } else { orders::build(layer, sharing) }
+fn managed<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError> {
+    if layer.inside.is_empty() { alone(layer.name, &Values(layer.options)) } else { composed(layer, sharing) }
 }
 
 /// A scheme that manages a queue by itself.
@@ -77,4 +69,64 @@ fn alone<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Stage<W>>,
         "threshold" => single(Threshold::of(values)?),
         other => return Err(BuildError::Unknown(other.to_string())),
     })
+}
+
+/// What orders queues by itself, with `manager` for each.
+fn ordering<W: Wires>(name: &str, options: &Values<'_>, manager: &Layer<'_>) -> Result<Box<dyn Stage<W>>, BuildError> {
+    fn whole<W: Wires, O: Order + 'static>(bins: Bins<O>) -> Box<dyn Stage<W>> {
+        Box::new(bins)
+    }
+    if !manager.inside.is_empty() {
+        return Err(BuildError::Unknown(manager.name.to_string()));
+    }
+    let aqm = |queues: u32| Aqm::of(manager.name, &Values(manager.options), queues as usize);
+    if name == "priority" {
+        let levels = options.count("levels")?.min(Rank::MOST as u32);
+        return Ok(whole(Bins::new(Rank::default(), aqm(levels)?, By::Class, levels, u32::MAX)));
+    }
+    let flows = match name {
+        "fq" | "drr" | "sfq" | "las" | "wfq" | "wf2q" => options.count("flows")?,
+        other => return Err(BuildError::Unknown(other.to_string())),
+    };
+    let (bins, aqm, limit) = (flows as usize, aqm(flows)?, options.count("limit")?);
+    let quantum = || options.bytes("quantum").map(|quantum| u32::try_from(quantum.get()).unwrap_or(u32::MAX));
+    let by = || options.choice("by", &[By::Flow, By::Class]);
+    let weights = || options.value("weights").map(Weights::new);
+    Ok(match name {
+        "fq" => whole(Bins::new(Deficit::new(bins, quantum()?, true), aqm, By::Flow, flows, limit)),
+        "drr" => whole(Bins::new(Deficit::new(bins, quantum()?, false), aqm, by()?, flows, limit).weighing(weights()?)),
+        "sfq" => whole(Bins::new(Deficit::new(bins, 0, false), aqm, By::Flow, flows, limit)),
+        "las" => whole(Bins::new(Attained::new(bins), aqm, By::Flow, flows, limit)),
+        "wfq" => whole(Bins::new(Finish::new(bins), aqm, by()?, flows, limit).weighing(weights()?)),
+        _ if bins > FEW => whole(Bins::new(Grouped::new(bins), aqm, by()?, flows, limit).weighing(weights()?)),
+        _ => whole(Bins::new(Exact::new(bins), aqm, by()?, flows, limit).weighing(weights()?)),
+    })
+}
+
+/// A branch of a tree.
+fn branch<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Branch<W>, BuildError> {
+    let ([inside], "branch") = (&layer.inside[..], layer.name) else {
+        return Err(BuildError::Unknown(layer.name.to_string()));
+    };
+    let (inside, options) = (managed(inside, sharing)?, Values(layer.options));
+    let (rate, burst) = (Rate::bits(options.value("ceiling")?), options.bytes("burst")?);
+    let ceiling = (rate != Rate::ZERO).then(|| sharing.meter(rate, burst));
+    let class = u8::try_from(options.count("class")?).unwrap_or(u8::MAX);
+    Ok(Branch::new(inside, class, options.count("weight")?, ceiling))
+}
+
+/// A scheme with others inside.
+fn composed<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError> {
+    let options = Values(layer.options);
+    match (layer.name, &layer.inside[..]) {
+        ("shape", [inside]) => Ok(Box::new(Shape::of(&options, sharing, |sharing| managed(inside, sharing))?)),
+        ("tree", [_, ..]) if layer.inside.len() <= tree::MOST => {
+            let branches: Result<Vec<Branch<W>>, BuildError> =
+                layer.inside.iter().map(|layer| branch(layer, sharing)).collect();
+            Ok(Box::new(Tree::new(branches?)))
+        }
+        ("cake", [manager]) => cake::build(&options, manager, sharing),
+        (name, [manager]) => ordering(name, &options, manager),
+        (name, _) => Err(BuildError::Unknown(name.to_string())),
+    }
 }

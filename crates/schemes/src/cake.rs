@@ -6,10 +6,9 @@
 //! So a tin goes before lower ones only up to its part, and nothing is lost of what others leave.
 
 use crate::aqm::{Aqm, Turn};
+use crate::bins::options::{FLOWS, TOGETHER};
 use crate::bins::{Bins, By, Hosts, Isolate};
-use crate::build::Layer;
-use crate::options::{BuildError, Values};
-use crate::orders::{FLOWS, TOGETHER};
+use crate::options::{BuildError, Layer, Values};
 use crate::shape::{self, Shape};
 use crate::sharing::{Metering, Sharing};
 use crate::stage::{Stage, arrive_all};

@@ -33,8 +33,8 @@ mod tree;
 pub mod trial;
 mod wires;
 
-pub use build::{DECLARATIONS, Layer, build, build_for};
-pub use options::{BuildError, Options};
+pub use build::{DECLARATIONS, build, build_for};
+pub use options::{BuildError, Layer, Options};
 pub use orders::ORDERS;
 pub use seen::{Group, Tell};
 pub use sharing::Sharing;

@@ -1,12 +1,24 @@
 //! The values of a scheme's options, as the configuration gives them: checked against its declaration.
 
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 use units::declare::{OptionDeclaration, Unit};
 use units::{Bytes, Nanos, Parts, QueueId};
 
 /// Every option of a scheme with its value, in the order of the declaration, checked against it.
 pub type Options<'a> = &'a [(&'static str, u64)];
+
+/// A scheme by its name with its options, and what is inside of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Layer<'a> {
+    /// As declared.
+    pub name: &'a str,
+    /// All of them.
+    pub options: Options<'a>,
+    /// What it orders; nothing for one that manages a queue by itself.
+    pub inside: Vec<Layer<'a>>,
+}
 
 /// Why a scheme cannot be built.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -47,6 +47,7 @@ mod chance;
 mod check;
 mod cost;
 mod describe;
+mod digest;
 pub mod ephemeral;
 pub mod experiment;
 mod frame;

@@ -444,4 +444,15 @@ impl Net {
             self.cards[card].up = up;
         }
     }
+
+    /// What the stations have counted by themselves belongs to the same world.
+    pub fn join(&mut self, stations: Net) {
+        for (flow, theirs) in self.flows.iter_mut().zip(&stations.flows) {
+            flow.fates.iter_mut().zip(&theirs.fates).for_each(|(all, more)| *all += more);
+        }
+        self.others += &stations.others;
+        self.sinks = stations.sinks;
+        self.violations.list.extend(stations.violations.list);
+        self.violations.more += stations.violations.more;
+    }
 }

@@ -58,8 +58,7 @@ mod world;
 pub use interface::{Attached, Interface};
 pub use limits::HostLimits;
 pub use objective::{Because, Wants};
-pub use resolve::Verdict;
-pub use world::World;
+pub use world::{Verdict, World};
 
 use attachment::Attachment;
 use datagrams::Datagrams;

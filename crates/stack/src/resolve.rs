@@ -2,6 +2,7 @@
 
 use super::errors::Complaint;
 use super::machine::{Ask, Effects, Input, Machine, Usable};
+use super::world::Verdict;
 use super::{Host, Key, Parsed, Waiting, World, parse};
 use packet::event::{Event, NeighbourState};
 use packet::wire::flow_hash;
@@ -14,17 +15,6 @@ use units::{InterfaceId, Mac, Nanos};
 const REACHABLE: Nanos = Nanos::secs(30);
 /// Neighbours that are looked at for one that may make room: members of groups, which may not, are few.
 const SPARE: usize = 64;
-
-/// What is known of a next hop that was asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Packets may be sent to it.
-    Usable,
-    /// It does not answer, or is no neighbour any more.
-    Failed,
-    /// It cannot be remembered: the table is full.
-    TableFull,
-}
 
 impl Host {
     /// Somebody who holds packets himself wants to send them to a neighbour. Nothing where it is being asked for:

@@ -1,6 +1,5 @@
 //! What the router's own protocols may do: the worker, seen from the general path.
 
-use super::Verdict;
 use crate::Interface;
 use fib::{Outcome, Tables};
 use nat::{Nat, Rules};
@@ -8,6 +7,17 @@ use packet::event::Event;
 use packet::{DropReason, Packet};
 use std::net::IpAddr;
 use units::{Instant, InterfaceId};
+
+/// What is known of a next hop that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Packets may be sent to it.
+    Usable,
+    /// It does not answer, or is no neighbour any more.
+    Failed,
+    /// It cannot be remembered: the table is full.
+    TableFull,
+}
 
 /// The worker, as the general path sees it. Every packet given to the host ends in exactly one of `send`, `forward`,
 /// `consume` and `drop`, at once or after having waited for a neighbour.

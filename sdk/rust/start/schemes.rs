@@ -13,4 +13,5 @@ pub mod trial;
 mod wires;
 
 pub use seen::{Group, Tell};
-pub use wires::{Ahead, Next, Progress, Record, Scheme, Size, Trouble, Wires};
+pub use units::{SEGMENTS, Size};
+pub use wires::{Ahead, Next, Progress, Record, Scheme, Trouble, Wires};

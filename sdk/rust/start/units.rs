@@ -9,10 +9,12 @@ extern crate std;
 
 mod id;
 mod quantity;
+mod size;
 mod text;
 mod time;
 
 pub use id::{AdjacencyId, Generation, GroupId, InterfaceId, PathId, PortId, QueueId, TaskId, VrfId, WorkerId};
 pub use quantity::{Bytes, PacketRate, Parts, Rate, Share};
+pub use size::{SEGMENTS, Size};
 pub use text::UnitError;
 pub use time::{Instant, Nanos};

@@ -4,10 +4,10 @@ mod confine;
 mod history;
 
 use crate::arguments::{RemoteApi, Run, Usage};
-use crate::configuration::{good, read, show_diagnostics};
+use crate::configuration::{good, read};
 use crate::guests;
 use crate::notify::{notify, reloading, watchdog};
-use crate::output::{Rows, is_coloured, print_json, short, span};
+use crate::output::{Rows, is_coloured, print_json, short, show_diagnostics, span};
 use anyhow::{Context, Result, anyhow};
 use control::api::{Via, Who};
 use control::remote::{Remote, RemoteOptions, listen};

@@ -3,7 +3,7 @@
 
 use super::sample::{LinkLine, QueuesLine};
 use super::state::{Pane, State};
-use super::view::{alarm, block, bold, dim};
+use super::style::{alarm, block, bold, dim};
 use crate::output::{brief, short};
 use crate::seen;
 use ratatui::Frame;

@@ -4,6 +4,7 @@ mod asker;
 mod links;
 mod sample;
 mod state;
+mod style;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -3,15 +3,15 @@
 use super::links;
 use super::sample::{DropLine, PathLine, PortLine, Rates};
 use super::state::{Pane, State};
+use super::style::{alarm, block, bold, dim};
 use crate::output::{brief, rate, short, span, time_of_day};
 use crate::seen;
 use control::api;
 use packet::DropReason;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Sparkline, Table, Wrap};
+use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 
 /// The smallest terminal that everything fits.
 const LEAST: (u16, u16) = (60, 16);
@@ -85,19 +85,6 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     if state.help {
         help(frame, area);
     }
-}
-
-pub fn bold() -> Style {
-    Style::new().add_modifier(Modifier::BOLD)
-}
-
-pub fn dim() -> Style {
-    Style::new().fg(Color::DarkGray)
-}
-
-/// Red where something is wrong.
-pub fn alarm(wrong: bool) -> Style {
-    if wrong { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() }
 }
 
 fn header(frame: &mut Frame<'_>, state: &State, area: Rect) {
@@ -192,18 +179,6 @@ fn panes(frame: &mut Frame<'_>, state: &mut State, area: Rect, [ports, paths]: [
     paths_table(frame, state, middle);
     drops_table(frame, state, drops);
     events_list(frame, state, events);
-}
-
-/// The frame of a pane, which says what it is sorted by, and which of its lines are shown where not all are.
-pub fn block(state: &State, pane: Pane, title: &str, lines: usize, from: usize, room: usize) -> Block<'static> {
-    let sorted = match pane.orders() {
-        [_] => String::new(),
-        _ => format!(" by {}", state.order(pane)),
-    };
-    let part =
-        if lines > room { format!(", {}-{} of {lines}", from + 1, lines.min(from + room)) } else { String::new() };
-    let block = Block::new().borders(Borders::TOP).title(format!(" {title}{sorted}{part} "));
-    if state.focus == pane { block.border_style(bold()).title_style(bold()) } else { block.border_style(dim()) }
 }
 
 /// Where a pane of so many lines begins, and its frame.

@@ -6,6 +6,7 @@
 
 mod arrows;
 mod calls;
+mod circles;
 mod documents;
 mod files;
 mod licences;
@@ -29,6 +30,15 @@ fn crate_arrows_point_left() {
         "move the code to the crate the arrow allows, or put a trait in the lower crate and implement it in the higher; \
          the order is the table in tests/house/arrows.rs",
         arrows::reversed(&WORKSPACE.crates),
+    );
+}
+
+#[test]
+fn imports_do_not_go_round() {
+    hold(
+        "move what both files need into a file below both, or make the two one; what an import is stands in \
+         tests/house/circles.rs",
+        circles::circles(&WORKSPACE.sources, circles::EXEMPT),
     );
 }
 

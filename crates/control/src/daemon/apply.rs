@@ -1,8 +1,9 @@
 //! Applying a configuration while the router runs: all of it, or nothing.
 
-use super::confirm::{Back, Unconfirmed};
+use super::failure::ApplyFailure;
+use super::order::{Order, Purpose, Unconfirmed};
 use super::{ADOPTION, Daemon, RUNNING};
-use crate::api::{self, ApiError, ErrorKind, HistoryState, Via, Who};
+use crate::api::{self, ApiError, HistoryState, Via};
 use crate::events::What;
 use crate::history::Entry;
 use crate::memory;
@@ -11,123 +12,10 @@ use io::clock;
 use io::login::Login;
 use parking_lot::MutexGuard;
 use plan::{Catalogue, Diagnostics, Plan};
-use plane::ApplyError;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use units::{Generation, Nanos};
-
-/// Why a configuration was refused. Unless it is [`ApplyFailure::Late`], the one before it runs on unchanged.
-#[derive(Debug)]
-pub enum ApplyFailure {
-    /// Its text has errors.
-    Configuration(Diagnostics),
-    /// Lines of a batch cannot be done.
-    Batch(Diagnostics),
-    /// It changes what cannot change while the router runs: these changes.
-    RestartNeeded(Vec<String>),
-    /// It cannot run here and now.
-    CannotRun(Vec<ApplyError>),
-    /// A worker has not adopted it within five seconds; it still will when it can, and the workers that have run it.
-    Late,
-    /// The router is ending or has failed.
-    Unavailable,
-    /// Another configuration waits to be confirmed.
-    Pending(api::Pending),
-    /// It takes interfaces that carry the login of whoever brings it.
-    Login(Vec<ApplyError>),
-    /// Nothing waits to be confirmed; this one was left before, because nobody confirmed it.
-    NothingPending(Option<u64>),
-    /// There is no such configuration to go back to; these are kept.
-    NotKept(Back, Vec<u64>),
-    /// Somebody else was faster: this generation runs now.
-    Changed(u64),
-}
-
-impl From<&ApplyFailure> for ApiError {
-    fn from(failure: &ApplyFailure) -> ApiError {
-        match failure {
-            ApplyFailure::Configuration(found) => ApiError {
-                diagnostics: found.list().iter().map(api::Diagnostic::from).collect(),
-                ..ApiError::new(ErrorKind::Configuration, "the configuration has errors", "")
-            },
-            ApplyFailure::Batch(found) => ApiError {
-                diagnostics: found.list().iter().map(api::Diagnostic::from).collect(),
-                ..ApiError::new(ErrorKind::Configuration, "the batch has errors", "")
-            },
-            ApplyFailure::RestartNeeded(changes) => ApiError::new(
-                ErrorKind::RestartNeeded,
-                format!("this cannot change while the router runs: {}", changes.join("; ")),
-                "end the router and start it with the new configuration",
-            ),
-            ApplyFailure::CannotRun(errors) => ApiError {
-                problems: errors.iter().map(api::Problem::from).collect(),
-                ..ApiError::new(ErrorKind::CannotRun, "the configuration cannot run here and now", "")
-            },
-            ApplyFailure::Late => ApiError::new(
-                ErrorKind::Unavailable,
-                "a worker has not taken the configuration within 5 s",
-                "look at the log of the router; it takes the configuration when it can",
-            ),
-            ApplyFailure::Unavailable => {
-                ApiError::new(ErrorKind::Unavailable, "the router is ending or has failed", "start it anew")
-            }
-            ApplyFailure::Pending(pending) => ApiError::new(
-                ErrorKind::Pending,
-                format!(
-                    "generation {} waits to be confirmed for another {} s",
-                    pending.generation,
-                    pending.left_ns.div_ceil(1_000_000_000)
-                ),
-                "`switchpath confirm` keeps it, `switchpath rollback` leaves it; then apply this one",
-            ),
-            ApplyFailure::Login(errors) => ApiError {
-                problems: errors.iter().map(api::Problem::from).collect(),
-                ..ApiError::new(ErrorKind::Login, "the configuration takes the interface of your own login", "")
-            },
-            ApplyFailure::NothingPending(None) => ApiError::new(
-                ErrorKind::NothingPending,
-                "nothing waits to be confirmed",
-                "`switchpath history` tells why",
-            ),
-            ApplyFailure::NothingPending(Some(left)) => ApiError::new(
-                ErrorKind::NothingPending,
-                format!(
-                    "nothing waits to be confirmed: generation {left} was left, because nobody confirmed it in time"
-                ),
-                format!("`switchpath rollback --to {left}` has it run again"),
-            ),
-            ApplyFailure::NotKept(back, kept) => {
-                let reason = match back {
-                    Back::To(generation) => format!("there is no generation {generation} in the history"),
-                    Back::Steps(1) => "there is nothing to go back to".into(),
-                    Back::Steps(steps) => format!("there is nothing {steps} steps back"),
-                };
-                let hint = match (kept.first(), kept.last()) {
-                    (Some(first), Some(last)) => {
-                        format!("the history has generations {first} to {last}; see `switchpath history`")
-                    }
-                    _ => "see `switchpath history`".into(),
-                };
-                ApiError::new(ErrorKind::NothingPending, reason, hint)
-            }
-            ApplyFailure::Changed(generation) => ApiError::new(
-                ErrorKind::Pending,
-                format!("somebody else was faster: generation {generation} runs by now"),
-                "look at `switchpath history`, and ask again where it is still wanted",
-            ),
-        }
-    }
-}
-
-impl fmt::Display for ApplyFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        ApiError::from(self).fmt(f)
-    }
-}
-
-impl std::error::Error for ApplyFailure {}
 
 /// Changes that an answer lists at most: a million routes would be hundreds of megabytes of text.
 const MOST_LISTED: usize = 10_000;
@@ -148,54 +36,6 @@ fn read(text: &str, name: &str, catalogue: &Catalogue) -> Result<(Plan, Vec<api:
         Some(plan) => Ok((plan, warnings)),
         None => Err(ApplyFailure::Configuration(checked.diagnostics)),
     }
-}
-
-/// A configuration to apply, and under which conditions.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// Its text.
-    pub text: String,
-    /// Where it came from: a file name.
-    pub name: String,
-    /// Who brings it.
-    pub who: Who,
-    /// It is left again unless confirmed within this time.
-    pub confirm: Option<Nanos>,
-    /// Logins of whoever brings it: interfaces that carry them are not taken.
-    pub logins: Vec<Login>,
-    /// Take them all the same.
-    pub force: bool,
-    /// The generation whose text it is, where it is a return to one.
-    pub restores: Option<u64>,
-}
-
-impl Order {
-    /// To apply `text`, which came from `name`, for good and by nobody in particular.
-    pub fn new(text: &str, name: &str) -> Order {
-        Order {
-            text: text.into(),
-            name: name.into(),
-            who: Who::by(Via::Socket),
-            confirm: None,
-            logins: Vec::new(),
-            force: false,
-            restores: None,
-        }
-    }
-}
-
-/// What a configuration is applied for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Purpose {
-    /// It is new.
-    Apply,
-    /// It ran before; what runs now is left.
-    Return {
-        /// What runs, as whoever decided knew it.
-        running: u64,
-        /// What is said of that later.
-        left_as: HistoryState,
-    },
 }
 
 impl Daemon {

@@ -3,7 +3,8 @@
 //! The time is kept by the router, so that it does not matter what becomes of whoever applied the configuration: their
 //! connection may be the very thing it cut.
 
-use super::apply::{ApplyFailure, Order, Purpose};
+use super::failure::ApplyFailure;
+use super::order::{Back, Order, Purpose};
 use super::{Daemon, RUNNING};
 use crate::api::{self, ApiError, HistoryState, Via, Who};
 use crate::events::What;
@@ -19,41 +20,6 @@ use units::{Generation, Instant, Nanos};
 const RETRY: Nanos = Nanos::secs(5);
 /// How often the thread looks whether the router is still there.
 const LOOK: Nanos = Nanos::secs(5);
-
-/// A configuration that is to be confirmed.
-#[derive(Clone, Debug)]
-pub(super) struct Unconfirmed {
-    /// Its number.
-    pub generation: u64,
-    /// What ran before it.
-    pub back_to: u64,
-    /// When it is left.
-    pub deadline: Instant,
-    /// Who brought it.
-    pub who: Who,
-    /// Why it could not be left when it should have been.
-    pub stuck: Option<String>,
-}
-
-impl Unconfirmed {
-    pub fn told(&self, now: Instant) -> api::Pending {
-        api::Pending {
-            generation: self.generation,
-            back_to: self.back_to,
-            left_ns: self.deadline.since(now).get(),
-            who: self.who.clone(),
-        }
-    }
-}
-
-/// How far to go back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Back {
-    /// So many configurations.
-    Steps(u64),
-    /// To the configuration of this generation.
-    To(u64),
-}
 
 impl Daemon {
     /// The configuration on trial is there to stay.

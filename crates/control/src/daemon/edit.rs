@@ -1,6 +1,6 @@
 //! Batches of routes and neighbours while the router runs: all of a batch, or nothing.
 
-use super::apply::ApplyFailure;
+use super::failure::ApplyFailure;
 use super::{ADOPTION, Daemon, RUNNING};
 use crate::api;
 use crate::events::What;

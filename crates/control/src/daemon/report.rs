@@ -2,9 +2,9 @@
 
 use super::{Daemon, REPORT};
 use crate::api::{self, ApiError, ErrorKind};
+use crate::capture::Wanted;
 use crate::explain::{self, Asked};
 use crate::trace::{RATE, Teller, Trace, Tracing};
-use crate::watch::Wanted;
 use cpu::Verdict;
 use cpu::task::Account;
 use fib::{Outcome, RouteQuery};
@@ -46,7 +46,7 @@ impl Daemon {
         let tables = control.router.tables();
         let plan = control.router.plan();
         let (captures, traces) = (self.taps.list(), self.traces.list());
-        let capture = |tap: &crate::watch::Tap| api::Capture {
+        let capture = |tap: &crate::capture::Tap| api::Capture {
             matching: tap.wanted().matching.to_string(),
             captured_packets: tap.captured(),
             missed_packets: tap.missed(),

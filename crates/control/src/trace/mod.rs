@@ -11,8 +11,8 @@ mod told;
 pub use gathered::{Gathered, Seen};
 pub(crate) use told::Teller;
 
+use crate::capture::{Tap, Wanted};
 use crate::roster::{Armed, Roster, Subscription, Watch};
-use crate::watch::{Tap, Wanted};
 use packet::event::{Fate, Stage};
 use packet::{Meta, Packet};
 use parking_lot::Mutex;

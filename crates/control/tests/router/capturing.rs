@@ -72,7 +72,7 @@ fn packets_come_as_they_came_in_and_as_they_left_where_that_is_asked() {
 fn a_reader_that_hangs_up_ends_its_capture_and_frees_its_place() {
     let mut rig = Rig::start("");
     let mut open: Vec<Body> =
-        (0..control::watch::MOST_TAPS).map(|_| rig.client.follow("/v1/capture", &[]).unwrap()).collect();
+        (0..control::capture::MOST_TAPS).map(|_| rig.client.follow("/v1/capture", &[]).unwrap()).collect();
     let Err(ClientError::Refused(error)) = rig.client.follow("/v1/capture", &[]) else {
         panic!("one too many was opened")
     };

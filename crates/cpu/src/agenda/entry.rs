@@ -1,10 +1,25 @@
 //! What an agenda keeps of each task.
 
-use super::remarks::Lately;
 use super::rules::Rule;
 use crate::task::{Account, Kind, State, Terms};
 use crate::{Estimator, PathCost, Sample};
+use packet::Remark;
 use units::{Instant, Nanos};
+
+/// What is known of a task since the last look.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Lately {
+    pub runs: u64,
+    pub timeouts: u64,
+    /// The longest it was active before it ran.
+    pub lag: Nanos,
+    /// How long its queue or its ring lasts, where there is a rate to say so.
+    pub lasts: Option<Nanos>,
+    /// Packets received under a budget, and those beyond it.
+    pub weighed: (u64, u64),
+    /// Of each kind of remark, looks until it may be made again.
+    pub told: [u8; Remark::KINDS],
+}
 
 pub(super) struct Entry {
     pub live: bool,

@@ -1,7 +1,8 @@
 //! What an agenda has to say of its tasks to somebody who runs the router. Each thing once, when it begins; again when it was
 //! over for a while; and never many at a time.
 
-use super::{Agenda, Entry};
+use super::Agenda;
+use super::entry::{Entry, Lately};
 use crate::Verdict;
 use crate::task::Kind;
 use packet::Remark;
@@ -15,21 +16,6 @@ const MOST: u32 = 8;
 const RUNS: u64 = 16;
 /// One packet in so many beyond its budget is not worth telling: a clock read at the wrong moment, a cold cache.
 const MANY: u64 = 20;
-
-/// What is known of a task since the last look.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Lately {
-    runs: u64,
-    timeouts: u64,
-    /// The longest it was active before it ran.
-    pub lag: Nanos,
-    /// How long its queue or its ring lasts, where there is a rate to say so.
-    pub lasts: Option<Nanos>,
-    /// Packets received under a budget, and those beyond it.
-    weighed: (u64, u64),
-    /// Of each kind of remark, looks until it may be made again.
-    told: [u8; Remark::KINDS],
-}
 
 /// Remarks of the looks lately.
 #[derive(Clone, Copy, Default)]

@@ -48,6 +48,12 @@ use units::Nanos;
 /// How long entries live where nothing else is said (Calvert et al. 2003, 2).
 pub const LIFETIME: Nanos = Nanos::secs(10);
 
+/// Entries of each of `shards` parts, so that together they have `capacity`. A part that is full is full, whatever room
+/// the others have; computations are spread over them by a hash.
+pub fn per_shard(capacity: u64, shards: usize) -> u64 {
+    capacity.div_ceil(shards.max(1) as u64)
+}
+
 /// What a store is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreSpec {
@@ -105,7 +111,7 @@ impl Store {
     pub fn new(spec: StoreSpec, epochs: &Arc<Epochs>, grace: Grace) -> Store {
         assert!((1..=epochs.workers()).contains(&spec.shards), "{} shards", spec.shards);
         let lifetime = Lifetime::of(spec.lifetime);
-        let each = crate::bound::per_shard(spec.capacity, spec.shards);
+        let each = per_shard(spec.capacity, spec.shards);
         let space = |shard| {
             // Tags that collide in one shard of one store do so in no other.
             let key = spec.key.derive(shard as u64);

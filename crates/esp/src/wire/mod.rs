@@ -20,5 +20,5 @@ pub use envelope::{
 };
 pub use exercise::exercise;
 pub(crate) use part::{Heads, Ordinary, computation, is_traced};
-pub use part::{Locations, Part, Peeked, Unread, peek, rewrite, set_error};
+pub use part::{Locations, Part, Peeked, SEAL, Unread, peek, rewrite, set_error};
 pub(crate) use part::{SEALED, behind};

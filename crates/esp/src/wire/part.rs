@@ -16,7 +16,6 @@
 //! right by itself (RFC 1071 2(B): the part is of even length, and begins at an even offset).
 
 use crate::isa::{Abort, Instruction, Opcode, Operator, REGISTERED};
-use crate::seal::SEAL;
 use packet::wire::checksum;
 use std::hint::cold_path;
 use zerocopy::byteorder::network_endian::{U32, U64};
@@ -31,6 +30,8 @@ const PIGGYBACKED: u8 = 1;
 const TRACE: u8 = 0x80;
 /// The flag of a part that is sealed.
 pub(crate) const SEALED: u8 = 0x40;
+/// Bytes of a seal.
+pub const SEAL: usize = 8;
 const CHECKSUM: usize = 2;
 
 /// The fixed beginning.

@@ -1,14 +1,10 @@
 //! Next hops, groups of them, and neighbours: who is where, and who can be reached.
 
-use super::{Tables, is_link_local};
+use super::Tables;
 use crate::groups::{BUCKETS, MOST_GROUPS, MOST_MEMBERS, Member};
-use crate::{Origin, Outcome};
-use plan::Prefix;
 use std::fmt;
 use std::net::IpAddr;
 use units::{AdjacencyId, GroupId, InterfaceId, Mac};
-
-use super::routes::State;
 
 /// A next hop of a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -202,22 +198,5 @@ impl Tables {
         drop(hops);
         self.reconsider_host(&mut state, interface, address);
         self.release(id);
-    }
-
-    /// Sets or clears the host route of an address in the VRF of an interface, as its neighbours and the routes say.
-    pub(super) fn reconsider_host(&self, state: &mut State, interface: InterfaceId, address: IpAddr) {
-        let (vrf, host) = (self.place(interface), Prefix::host(address));
-        let mut hops = self.hops.write();
-        let now = match state.governing(vrf, host) {
-            Outcome::Connected(on) if self.place(on) != vrf || is_link_local(address) => None,
-            Outcome::Connected(on) if state.neighbours.contains(&(address, on)) => hops.id(on, address),
-            _ => None,
-        };
-        let outcome = now.map_or(Outcome::NoRoute, Outcome::Via);
-        if let Some(id) = now {
-            assert!(hops.hold_again(id), "a neighbour holds its adjacency");
-        }
-        drop(hops);
-        self.change(state, vrf, host, Origin::Neighbour, outcome);
     }
 }

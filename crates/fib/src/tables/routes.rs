@@ -1,6 +1,6 @@
 //! Routes coming and going, and being told.
 
-use super::{GroupMember, NextHop, Tables};
+use super::{GroupMember, NextHop, Tables, is_link_local};
 use crate::rib::{Candidates, Rib};
 use crate::{Origin, Outcome};
 use parking_lot::MutexGuard;
@@ -232,6 +232,23 @@ impl Tables {
         let network = prefix.network();
         let within = (network.address, InterfaceId(0))..=(network.last(), InterfaceId(u16::MAX));
         state.neighbours.range(within).copied().filter(move |&(_, on)| self.place(on) == vrf)
+    }
+
+    /// Sets or clears the host route of an address in the VRF of an interface, as its neighbours and the routes say.
+    pub(super) fn reconsider_host(&self, state: &mut State, interface: InterfaceId, address: IpAddr) {
+        let (vrf, host) = (self.place(interface), Prefix::host(address));
+        let mut hops = self.hops.write();
+        let now = match state.governing(vrf, host) {
+            Outcome::Connected(on) if self.place(on) != vrf || is_link_local(address) => None,
+            Outcome::Connected(on) if state.neighbours.contains(&(address, on)) => hops.id(on, address),
+            _ => None,
+        };
+        let outcome = now.map_or(Outcome::NoRoute, Outcome::Via);
+        if let Some(id) = now {
+            assert!(hops.hold_again(id), "a neighbour holds its adjacency");
+        }
+        drop(hops);
+        self.change(state, vrf, host, Origin::Neighbour, outcome);
     }
 
     /// After a change of what governs `prefix`: brings the host routes of the neighbours in it up to date.

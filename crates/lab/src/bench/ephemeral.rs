@@ -266,7 +266,7 @@ impl Costs {
 
 /// What instructions cost, by name: `path.ns`, `others.ns`, and of each `KIND.added_ns` to the whole path, `KIND.alone_ns` at a store alone,
 /// `KIND.elements_ns` by a graph of elements.
-pub fn costs(count: usize) -> BTreeMap<String, f64> {
+pub fn ephemeral_costs(count: usize) -> BTreeMap<String, f64> {
     let Costs { others, through, alone, elements } = Costs::measure(count);
     let (others, path, _) = medians(&others);
     let mut values = BTreeMap::from([("path.ns".to_owned(), path), ("others.ns".to_owned(), others)]);

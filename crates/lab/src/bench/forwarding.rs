@@ -308,7 +308,7 @@ fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
 }
 
 /// What a packet of 64 bytes costs on the whole path by way of CoDel, one task for all of it: nanoseconds, by name.
-pub fn managed(count: usize) -> BTreeMap<String, f64> {
+pub fn path_costs(count: usize) -> BTreeMap<String, f64> {
     let few = rounds(count, &mut [Course::managed(Layout::One, 1024, "codel")]);
     [("whole path by way of codel, 64 B".to_owned(), medians(&few[0]).0)].into()
 }

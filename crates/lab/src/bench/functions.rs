@@ -121,7 +121,7 @@ fn cost(
 }
 
 /// What each function costs, in nanoseconds a packet, by name and size of packets.
-pub fn costs(rounds: usize) -> BTreeMap<String, f64> {
+pub fn function_costs(rounds: usize) -> BTreeMap<String, f64> {
     // The last of each size is a ratio of two others.
     measure(Rounds(rounds)).into_iter().filter(|f| f.bound == Bound::Most).map(|f| (f.name, f.value)).collect()
 }

@@ -314,7 +314,7 @@ fn tree(rounds: Rounds, levels: u32) -> Figure {
 
 /// What it costs to ask a scheme of one queue about a packet that comes, and about one that leaves, with the wires that take it there: nanoseconds
 /// a packet, by the scheme's name, for those whose cost is published.
-pub fn costs(rounds: usize) -> BTreeMap<String, f64> {
+pub fn scheme_costs(rounds: usize) -> BTreeMap<String, f64> {
     ["codel", "red"]
         .map(|name| {
             let mut busy = Busy::new(built(name, 1), 1, 10);

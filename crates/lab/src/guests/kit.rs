@@ -53,6 +53,7 @@ const RUST: &[File] = &[
     ("kit/units/lib.rs", include_str!("../../../../sdk/rust/start/units.rs")),
     ("kit/units/id.rs", include_str!("../../../units/src/id.rs")),
     ("kit/units/quantity.rs", include_str!("../../../units/src/quantity.rs")),
+    ("kit/units/size.rs", include_str!("../../../units/src/size.rs")),
     ("kit/units/text.rs", include_str!("../../../units/src/text.rs")),
     ("kit/units/time.rs", include_str!("../../../units/src/time.rs")),
 ];

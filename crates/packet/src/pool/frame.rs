@@ -1,10 +1,7 @@
 //! One frame: its bytes, and beside them one cache line of what the router knows about it.
 
 use super::offload::{Offload, PartialChecksum, Segmentation};
-use super::region::{STRIDE, SUPER_FRAME, SUPER_STRIDE};
-use super::shared::{TAIL_AT, Tail};
-use super::{FRAME, HEADROOM, Region};
-use std::borrow::Cow;
+use super::{FRAME, HEADROOM, STRIDE, SUPER_FRAME, SUPER_STRIDE, TAIL_AT};
 use std::fmt;
 use std::mem::forget;
 use std::ptr::NonNull;
@@ -84,7 +81,7 @@ pub(super) struct Slot {
     data: NonNull<u8>,
     len: u32,
     /// Its index in the region; the highest bit says that it is a super-frame, the next that it has a tail.
-    name: u32,
+    pub name: u32,
     start: u16,
     /// The size of a segment.
     segment: u16,
@@ -92,18 +89,18 @@ pub(super) struct Slot {
     checksum: u16,
     checksum_offset: u8,
     /// What is to be done: the kind of segmentation, and [`Slot::PARTIAL`]. Zero for nothing.
-    offload: u8,
+    pub offload: u8,
     meta: Meta,
 }
 
 impl Slot {
     const SUPER: u32 = 1 << 31;
     /// The rest of the packet lies in another frame.
-    const TAIL: u32 = 1 << 30;
+    pub const TAIL: u32 = 1 << 30;
     /// The checksum is partial.
     const PARTIAL: u8 = 0x80;
     /// The packet has a tail: something to be done before a port takes it that takes frames in one piece only.
-    const SPLIT: u8 = 0x40;
+    pub const SPLIT: u8 = 0x40;
 
     /// Bytes of its memory, without those that say where its tail is.
     #[inline(always)]
@@ -167,13 +164,13 @@ impl Packet {
     }
 
     #[inline(always)]
-    fn slot(&self) -> &Slot {
+    pub(super) fn slot(&self) -> &Slot {
         // SAFETY: this packet owns the slot, which was initialised in `new`; shared borrows follow those of the packet.
         unsafe { self.slot.as_ref() }
     }
 
     #[inline(always)]
-    fn slot_mut(&mut self) -> &mut Slot {
+    pub(super) fn slot_mut(&mut self) -> &mut Slot {
         // SAFETY: this packet owns the slot; `&mut self` makes the borrow exclusive.
         unsafe { self.slot.as_mut() }
     }
@@ -305,64 +302,16 @@ impl Packet {
         true
     }
 
-    /// The rest of a packet whose payload lies in another frame, which other packets refer to as well; it goes on behind
-    /// [`Packet::bytes`]. Empty for packets in one piece, as all are that nobody has made copies of.
-    #[inline(always)]
-    pub fn tail(&self) -> &[u8] {
-        if self.has_tail() { self.tail_place().bytes() } else { &[] }
-    }
-
     /// Whether the rest of the packet lies in another frame.
     #[inline(always)]
     pub fn has_tail(&self) -> bool {
         self.slot().name & Slot::TAIL != 0
     }
 
-    /// The whole frame: borrowed where it is in one piece. For who looks at few.
-    pub fn whole(&self) -> Cow<'_, [u8]> {
-        if self.has_tail() { Cow::Owned([self.bytes(), self.tail()].concat()) } else { Cow::Borrowed(self.bytes()) }
-    }
-
     /// Whether its end takes more than to be put with the free frames of a pool.
     #[inline(always)]
     pub(super) fn is_special(&self) -> bool {
         self.slot().name >= Slot::TAIL
-    }
-
-    /// Where what is said of its tail lies.
-    fn tail_said(&self) -> NonNull<Tail> {
-        // SAFETY: inside its memory, behind everything that a frame with a tail may use, and aligned as the memory is.
-        unsafe { self.slot().data.add(TAIL_AT).cast() }
-    }
-
-    fn tail_place(&self) -> &Tail {
-        assert!(self.has_tail());
-        // SAFETY: written by `set_tail` before the flag was set; nobody else writes there as long as it is.
-        unsafe { self.tail_said().as_ref() }
-    }
-
-    /// From now on the packet goes on in another frame. It is in no super-frame, has no tail yet, and ends before
-    /// [`TAIL_AT`].
-    pub(super) fn set_tail(&mut self, tail: Tail) {
-        assert!(!self.is_special() && self.slot().start as usize + self.len() <= TAIL_AT);
-        // SAFETY: the place is the packet's own memory.
-        unsafe { self.tail_said().write(tail) };
-        let slot = self.slot_mut();
-        slot.name |= Slot::TAIL;
-        slot.offload |= Slot::SPLIT;
-    }
-
-    /// Takes its tail away: the caller ends it.
-    pub(super) fn take_tail(&mut self) -> Option<Tail> {
-        if !self.has_tail() {
-            return None;
-        }
-        // SAFETY: as in `tail_place`; the flag is taken away, so it is not read again.
-        let tail = unsafe { self.tail_said().read() };
-        let slot = self.slot_mut();
-        slot.name &= !Slot::TAIL;
-        slot.offload &= !Slot::SPLIT;
-        Some(tail)
     }
 
     /// The beginning of its memory.
@@ -441,6 +390,12 @@ impl Packet {
         index
     }
 
+    /// The number of its slot in its region.
+    #[inline(always)]
+    pub(super) fn index(&self) -> u32 {
+        self.slot().name & !(Slot::SUPER | Slot::TAIL)
+    }
+
     /// Where its slot lies.
     pub(super) fn address(&self) -> NonNull<Slot> {
         self.slot
@@ -457,14 +412,6 @@ impl Packet {
     pub fn prefetch_bytes(&self) {
         let slot = self.slot();
         prefetch(slot.data.as_ptr().wrapping_add(slot.start as usize));
-    }
-}
-
-impl Drop for Packet {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: the packet owns its slot and is gone after this; its name has its number.
-        unsafe { Region::send_home(self.slot, self.slot().name & !(Slot::SUPER | Slot::TAIL)) }
     }
 }
 

@@ -18,7 +18,7 @@ pub use frame::{Meta, Packet, prefetch, prefetch_far};
 pub use huge::{Huge, Spread};
 pub use offload::{Offload, PartialChecksum, Segmentation};
 pub use queue::Queue;
-pub use region::{Region, SUPER_FRAME, Umem};
+pub use region::{Region, Umem};
 pub use shared::{HEAD, Shared};
 
 use shared::Tail;
@@ -29,6 +29,17 @@ use std::sync::Arc;
 pub const HEADROOM: usize = 256;
 /// The longest frame that is no super-frame, in bytes from its first to its last, without the frame check sequence.
 pub const FRAME: usize = 2048;
+/// The longest super-frame, in bytes: the longest IPv6 packet behind a link header with a tag, and some.
+pub const SUPER_FRAME: usize = (64 << 10) + 64;
+/// Distance between frames: an odd number of cache lines, so that the first lines of many frames do not compete for the
+/// same few sets of the cache.
+const STRIDE: usize = HEADROOM + FRAME + 64;
+/// Distance between super-frames, odd as well.
+const SUPER_STRIDE: usize = HEADROOM + SUPER_FRAME;
+const _: () =
+    assert!((STRIDE / 64) % 2 == 1 && (SUPER_STRIDE / 64) % 2 == 1 && (STRIDE | SUPER_STRIDE).is_multiple_of(64));
+/// Where in the memory of a copy is said where its tail is: behind the longest frame.
+const TAIL_AT: usize = STRIDE - 64;
 /// Frames moved at once between a pool and its region.
 const EXCHANGE: usize = 256;
 

@@ -1,20 +1,10 @@
-//! The memory of all frames, in two classes: frames of [`FRAME`] bytes, and super-frames of [`SUPER_FRAME`].
+//! The memory of all frames, in two classes: frames of [`FRAME`](super::FRAME) bytes, and super-frames of [`SUPER_FRAME`](super::SUPER_FRAME).
 
 use super::frame::{Slot, SuperFrame, prefetch};
-use super::{FRAME, HEADROOM, Huge, Packet};
+use super::{Huge, Packet, STRIDE, SUPER_STRIDE};
 use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// The longest super-frame, in bytes: the longest IPv6 packet behind a link header with a tag, and some.
-pub const SUPER_FRAME: usize = (64 << 10) + 64;
-/// Distance between frames: an odd number of cache lines, so that the first lines of many frames do not compete for the
-/// same few sets of the cache.
-pub(super) const STRIDE: usize = HEADROOM + FRAME + 64;
-/// Distance between super-frames, odd as well.
-pub(super) const SUPER_STRIDE: usize = HEADROOM + SUPER_FRAME;
-const _: () =
-    assert!((STRIDE / 64) % 2 == 1 && (SUPER_STRIDE / 64) % 2 == 1 && (STRIDE | SUPER_STRIDE).is_multiple_of(64));
 
 /// What the super-frames begin at a multiple of: a page.
 const PAGE: usize = 4096;
@@ -68,8 +58,8 @@ impl Region {
         Self::with_super_frames(frames, 0)
     }
 
-    /// Memory for `frames` frames (at least one, at most 2^24) of [`FRAME`] bytes and `super_frames` (at most 2^16) of
-    /// [`SUPER_FRAME`] bytes: page-aligned, zeroed, untouched until used.
+    /// Memory for `frames` frames (at least one, at most 2^24) of [`FRAME`](super::FRAME) bytes and `super_frames` (at most 2^16) of
+    /// [`SUPER_FRAME`](super::SUPER_FRAME) bytes: page-aligned, zeroed, untouched until used.
     pub fn with_super_frames(frames: usize, super_frames: usize) -> Arc<Region> {
         assert!((1..=MOST.0).contains(&frames), "a region holds 1 to 2^24 frames");
         assert!(super_frames <= MOST.1, "a region holds at most 2^16 super-frames");
@@ -208,6 +198,14 @@ impl Region {
     }
 }
 
+impl Drop for Packet {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the packet owns its slot and is gone after this; its name has its number.
+        unsafe { Region::send_home(self.address(), self.index()) }
+    }
+}
+
 /// Memory whose owner decides when it goes.
 fn map(bytes: usize) -> ManuallyDrop<Huge<u8>> {
     let memory = Huge::zeroed(bytes);
@@ -237,7 +235,7 @@ impl Drop for Region {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Batch, Pool, Queue};
+    use super::super::{Batch, FRAME, HEADROOM, Pool, Queue, SUPER_FRAME};
     use super::*;
 
     #[test]

@@ -6,8 +6,8 @@
 //! have no count that anybody looks at: two bits of what the pool reads of each packet anyway tell the others.
 
 use super::frame::Slot;
-use super::region::STRIDE;
-use super::{Packet, Pool};
+use super::{Packet, Pool, TAIL_AT};
+use std::borrow::Cow;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -17,8 +17,6 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 pub const HEAD: usize = 192;
 /// Bytes behind the head that are worth a reference.
 const WORTH: usize = 64;
-/// Where in the memory of a copy is said where its tail is: behind the longest frame.
-pub(super) const TAIL_AT: usize = STRIDE - 64;
 const _: () = assert!(size_of::<Tail>() <= 64 && TAIL_AT.is_multiple_of(align_of::<Tail>()));
 
 /// A packet of which copies are made. It is not changed any more: they read it, from any thread.
@@ -127,6 +125,56 @@ impl Drop for Tail {
     fn drop(&mut self) {
         // SAFETY: as in `end`, which forgets the tail.
         drop(unsafe { release(self.owner) });
+    }
+}
+
+impl Packet {
+    /// The rest of a packet whose payload lies in another frame, which other packets refer to as well; it goes on behind
+    /// [`Packet::bytes`]. Empty for packets in one piece, as all are that nobody has made copies of.
+    #[inline(always)]
+    pub fn tail(&self) -> &[u8] {
+        if self.has_tail() { self.tail_place().bytes() } else { &[] }
+    }
+
+    /// The whole frame: borrowed where it is in one piece. For who looks at few.
+    pub fn whole(&self) -> Cow<'_, [u8]> {
+        if self.has_tail() { Cow::Owned([self.bytes(), self.tail()].concat()) } else { Cow::Borrowed(self.bytes()) }
+    }
+
+    /// Where what is said of its tail lies.
+    fn tail_said(&self) -> NonNull<Tail> {
+        // SAFETY: inside its memory, behind everything that a frame with a tail may use, and aligned as the memory is.
+        unsafe { self.memory().add(TAIL_AT).cast() }
+    }
+
+    fn tail_place(&self) -> &Tail {
+        assert!(self.has_tail());
+        // SAFETY: written by `set_tail` before the flag was set; nobody else writes there as long as it is.
+        unsafe { self.tail_said().as_ref() }
+    }
+
+    /// From now on the packet goes on in another frame. It is in no super-frame, has no tail yet, and ends before
+    /// [`TAIL_AT`].
+    pub(super) fn set_tail(&mut self, tail: Tail) {
+        assert!(!self.is_special() && self.start() + self.len() <= TAIL_AT);
+        // SAFETY: the place is the packet's own memory.
+        unsafe { self.tail_said().write(tail) };
+        let slot = self.slot_mut();
+        slot.name |= Slot::TAIL;
+        slot.offload |= Slot::SPLIT;
+    }
+
+    /// Takes its tail away: the caller ends it.
+    pub(super) fn take_tail(&mut self) -> Option<Tail> {
+        if !self.has_tail() {
+            return None;
+        }
+        // SAFETY: as in `tail_place`; the flag is taken away, so it is not read again.
+        let tail = unsafe { self.tail_said().read() };
+        let slot = self.slot_mut();
+        slot.name &= !Slot::TAIL;
+        slot.offload &= !Slot::SPLIT;
+        Some(tail)
     }
 }
 

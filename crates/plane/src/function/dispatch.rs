@@ -6,7 +6,7 @@
 //! that one by a table of flows. A packet that came before it, as the handshake of TCP does, has gone by this path, and may be
 //! overtaken by it.
 
-use super::{Registration, Context, Counter, Function};
+use super::{Context, Counter, Function, Registration};
 use packet::wire::application::{self, MOST_NAME};
 use packet::wire::{Fields, flow_hash, protocol};
 use packet::{Exception, Packet};
@@ -23,8 +23,10 @@ struct Rule {
     bytes: u64,
 }
 
-pub(super) const REGISTRATION: Registration =
-    Registration { declaration: Dispatching::DECLARATION, make: |call, path| Box::new(Dispatching::of(call, &path.dispatch)) };
+pub(super) const REGISTRATION: Registration = Registration {
+    declaration: Dispatching::DECLARATION,
+    make: |call, path| Box::new(Dispatching::of(call, &path.dispatch)),
+};
 
 /// The function `dispatch`.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! Rules are tried in order, sets in logarithmic time. Each counts the packets that it decides about.
 
-use super::{Registration, Context, Counter, Function};
+use super::{Context, Counter, Function, Registration};
 use packet::wire::{Fields, protocol};
 use packet::{DropReason, Exception, Packet};
 use plan::{FilterFields, FilterRule, FilterVerdict};

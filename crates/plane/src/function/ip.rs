@@ -3,15 +3,14 @@
 //! RFC 1812 5.3.1 (time to live), RFC 1624 (incremental checksum), RFC 8200 3 (hop limit). The classifier has already
 //! found that the packet may go on.
 
-use super::{Registration, Context, Function};
+use super::{Context, Function, Registration};
 use crate::multicast::{COPY, THROUGH};
 use packet::wire::{ipv4, ipv6};
 use packet::{Exception, Meta, Packet};
 use units::declare::{Declaration, DeclaredCost};
 use units::{AdjacencyId, Mac, Nanos};
 
-pub(super) const REGISTRATION: Registration =
-    Registration { declaration: Ip::DECLARATION, make: |_, _| Box::new(Ip) };
+pub(super) const REGISTRATION: Registration = Registration { declaration: Ip::DECLARATION, make: |_, _| Box::new(Ip) };
 
 /// The function `ip`.
 #[derive(Clone, Copy, Debug)]

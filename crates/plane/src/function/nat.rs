@@ -1,7 +1,7 @@
 //! The function `nat`: the packets of a path that leave for the outside come from one of our addresses, and what comes back to
 //! it goes inside. What it does is in [`nat`]; its rules are the configuration's `[nat]`.
 
-use super::{Registration, Context, Function};
+use super::{Context, Function, Registration};
 use ::nat::settle;
 use packet::{Meta, Packet};
 use units::Nanos;

@@ -4,7 +4,7 @@
 //! processor by waiting for the cycle counter. Costs of single packets may be spread: evenly around the mean, or with a few
 //! that are far dearer, as functions are whose work depends on the data (spec Q-53).
 
-use super::{Registration, Context, Function};
+use super::{Context, Function, Registration};
 use packet::{DropReason, Packet};
 use plan::Call;
 use units::Nanos;

@@ -3,7 +3,7 @@
 
 use super::Rig;
 use crate::classify::{Classifier, Dispatch, Target, Unwitnessed};
-use crate::function::{self, Context, Function};
+use crate::function::{Context, Function};
 use crate::snapshot::{PathSpec, Snapshot};
 use fib::Tables;
 use packet::event::Event;
@@ -74,7 +74,10 @@ impl Bench {
     /// When there is none.
     pub fn functions(&self, name: &str) -> Vec<Box<dyn Function>> {
         let named = |path: &&PathSpec| *path.name == *name;
-        self.snapshot.functions.build(self.snapshot.paths.iter().find(named).expect("the path is there")).expect("they are known")
+        self.snapshot
+            .functions
+            .build(self.snapshot.paths.iter().find(named).expect("the path is there"))
+            .expect("they are known")
     }
 
     /// Runs functions on packets. Answers whether all go on, and the time the functions ask for.

@@ -516,7 +516,8 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
             dispatch: Vec::new(),
         }
     };
-    let forward = || vec![Call::parse("ip", &function::Functions::default().declarations(), "function").expect("it is declared")];
+    let forward =
+        || vec![Call::parse("ip", &function::Functions::default().declarations(), "function").expect("it is declared")];
     let mut paths = vec![
         spec(CONTROL, "control", Vec::new(), OWN_CAPACITY, CONTROL_CLASS),
         spec(GENERAL, "general", Vec::new(), OWN_CAPACITY, 0),

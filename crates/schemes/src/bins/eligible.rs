@@ -11,13 +11,15 @@
 //! **The bound.** The work of a bin that waits is never further behind its share of what the link sends than its longest packet
 //! and, times its share, the longest of all (theorem 4 there).
 
-use super::groups::{Groups, NOWHERE};
 use super::list::{Link, Linked};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
 use super::{Order, Soon};
 use crate::{Record, Wires};
 use alloc::vec::Vec;
 use units::Heap;
+
+/// The slot of a bin that is nowhere.
+pub(super) const NOWHERE: u16 = u16::MAX;
 
 /// A bin's tags, and where it waits: half a cache line.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +80,6 @@ pub(crate) struct Eligible<T> {
 
 /// With few bins.
 pub(crate) type Exact = Eligible<Heaps>;
-/// With many.
-pub(crate) type Grouped = Eligible<Groups>;
 
 impl<T: Waiting> Eligible<T> {
     /// So many bins, all empty.

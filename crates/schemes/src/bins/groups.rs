@@ -7,7 +7,7 @@
 //! So the work of a bin that waits is never further behind its share than 3 w s and, times its share, two of the longest packets
 //! (QFQ, theorem 3), s being less than twice L/w: less than 6 L + 2 l w/W, where the exact form has L + l w/W.
 
-use super::eligible::{Bin, Waiting};
+use super::eligible::{Bin, Eligible, NOWHERE, Waiting};
 use super::list::List;
 use super::virtual_time::Virtual;
 use alloc::vec::Vec;
@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 /// The coarsest takes whatever there is: no packet is longer than 2^32 bytes, in units of 2^-16.
 type Slots = units::Slots<50>;
 
-/// The slot of a bin that is nowhere.
-pub(super) const NOWHERE: u16 = u16::MAX;
+/// WF2Q+ with many bins.
+pub(crate) type Grouped = Eligible<Groups>;
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -11,6 +11,7 @@ mod groups;
 mod hosts;
 mod list;
 mod longest;
+pub(crate) mod options;
 mod rank;
 mod round;
 mod virtual_time;
@@ -18,8 +19,9 @@ mod weights;
 
 pub(crate) use attained::Attained;
 pub(crate) use deficit::Deficit;
-pub(crate) use eligible::{Exact, Grouped};
+pub(crate) use eligible::Exact;
 pub(crate) use finish::Finish;
+pub(crate) use groups::Grouped;
 pub(crate) use hosts::{Hosts, Isolate};
 pub(crate) use rank::Rank;
 pub(crate) use weights::Weights;

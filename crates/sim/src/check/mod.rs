@@ -1,11 +1,9 @@
 //! Checkers: laws that hold in every world. They are on in every run, and what breaks one is an error of the run, with
 //! its time and the names of what is concerned.
 
-mod fairness;
 mod order;
 mod rate;
 
-pub(crate) use fairness::{Fairness, Lag};
 pub(crate) use order::Order;
 pub(crate) use rate::RateBound;
 

@@ -1,5 +1,7 @@
 //! From text to a world: what is wrong is found in one pass, but for the form of the file, whose first error ends it.
 
+mod hosts;
+
 use super::tables::{AtTable, CardTable, CostTable, File, LinkTable, RouterTable, SinkTable};
 use super::text::{Text, alone, quantity, quantity_or, within};
 use super::{CardPlan, End, Happening, HostsPlan, RouterPlan, World};

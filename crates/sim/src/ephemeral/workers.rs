@@ -5,7 +5,7 @@
 use super::Values;
 use super::spot::HEADER;
 use crate::chance::Chance;
-use crate::experiment::digest;
+use crate::digest::digest;
 use esp::isa::{Instruction, Operator};
 use esp::site::{Fate, Rules};
 use esp::station::{Place, PortSpec, RouterSpec, Station};

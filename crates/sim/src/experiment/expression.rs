@@ -30,8 +30,8 @@
 
 use super::data::DataFiles;
 use super::imagined::Imagined;
-use super::lookup::{self, Numbers, Selected, wrong};
-use super::parameters::{Parameters, Value};
+use super::lookup::{self, Numbers, Selected, dynamic_of_value, wrong};
+use super::parameters::Parameters;
 use super::runner::Run;
 use minijinja::value::{Value as Dynamic, ValueKind};
 use minijinja::{Environment, Error, UndefinedBehavior};
@@ -134,16 +134,6 @@ fn word(expression: &str, name: &str) -> usize {
         !expression[..at].ends_with(is_letter) && !expression[at + name.len()..].starts_with(is_letter)
     };
     expression.match_indices(name).find(alone).map_or(0, |(at, _)| at)
-}
-
-pub(super) fn dynamic_of_value(value: &Value) -> Dynamic {
-    match value {
-        Value::Flag(flag) => (*flag).into(),
-        // Written without a point where it is put into a text.
-        Value::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => (*number as i64).into(),
-        Value::Number(number) => (*number).into(),
-        Value::Text(text) => text.clone().into(),
-    }
 }
 
 fn dynamic(answer: &Answer) -> Dynamic {
@@ -274,6 +264,7 @@ fn register_lists(environment: &mut Environment) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parameters::Value;
     use super::*;
     use crate::Measured;
 

@@ -64,6 +64,7 @@ const QUEUEING: &[Entry] = folder!("queueing":
 );
 
 const EPHEMERAL: &[Entry] = folder!("ephemeral":
+    "engine.toml"
     "EX1.toml"
     "EX2.toml"
     "EX3.toml"

@@ -1,7 +1,7 @@
 //! What expressions ask runs for: values, samples and series by name, of the runs that were carried out, or of imagined ones.
 
 use super::imagined::Imagined;
-use super::parameters::describe;
+use super::parameters::{Value, describe};
 use super::runner::Run;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value as Dynamic};
 use minijinja::{Environment, Error, ErrorKind};
@@ -22,12 +22,23 @@ pub(super) fn wrong(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, why.into())
 }
 
+/// A parameter as expressions have it.
+pub(super) fn dynamic_of_value(value: &Value) -> Dynamic {
+    match value {
+        Value::Flag(flag) => (*flag).into(),
+        // Written without a point where it is put into a text.
+        Value::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => (*number as i64).into(),
+        Value::Number(number) => (*number).into(),
+        Value::Text(text) => text.clone().into(),
+    }
+}
+
 fn matches(run: &Run, filter: &Kwargs) -> Result<bool, Error> {
     for name in filter.args() {
         let Some(value) = run.parameters.get(name) else {
             return Err(wrong(format!("no parameter is called `{name}`; there are: {}", describe(&run.parameters))));
         };
-        if super::expression::dynamic_of_value(value) != filter.get::<Dynamic>(name)? {
+        if dynamic_of_value(value) != filter.get::<Dynamic>(name)? {
             return Ok(false);
         }
     }

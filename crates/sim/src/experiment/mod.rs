@@ -6,6 +6,7 @@
 mod agreement;
 mod data;
 mod expression;
+mod falsifiable;
 mod file;
 mod golden;
 mod imagined;
@@ -15,6 +16,7 @@ mod parameters;
 mod report;
 mod runner;
 
+pub use crate::digest::digest;
 pub use agreement::{Agreement, MOST_TOLERANCE, Published, Tally};
 pub use data::DataFiles;
 pub use expression::{Answer, Evaluator};
@@ -23,7 +25,7 @@ pub use golden::golden;
 pub use library::{Entry, entries};
 pub use parameters::{MOST_RUNS, Parameters, Sweep, Value, describe, substitute};
 pub use report::{Curve, Grid, Picture, Report, Verdict, written};
-pub use runner::{Job, Run, Runner, Simulation, digest};
+pub use runner::{Job, Run, Runner, Simulation};
 
 use parameters::expand;
 
@@ -91,10 +93,10 @@ impl Experiment {
         }
         let document = &self.document;
         if document.measures.in_virtual_time() {
-            imagined::refuse(&report::claims_of_virtual(document), self.imagined(None))?;
+            falsifiable::refuse(&report::claims_of_virtual(document), self.imagined(None))?;
         }
         if let Some(real) = &document.real {
-            imagined::refuse(&report::claims_of_real(document, &mut Vec::new()), self.imagined(Some(real)))?;
+            falsifiable::refuse(&report::claims_of_real(document, &mut Vec::new()), self.imagined(Some(real)))?;
         }
         Ok(())
     }
@@ -106,9 +108,9 @@ impl Experiment {
         let mut few = self.clone();
         let of_document = [&mut few.document.sweep].into_iter();
         let of_variants = few.document.variants.iter_mut().flat_map(|variant| [&mut variant.sweep, &mut variant.real]);
-        of_document.chain(of_variants).flat_map(Sweep::values_mut).for_each(|values| imagined::few(values));
+        of_document.chain(of_variants).flat_map(Sweep::values_mut).for_each(|values| falsifiable::few(values));
         let mut real = real.cloned();
-        real.iter_mut().flat_map(|real| real.sweep.values_mut()).for_each(|values| imagined::few(values));
+        real.iter_mut().flat_map(|real| real.sweep.values_mut()).for_each(|values| falsifiable::few(values));
         let runs = few.runs_with(&Parameters::new(), real.as_ref(), false);
         let derived = runs.and_then(|runs| {
             runs.into_iter().map(|parameters| self.derived(&evaluator, parameters)).collect::<Result<Vec<_>, _>>()

@@ -3,6 +3,7 @@
 use super::data::DataFiles;
 use super::file::Measures;
 use super::parameters::Parameters;
+use crate::digest::digest;
 use crate::{Captures, Measured, World, ephemeral, run};
 use plan::Guests;
 use std::sync::Arc;
@@ -95,11 +96,6 @@ impl Runner for Simulation {
         }
         self.simulate(job, &mut self.files.clone(), &mut |_| {})
     }
-}
-
-/// FNV-1a of some bytes: tells one file from another where nobody means to deceive.
-pub fn digest(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 impl Simulation {

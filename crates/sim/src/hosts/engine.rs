@@ -36,7 +36,7 @@ pub(super) struct Live<'w> {
 /// Runs a world of hosts to its end.
 pub(crate) fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -> Result<Measured, RunError> {
     let mut live = Live::new(world, captures)?;
-    let mut meters = Meters::new(&live);
+    let mut meters = Meters::new(&live.flows, &live.links);
     let mut told = 0;
     for (time, due) in agenda(world) {
         live.until(time);
@@ -45,8 +45,8 @@ pub(crate) fn run(world: &World, captures: &mut dyn Captures, progress: Progress
             break;
         }
         match due {
-            Due::Sample => meters.sample(&live, time),
-            Due::Warm => meters.warm(&mut live, time),
+            Due::Sample => meters.sample(&live.flows, &live.links, time),
+            Due::Warm => meters.warm(&mut live.flows, &mut live.links, time),
             Due::Happens(index) => live.happen(index, time, captures)?,
             Due::End => break,
         }
@@ -62,7 +62,9 @@ pub(crate) fn run(world: &World, captures: &mut dyn Captures, progress: Progress
     if let Some(link) = live.links.iter().find(|link| link.medium.has_failed()) {
         return Err(RunError::Link(link.name.clone(), "its trace has ended before the world".into()));
     }
-    Ok(meters.finish(live))
+    let mut measured = meters.finish(world, &live.flows, &live.links);
+    measured.values.insert("packets".into(), live.packets as f64);
+    Ok(measured)
 }
 
 /// The medium of a link, with its trace, if it has one.

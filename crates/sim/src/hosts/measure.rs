@@ -1,9 +1,9 @@
 //! What is measured of a world of hosts: values, series, and samples that many runs can pool.
 
-use super::engine::Live;
 use super::flow::Flow;
 use super::link::{self, Link};
 use super::wires::Fate;
+use crate::describe::World;
 use crate::run::{Measured, parameters};
 use crate::tcp::Told;
 use crate::tcp::application::{Completion, FlowTimes, SmoothedRtt};
@@ -55,38 +55,38 @@ pub(super) struct Meters {
     series: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
-fn marks(live: &Live<'_>) -> (Vec<FlowMark>, Vec<LinkMark>) {
-    (live.flows.iter().map(FlowMark::of).collect(), live.links.iter().map(LinkMark::of).collect())
+fn marks(flows: &[Flow], links: &[Link]) -> (Vec<FlowMark>, Vec<LinkMark>) {
+    (flows.iter().map(FlowMark::of).collect(), links.iter().map(LinkMark::of).collect())
 }
 
 impl Meters {
-    pub fn new(live: &Live<'_>) -> Meters {
-        let (flows, links) = marks(live);
+    pub fn new(flows: &[Flow], links: &[Link]) -> Meters {
+        let (flows, links) = marks(flows, links);
         let before = (flows.clone(), links.clone());
         Meters { begun: 0, flows, links, sampled: 0, before, series: BTreeMap::new() }
     }
 
     /// The warm-up is over: what is measured begins.
-    pub fn warm(&mut self, live: &mut Live<'_>, time: u64) {
-        (self.flows, self.links) = marks(live);
+    pub fn warm(&mut self, flows: &mut [Flow], links: &mut [Link], time: u64) {
+        (self.flows, self.links) = marks(flows, links);
         self.begun = time;
-        for flow in &mut live.flows {
+        for flow in flows {
             flow.one_way = Times::new();
             flow.smoothed = SmoothedRtt::new(flow.plan.look);
         }
-        for link in &mut live.links {
+        for link in links {
             (link.sojourn, link.most) = (Times::new(), link.queue.packets());
         }
     }
 
     /// A point of each series.
-    pub fn sample(&mut self, live: &Live<'_>, time: u64) {
+    pub fn sample(&mut self, flows: &[Flow], links: &[Link], time: u64) {
         let span = (time - self.sampled) as f64 / 1e9;
         let at = time as f64 / 1e9;
-        let now = marks(live);
+        let now = marks(flows, links);
         let series = &mut self.series;
         let mut put = |name: String, value: f64| series.entry(name).or_default().push((at, value));
-        for (index, flow) in live.flows.iter().enumerate() {
+        for (index, flow) in flows.iter().enumerate() {
             let name = &flow.plan.name;
             let acknowledged = now.0[index].acknowledged - self.before.0[index].acknowledged;
             put(format!("flow.{name}.goodput_bps"), bits(acknowledged, flow) / span);
@@ -96,7 +96,7 @@ impl Meters {
             put(format!("flow.{name}.recoveries"), flow.sender.told().recoveries as f64);
             flow.sender.smoothed_rtt().into_iter().for_each(|rtt| put(format!("flow.{name}.srtt_ms"), millis(rtt)));
         }
-        for (index, link) in live.links.iter().enumerate() {
+        for (index, link) in links.iter().enumerate() {
             let (name, since) = (&link.name, now.1[index].counts.since(&self.before.1[index].counts));
             put(format!("link.{name}.backlog"), f64::from(link.queue.packets()));
             put(format!("link.{name}.sent_bps"), since.sent_bytes as f64 * 8.0 / span);
@@ -107,17 +107,16 @@ impl Meters {
     }
 
     /// Everything.
-    pub fn finish(self, live: Live<'_>) -> Measured {
-        let end = live.world.duration.get();
+    pub fn finish(self, world: &World, flows: &[Flow], links: &[Link]) -> Measured {
+        let end = world.duration.get();
         let span = (end - self.begun) as f64 / 1e9;
-        let mut measured = Measured { parameters: parameters(live.world), series: self.series, ..Measured::default() };
-        for (flow, mark) in live.flows.iter().zip(&self.flows) {
+        let mut measured = Measured { parameters: parameters(world), series: self.series, ..Measured::default() };
+        for (flow, mark) in flows.iter().zip(&self.flows) {
             of_flow(&mut measured, flow, mark, span, Instant::new(end));
         }
-        for (link, mark) in live.links.iter().zip(&self.links) {
+        for (link, mark) in links.iter().zip(&self.links) {
             of_link(&mut measured.values, link, mark, span);
         }
-        measured.values.insert("packets".into(), live.packets as f64);
         measured
     }
 }

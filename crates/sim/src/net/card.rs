@@ -1,17 +1,24 @@
-//! A card: the receive ring with what comes to it, the transmit ring and the link behind it.
+//! A card: the receive ring with what comes to it, the transmit ring and the link or the cable behind it.
+//!
+//! Where a card is on a cable, frames come and go by a port of the machine. Whenever the router looks, everything that the
+//! kernel has for the card takes its place in the receive ring, or is lost. As nothing was taken from the ring between two
+//! looks, exactly as many are lost as if each had come to it by itself. What leaves is handed over at once; that the card's
+//! link would take its time is seen in how soon the transmit ring has room.
 
+use super::Net;
 use super::cable::Cable;
 use crate::check::RateBound;
 use crate::describe::{CardPlan, End};
 use crate::frame::{Tag, has_room};
 use crate::line::Line;
 use crate::source::Schedule;
-use link::medium::Trace;
-use packet::{DropReason, Packet};
+use link::medium::{Crossing, Trace};
+use packet::port::discard_refused;
+use packet::{Batch, DropReason, Packet, Pool};
 use plan::Service;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use units::{Mac, Rate};
+use units::{Instant, Mac, Rate};
 
 /// A frame, made when it is handed out.
 #[derive(Debug)]
@@ -127,6 +134,77 @@ impl Card {
         }
         if tagged {
             tag.write(bytes);
+        }
+    }
+
+    /// Takes what has come by the cable into the receive ring. Answers what finds no place there.
+    fn take_in(&mut self, now: u64, pool: &mut Pool, mut lost: impl FnMut(Option<Tag>)) {
+        let Some(mut cable) = self.cable.take() else { return };
+        loop {
+            cable.port.receive(Instant::new(now), &mut cable.batch, pool);
+            let came = cable.batch.len();
+            for packet in cable.batch.drain() {
+                if self.ring.len() < self.slots {
+                    pool.export(1);
+                    self.enter(Waiting { at: now, what: Frame::Held(packet) });
+                } else {
+                    lost(Tag::read(packet.bytes()));
+                    pool.give(packet);
+                }
+            }
+            if came < packet::BATCH {
+                self.cable = Some(cable);
+                return;
+            }
+        }
+    }
+}
+
+impl Net {
+    /// Everything that has come to a card by its cable takes its place in the receive ring, or is lost.
+    pub fn admit_by_cable(&mut self, index: usize, now: u64, pool: &mut Pool) {
+        let mut lost = Vec::new();
+        self.cards[index].take_in(now, pool, |tag| lost.push(tag));
+        self.cards[index].counters.ring += lost.len() as u64;
+        lost.into_iter().for_each(|tag| self.fate(tag, |fates| fates.ring += 1));
+    }
+
+    pub(super) fn receive_by_cable(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
+        self.admit_by_cable(index, now, pool);
+        let before = batch.len();
+        for _ in 0..self.cards[index].ring.len().min(batch.room()) {
+            let Some(Waiting { at, what: Frame::Held(mut packet) }) = self.cards[index].ring.pop_front() else { break };
+            pool.import(1);
+            packet.meta_mut().timestamp = Instant::new(at);
+            batch.push(packet);
+        }
+        self.handed_out(index, batch.len() - before);
+    }
+
+    pub(super) fn transmit_by_cable(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
+        let Some(mut cable) = self.cards[index].cable.take() else { return };
+        for packet in batch.drain() {
+            let tag = Tag::read(packet.bytes());
+            if self.depart(index, now, packet.len(), tag) == Crossing::Lost {
+                pool.give(packet);
+                continue;
+            }
+            self.waited(tag, now.saturating_sub(packet.meta().timestamp.get()));
+            cable.batch.push(packet);
+        }
+        if !cable.batch.is_empty() {
+            cable.port.transmit(Instant::new(now), &mut cable.batch, pool);
+            cable.refused += discard_refused(&mut cable.batch, pool) + cable.port.refused_late().packets;
+        }
+        self.cards[index].cable = Some(cable);
+    }
+
+    /// A packet of a source has waited so long in its router.
+    fn waited(&mut self, tag: Option<Tag>, waited: u64) {
+        let warmup = self.warmup;
+        let Some(tag) = tag.filter(|tag| tag.born >= warmup) else { return };
+        if let Some(flow) = self.flows.get_mut(tag.source) {
+            flow.wait.record(waited);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A simulated core: a worker, its meter, and its own time.
 
-use super::fair::{FOLLOWED, Following};
+use super::fairness::Following;
 use super::instant;
 use crate::cost::{Cost, CostMeter, Spent, Weighing};
 use cpu::meter::Flat;
@@ -30,8 +30,6 @@ pub(super) struct Core {
     pub idle: u64,
     /// Who looks whether its tasks get their shares.
     pub following: Following,
-    /// Steps since what its agenda noted was last followed.
-    pub unfollowed: u32,
     /// Set by who has woken it.
     pub rung: Arc<AtomicBool>,
     idling: bool,
@@ -53,7 +51,6 @@ impl Core {
             wake: 0,
             idle: 0,
             following: Following::new(),
-            unfollowed: 0,
             rung,
             idling: false,
             spin,
@@ -64,7 +61,7 @@ impl Core {
 
     /// It runs another configuration: what the functions of each path cost from now on.
     pub fn adopt(&mut self, costs: Vec<Cost>, cpu: &CpuPlan) {
-        self.entitle(cpu);
+        self.following.entitle(&mut self.worker, cpu);
         self.meter.set_paths(costs);
         self.weighs = self.meter.weighs();
     }
@@ -95,10 +92,7 @@ impl Core {
         self.still = if self.now > now { 0 } else { self.still + 1 };
         self.wake = self.now;
         self.idling = false;
-        self.unfollowed += 1;
-        if self.unfollowed == FOLLOWED {
-            self.follow();
-        }
+        self.following.stepped(&mut self.worker);
         if let Step::Idle(until) = step {
             if self.spin && self.now > now || !self.worker.may_sleep() {
                 return self.still < STILL;

@@ -5,11 +5,13 @@
 //! A step is not interrupted. What a router sends to another while that one is in the middle of a step is seen by it at its
 //! next look, as frames on a real ring are; both then are at most one dispatch apart.
 
+mod agenda;
 mod core;
 mod counts;
 #[cfg(test)]
 mod crossing;
-mod fair;
+mod error;
+mod fairness;
 mod look;
 mod measured;
 mod policies;
@@ -19,13 +21,15 @@ mod sabotage;
 mod state;
 mod watched;
 
+pub(crate) use agenda::{Due, agenda};
+pub use error::{Progress, RunError};
 pub use measured::Measured;
 pub(crate) use measured::parameters;
 pub use real::Course;
 
 use self::core::Core;
 use crate::chance::Chance;
-use crate::check::{Law, Violation};
+use crate::check::Law;
 use crate::cost::{Cost, CostMeter};
 use crate::describe::{CardPlan, Happening, RouterPlan, SourcePlan, World};
 use crate::net::{Fates, Flow, Net, Outside, Traces};
@@ -35,59 +39,10 @@ use crate::times::Times;
 use link::medium::Medium;
 use look::Looks;
 use plan::{Plan, Receive};
-use plane::{ApplyError, Build, KnownCosts, Published, Router};
+use plane::{Build, KnownCosts, Published, Router};
 use stack::HostLimits;
-use std::fmt;
 use std::sync::Arc;
 use units::{Instant, Mac, Nanos, WorkerId};
-
-/// Why a run has no result.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RunError {
-    /// A capture cannot be replayed.
-    Capture(String, String),
-    /// The sizes of a flow's transfers cannot be had: the flow, and why.
-    Sizes(String, String),
-    /// The link of a card cannot go by its trace, or no longer: the card, and why.
-    Trace(String, String),
-    /// A link cannot be what it is described as: which, and why.
-    Link(String, String),
-    /// A configuration cannot run: the router, and why.
-    Apply(String, Vec<ApplyError>),
-    /// Laws of the world were broken, and how often besides these.
-    Broken(Vec<Violation>, u64),
-    /// It cannot be carried out on real packets, or was not.
-    Real(String),
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::Capture(source, reason) => write!(f, "source {source}: {reason}"),
-            RunError::Sizes(flow, reason) => {
-                write!(f, "flow {flow}: {reason}; without `sizes` those of a table like the measured one are taken")
-            }
-            RunError::Trace(card, reason) => write!(f, "the link of card {card}: {reason}"),
-            RunError::Link(link, reason) => write!(f, "link {link}: {reason}"),
-            RunError::Apply(router, errors) => {
-                write!(f, "router {router} cannot run its configuration")?;
-                errors.iter().try_for_each(|error| write!(f, "; {error}"))
-            }
-            RunError::Broken(violations, more) => {
-                for (index, violation) in violations.iter().enumerate() {
-                    write!(f, "{}{violation}", if index > 0 { "\n" } else { "" })?;
-                }
-                if *more > 0 { write!(f, "\nand {more} more") } else { Ok(()) }
-            }
-            RunError::Real(reason) => f.write_str(reason),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
-
-/// Who is told how far a run is, in parts of one.
-pub type Progress<'a> = &'a mut dyn FnMut(f64);
 
 /// Runs a world to its end. The result depends on nothing but the world and the captures.
 pub fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -> Result<Measured, RunError> {
@@ -134,18 +89,6 @@ struct Live<'w> {
     apart: bool,
     /// Until when its policies have been consulted.
     consulted: u64,
-}
-
-/// What happens at a time besides what the world says.
-pub(crate) enum Due {
-    /// A point of the series.
-    Sample,
-    /// What is measured begins.
-    Warm,
-    /// Something of the world.
-    Happens(usize),
-    /// The end.
-    End,
 }
 
 impl<'w> Live<'w> {
@@ -328,19 +271,6 @@ impl<'w> Live<'w> {
         }
         Ok(())
     }
-}
-
-/// Everything that happens at a time, in its order.
-pub(crate) fn agenda(world: &World) -> Vec<(u64, Due)> {
-    let end = world.duration.get();
-    let mut agenda: Vec<(u64, Due)> = Vec::new();
-    let happens = world.events.iter().enumerate().filter(|(_, (time, _))| time.get() < end);
-    agenda.extend(happens.map(|(index, (time, _))| (time.get(), Due::Happens(index))));
-    agenda.push((world.warmup.get(), Due::Warm));
-    agenda.extend((1..=end / world.sample.get()).map(|number| (number * world.sample.get(), Due::Sample)));
-    agenda.push((end, Due::End));
-    agenda.sort_by_key(|(time, _)| *time);
-    agenda
 }
 
 fn node(plan: &RouterPlan, index: usize, outside: &Outside) -> (Node, Vec<plane::Worker>) {

@@ -62,7 +62,7 @@ impl<'w> Course<'w> {
         }
         live.apart = true;
         // Nobody follows what schedulers note: that takes time.
-        live.cores.iter_mut().for_each(super::Core::leave);
+        live.cores.iter_mut().for_each(|core| core.following.leave());
         live.start()?;
         let mut stations = Stations::new(world, flows(world, captures)?, common.clone(), far);
         for (card, mac) in live.addresses(0) {

@@ -185,7 +185,8 @@ fn shares_that_nobody_keeps_are_found() {
     let (laws, what) = broken(&rivals("rr"), |live| {
         live.nodes[0].plan.plan.cpu.scheduler = plan::Discipline::Wf2q;
         let cpu = live.nodes[0].plan.plan.cpu.clone();
-        live.cores[0].entitle(&cpu);
+        let core = &mut live.cores[0];
+        core.following.entitle(&mut core.worker, &cpu);
     });
     assert!(laws.iter().all(|&law| law == Law::Fairness), "{laws:?}");
     assert!(what.contains("task forwarding.cheap of router r is"), "{what}");

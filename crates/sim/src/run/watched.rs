@@ -10,7 +10,7 @@ impl Live<'_> {
     /// Every core keeps the latest `events` of what its scheduler does from now on.
     pub(super) fn watch(&mut self, events: usize) {
         for core in &mut self.cores {
-            core.leave();
+            core.following.leave();
             core.worker.watch(Some(Box::new(Trace::new(events))));
         }
     }

@@ -1,20 +1,26 @@
-//! What a task is entitled to: its share of the work done while it has something to do, but for the runs of others.
+//! Whether tasks get what they are entitled to: their share of the work done while they have something to do, but for the
+//! runs of others. What agendas note is followed all the time, and judged whenever a point of the series is looked at.
 
+use super::{Live, Node};
+use crate::check::Law;
 use cpu::task::State;
-use cpu::trace::{Record, What};
+use cpu::trace::{Record, Trace, What};
+use plan::{Charge, CpuPlan, Discipline};
+use plane::{TaskReport, Worker};
+use std::collections::BTreeMap;
 use units::TaskId;
 
 /// How far a task has been behind, and the runs that may explain it. In nanoseconds of service.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Lag {
+struct Lag {
     /// The most; zero where it never was.
-    pub worst: f64,
+    worst: f64,
     /// Its longest run.
-    pub own: u64,
+    own: u64,
     /// The longest run of any other task of its core.
-    pub other: u64,
+    other: u64,
     /// The longest runs of all others together.
-    pub others: u64,
+    others: u64,
 }
 
 /// A task that is followed.
@@ -54,7 +60,7 @@ impl Follow {
 /// first of a task nobody could foretell, and however many come at once, nobody is entitled to a part of them. What it is behind before each of its runs is
 /// compared with the least that it was behind since it last had nothing to do; so all such intervals are looked at.
 #[derive(Debug, Default)]
-pub(crate) struct Fairness {
+struct Fairness {
     /// By id.
     tasks: Vec<Follow>,
     work: u64,
@@ -62,7 +68,7 @@ pub(crate) struct Fairness {
 
 impl Fairness {
     /// A task has this part of the core, from now on; zero where it is not to be looked at.
-    pub fn entitle(&mut self, task: TaskId, share: f64) {
+    fn entitle(&mut self, task: TaskId, share: f64) {
         self.task(task).share = share;
     }
 
@@ -74,7 +80,7 @@ impl Fairness {
     }
 
     /// What an agenda has noted, in its order.
-    pub fn follow<'a>(&mut self, records: impl Iterator<Item = &'a Record>) {
+    fn follow<'a>(&mut self, records: impl Iterator<Item = &'a Record>) {
         for record in records {
             let mut work = self.work;
             let task = self.task(record.task);
@@ -107,7 +113,7 @@ impl Fairness {
     }
 
     /// Looks at a task, which is in this state.
-    pub fn look(&mut self, task: TaskId, state: State) -> Lag {
+    fn look(&mut self, task: TaskId, state: State) -> Lag {
         let work = self.work;
         let follow = self.task(task);
         if state == State::Active {
@@ -121,8 +127,147 @@ impl Fairness {
     }
 
     /// What has been noted is not all, or shares are others: who had something to do until now nobody knows.
-    pub fn begin_anew(&mut self) {
+    fn begin_anew(&mut self) {
         self.tasks.iter_mut().for_each(|task| task.least = None);
+    }
+}
+
+/// Steps after which what was noted is followed.
+const FOLLOWED: u32 = 256;
+/// What is kept of it: some sixty notes a step.
+const KEPT: usize = 64 * FOLLOWED as usize;
+
+/// Who follows what the agenda of a core notes.
+pub(super) struct Following {
+    /// Whether its tasks get their shares.
+    fairness: Fairness,
+    /// Where it notes next.
+    spare: Option<Box<Trace>>,
+    /// Somebody else looks at its notes.
+    watched: bool,
+    /// Steps since what its agenda noted was last followed.
+    unfollowed: u32,
+}
+
+impl Following {
+    pub fn new() -> Following {
+        let spare = Some(Box::new(Trace::new(KEPT)));
+        Following { fairness: Fairness::default(), spare, watched: false, unfollowed: 0 }
+    }
+
+    /// The tasks of a worker have other shares: what was noted until now says nothing of what comes.
+    pub fn entitle(&mut self, worker: &mut Worker, cpu: &CpuPlan) {
+        let tasks = self.follow(worker);
+        self.fairness.begin_anew();
+        // Where less is promised than there is, all get as much more.
+        let promised: f64 = tasks.iter().map(|task| task.view.share.as_f64()).sum();
+        let goes_by_shares = !matches!(cpu.scheduler, Discipline::RoundRobin | Discipline::Drr);
+        for task in &tasks {
+            // What a port would have for its tasks nobody knows, and who pays for switches gets less work for a share.
+            let known = task.kind == "forwarding" && goes_by_shares && cpu.charge == Charge::None;
+            self.fairness.entitle(task.task, if known { task.view.share.as_f64() / promised } else { 0.0 });
+        }
+    }
+
+    /// A worker has done a step.
+    #[inline]
+    pub fn stepped(&mut self, worker: &mut Worker) {
+        self.unfollowed += 1;
+        if self.unfollowed == FOLLOWED {
+            self.follow(worker);
+        }
+    }
+
+    /// Follows what the agenda of a worker has noted. Answers its tasks.
+    #[cold]
+    fn follow(&mut self, worker: &mut Worker) -> Vec<TaskReport> {
+        self.unfollowed = 0;
+        if self.watched {
+            return Vec::new();
+        }
+        let watched = worker.watch(self.spare.take());
+        if let Some(mut trace) = watched.trace {
+            if trace.lost() > 0 {
+                self.fairness.begin_anew();
+            }
+            self.fairness.follow(trace.records());
+            trace.clear();
+            self.spare = Some(trace);
+        }
+        // The first time there is none yet to go on with.
+        self.spare.get_or_insert_with(|| Box::new(Trace::new(KEPT)));
+        watched.tasks
+    }
+
+    /// Somebody else looks at what its agenda notes: nobody follows it.
+    pub fn leave(&mut self) {
+        self.watched = true;
+    }
+
+    /// How far each path of a worker was behind at most, since the beginning.
+    fn lags(&mut self, worker: &mut Worker) -> Vec<(TaskReport, Lag)> {
+        let tasks = self.follow(worker).into_iter().filter(|task| task.kind == "forwarding");
+        tasks
+            .map(|task| (self.fairness.look(task.task, task.view.state), task))
+            .map(|(lag, task)| (task, lag))
+            .collect()
+    }
+}
+
+/// What a task may be behind at most.
+fn bound(lag: &Lag, discipline: Discipline) -> u64 {
+    match discipline {
+        // The runs of all others may come first.
+        Discipline::Sfq | Discipline::Stride => lag.own + lag.others,
+        _ => lag.own + lag.other,
+    }
+}
+
+impl Live<'_> {
+    /// Looks whether the paths of every core have got their shares.
+    pub(super) fn is_fair(&mut self, time: u64) {
+        for index in 0..self.cores.len() {
+            let node = self.cores[index].node;
+            let Node { plan, pending, .. } = &self.nodes[node];
+            let discipline = plan.plan.cpu.scheduler;
+            if pending.is_some() {
+                continue;
+            }
+            let core = &mut self.cores[index];
+            for (task, lag) in core.following.lags(&mut core.worker) {
+                // Twice, as what a run takes is not known before it is over: whoever was thought short may have been long.
+                let most = 2 * bound(&lag, discipline);
+                if lag.worst <= most as f64 {
+                    continue;
+                }
+                let (name, router) = (self.task_name(node, &task), &self.nodes[node].plan.name);
+                let what = || {
+                    let name = name.unwrap_or_default();
+                    format!("task {name} of router {router} is {:.0} ns behind its share, over {most}", lag.worst)
+                };
+                self.outside.lock().violations.add(time, Law::Fairness, what);
+            }
+        }
+    }
+
+    /// How far paths were behind.
+    pub(super) fn fair_values(&mut self, node: usize, values: &mut BTreeMap<String, f64>) {
+        let (prefix, discipline) = (self.prefix(node), self.nodes[node].plan.plan.cpu.scheduler);
+        let lags: Vec<(TaskReport, Lag)> = self
+            .cores
+            .iter_mut()
+            .filter(|core| core.node == node)
+            .flat_map(|core| core.following.lags(&mut core.worker))
+            .collect();
+        for (task, lag) in lags {
+            let Some(name) = self.task_name(node, &task) else { continue };
+            let mut put = |key: &str, value: f64| {
+                let most = values.entry(format!("{prefix}task.{name}.{key}")).or_default();
+                *most = most.max(value);
+            };
+            put("behind_max_us", lag.worst / 1e3);
+            put("behind_bound_us", bound(&lag, discipline) as f64 / 1e3);
+        }
     }
 }
 

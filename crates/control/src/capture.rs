@@ -1,0 +1,293 @@
+//! Captures: which packets a reader wants, and those it gets with their fates.
+//!
+//! A worker waits for nobody: a packet that a reader is not ready to take is counted as missed and forgotten.
+
+use crate::names::Names;
+use crate::roster::{Armed, Roster, Subscription, Watch};
+use packet::event::Fate;
+use packet::{Meta, wire};
+use plan::{Fields, Match};
+use plane::snapshot::CONTROL;
+use std::sync::atomic::{AtomicU64, Ordering};
+use units::{Instant, InterfaceId, PathId, PortId};
+
+/// Captures at once.
+pub const MOST_TAPS: usize = 8;
+
+/// The captures that are open.
+pub type Taps = Roster<Tap>;
+
+/// A packet as it came in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// When.
+    pub time: Instant,
+    /// The port.
+    pub port: PortId,
+    /// The frame, from its first link-layer byte.
+    pub frame: Vec<u8>,
+}
+
+/// What to take.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Which packets.
+    pub matching: Match,
+    /// The interface they came in by, where that matters: [`Match::iif`] resolved.
+    pub interface: Option<InterfaceId>,
+    /// How many; no limit where none.
+    pub limit: Option<u64>,
+    /// The most bytes of each; all where none.
+    pub snaplen: Option<usize>,
+    /// Each as it came in as well.
+    pub arrivals: bool,
+}
+
+/// A packet that met its fate.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    /// When.
+    pub time: Instant,
+    /// The frame, cut to what was wanted.
+    pub frame: Vec<u8>,
+    /// Its length before, in bytes.
+    pub length: usize,
+    /// What became of it.
+    pub fate: Fate,
+    /// The port it came in by; nothing for the router's own packets.
+    pub in_port: Option<PortId>,
+    /// The path it took last; nothing where it met its fate before it took one.
+    pub path: Option<PathId>,
+    /// The packet as it came in, not cut; nothing where that was not wanted or not kept.
+    pub arrival: Option<Arrival>,
+}
+
+impl Captured {
+    /// The fate in one line, as captures have it for a comment: `sent wan, path best-effort, in lan`.
+    pub(crate) fn comment(&self, names: &Names) -> String {
+        let mut comment = match self.fate {
+            Fate::Sent(port) => format!("sent {}", names.port(port)),
+            Fate::Consumed => "consumed".to_owned(),
+            Fate::Dropped(reason) => format!("dropped {}", reason.name()),
+        };
+        if let Some(path) = self.path {
+            comment += &format!(", path {}", names.path(path));
+        }
+        match self.in_port {
+            Some(port) => comment += &format!(", in {}", names.port(port)),
+            None => comment += ", generated",
+        }
+        comment
+    }
+}
+
+impl Watch for Tap {
+    type Item = Captured;
+    const DEPTH: usize = 4096;
+
+    fn is_done(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// One capture.
+#[derive(Debug)]
+pub struct Tap {
+    wanted: Wanted,
+    /// Whether it asks nothing of the packet itself, and so takes what is not IP as well.
+    everything: bool,
+    left: AtomicU64,
+    captured: AtomicU64,
+    missed: AtomicU64,
+}
+
+impl Tap {
+    /// A capture of what is wanted.
+    pub fn new(wanted: Wanted) -> Tap {
+        let mut rest = wanted.matching.clone();
+        rest.iif = None;
+        Tap {
+            everything: rest == Match::default(),
+            left: AtomicU64::new(wanted.limit.unwrap_or(u64::MAX)),
+            captured: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+            wanted,
+        }
+    }
+
+    /// What it takes.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+    /// Packets handed to its reader.
+    pub fn captured(&self) -> u64 {
+        self.captured.load(Ordering::Relaxed)
+    }
+    /// Packets its reader was too slow for.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    /// Whether it wants this packet and may still have one.
+    pub(crate) fn takes(&self, frame: &[u8], meta: &Meta) -> bool {
+        let Wanted { matching, interface, .. } = &self.wanted;
+        let elsewhere = |wanted| wanted != meta.in_interface || meta.flags & Meta::GENERATED != 0;
+        if interface.is_some_and(elsewhere) || self.left.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.everything || fields(frame).is_some_and(|fields| matching.matches(&fields))
+    }
+
+    /// Takes one of what is left to take; false where another worker was faster.
+    pub(crate) fn take(&self) -> bool {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// Another may be taken in place of one that could not be followed.
+    pub(crate) fn give_back(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One was handed to its reader, or could not be.
+    pub(crate) fn count(&self, handed: bool) {
+        let counter = if handed { &self.captured } else { &self.missed };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What a match looks at; nothing for a frame that is not IP.
+fn fields(frame: &[u8]) -> Option<Fields> {
+    let found = wire::Fields::of(frame)?;
+    Some(Fields {
+        source: found.source,
+        destination: found.destination,
+        protocol: found.protocol,
+        dscp: found.dscp,
+        sport: found.sport.unwrap_or(0),
+        dport: found.dport.unwrap_or(0),
+        fragment: found.sport.is_none(),
+    })
+}
+
+/// Offers a packet to every capture.
+#[cold]
+pub(crate) fn offer(taps: &Taps, now: Instant, frame: &[u8], meta: &Meta, fate: Fate, arrival: Option<Arrival>) {
+    // A packet is wanted for what it was as well as for what it has become: a translated one has other addresses.
+    let came = |tap: &Tap| arrival.as_ref().filter(|came| tap.wanted.arrivals && tap.takes(&came.frame, meta));
+    let takes = |tap: &Tap| tap.takes(frame, meta) || came(tap).is_some();
+    for Armed { watch: tap, sender } in taps.armed().iter().filter(|armed| takes(&armed.watch)) {
+        // A place first: what a full channel refuses need not be copied.
+        let Ok(place) = sender.try_reserve() else {
+            tap.count(false);
+            continue;
+        };
+        // Two workers may meet here with one packet left to take.
+        if !tap.take() {
+            continue;
+        }
+        let own = meta.flags & Meta::GENERATED != 0;
+        // The path's number is zero until there is one, and that is the number of `control`, which refuses nothing.
+        place.send(Captured {
+            time: now,
+            frame: frame[..frame.len().min(tap.wanted.snaplen.unwrap_or(usize::MAX))].to_vec(),
+            length: frame.len(),
+            fate,
+            in_port: (!own).then_some(meta.in_port),
+            path: (meta.path != CONTROL || meta.refused == 0).then_some(meta.path),
+            arrival: arrival.clone().filter(|_| tap.wanted.arrivals),
+        });
+        tap.count(true);
+    }
+}
+
+/// A capture as its reader has it.
+pub type Capturing = Subscription<Tap>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::DropReason;
+    use std::sync::Arc;
+
+    /// A UDP packet from `lan` (interface 1) to port `dport`.
+    fn offer(taps: &Arc<Taps>, dport: u16, fate: Fate) {
+        let mut frame = vec![0; 60];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14..18].copy_from_slice(&[0x45, 0, 0, 46]);
+        frame[22..24].copy_from_slice(&[64, 17]);
+        frame[26..34].copy_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2]);
+        frame[36..38].copy_from_slice(&dport.to_be_bytes());
+        frame[38..40].copy_from_slice(&[0, 26]);
+        let mut meta = Meta::default();
+        (meta.in_interface, meta.in_port, meta.path) = (InterfaceId(1), PortId(3), PathId(2));
+        super::offer(taps, Instant::new(9), &frame, &meta, fate, None);
+    }
+
+    fn wanted(matching: &str) -> Wanted {
+        Wanted { matching: matching.parse().unwrap(), ..Wanted::default() }
+    }
+
+    fn opened(taps: &Arc<Taps>, wanted: Wanted) -> Capturing {
+        taps.open(Tap::new(wanted)).unwrap()
+    }
+
+    fn taken(subscription: &mut Capturing) -> usize {
+        std::iter::from_fn(|| subscription.try_next()).count()
+    }
+
+    #[test]
+    fn a_capture_takes_what_it_wants_up_to_its_limit() {
+        let taps = Arc::new(Taps::new(MOST_TAPS));
+        let mut all = opened(&taps, wanted("any"));
+        let mut dns = opened(&taps, Wanted { snaplen: Some(34), limit: Some(2), ..wanted("udp dport 53") });
+        let mut other = opened(&taps, Wanted { interface: Some(InterfaceId(2)), ..wanted("iif wan") });
+        for dport in [53, 80, 53, 53] {
+            offer(&taps, dport, Fate::Dropped(DropReason::NoRoute));
+        }
+        let first = dns.try_next().unwrap();
+        assert_eq!((first.frame.len(), first.length, first.time.get()), (34, 60, 9));
+        assert_eq!((taken(&mut all), taken(&mut dns), taken(&mut other)), (4, 1, 0));
+        assert_eq!((dns.watch().captured(), dns.watch().missed()), (2, 0));
+        let comment = first.comment(&Names::default());
+        assert_eq!(comment, "dropped no_route, path #2, in #3");
+    }
+
+    #[test]
+    fn what_is_not_ip_is_taken_by_captures_that_ask_nothing_of_it() {
+        let taps = Arc::new(Taps::new(MOST_TAPS));
+        let mut any = opened(&taps, wanted("any"));
+        let mut ip = opened(&taps, wanted("ip"));
+        super::offer(&taps, Instant::START, &[0; 60], &Meta::default(), Fate::Consumed, None);
+        super::offer(&taps, Instant::START, &[], &Meta::default(), Fate::Consumed, None);
+        assert_eq!((taken(&mut any), taken(&mut ip)), (2, 0));
+    }
+
+    #[test]
+    fn a_reader_that_stands_still_costs_packets_of_its_own_capture_only() {
+        let taps = Arc::new(Taps::new(MOST_TAPS));
+        let mut slow = opened(&taps, wanted("any"));
+        for _ in 0..Tap::DEPTH + 10 {
+            offer(&taps, 1, Fate::Consumed);
+        }
+        assert_eq!(slow.watch().missed(), 10);
+        assert_eq!(taken(&mut slow), Tap::DEPTH);
+    }
+
+    #[test]
+    fn captures_are_bounded_and_their_places_come_back() {
+        let taps = Arc::new(Taps::new(MOST_TAPS));
+        let mut open: Vec<_> = (0..MOST_TAPS).map(|_| opened(&taps, Wanted::default())).collect();
+        assert!(taps.open(Tap::new(Wanted::default())).is_none());
+        open.pop();
+        open.push(opened(&taps, Wanted::default()));
+        offer(&taps, 1, Fate::Consumed);
+        taps.close();
+        assert!(taps.list().is_empty() && taps.open(Tap::new(Wanted::default())).is_none());
+        // What was taken before the end is still there, and then comes the end.
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(open[0].next()).is_some());
+        assert!(runtime.block_on(open[0].next()).is_none());
+        drop(open);
+        assert!(!taps.is_watched());
+    }
+}

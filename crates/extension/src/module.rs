@@ -1,0 +1,106 @@
+//! A WebAssembly module before anything of it runs: compiled, and what it imports, exports and needs of memory looked at.
+
+use crate::runtime::Runtime;
+use std::fmt;
+use wasmtime::{ExternType, Module};
+
+/// Bytes of a module at most.
+pub const LARGEST: usize = 4 << 20;
+/// Bytes of memory at most.
+pub(crate) const MEMORY: usize = 1 << 20;
+/// The function that tells an instruction from a scheme.
+pub(crate) const MARK: &str = "switchpath_instruction";
+/// What the host gives to guests that ask for it.
+pub(crate) const GIVEN: &str = "'log', 'counter' and 'random' of 'switchpath'";
+
+/// Why a module is no guest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoadError {
+    /// What is wrong.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+impl LoadError {
+    pub(crate) fn new(reason: impl Into<String>, hint: impl Into<String>) -> LoadError {
+        LoadError { reason: reason.into(), hint: hint.into() }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.reason, self.hint)
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Compiles a module, whatever it is.
+pub(crate) fn compile(bytes: &[u8], runtime: &Runtime) -> Result<Module, LoadError> {
+    if bytes.len() > LARGEST {
+        let hint = "build it for release, without debugging information";
+        return Err(LoadError::new(format!("it has more than {} MiB", LARGEST >> 20), hint));
+    }
+    if !bytes.starts_with(b"\0asm") {
+        return Err(LoadError::new("it is no WebAssembly module", "build it for wasm32: see docs/guests.md"));
+    }
+    if bytes.get(4..8) == Some(&[0x0d, 0, 1, 0]) {
+        return Err(LoadError::new("it is a component", "build a core module, without component tools"));
+    }
+    Module::new(&runtime.engine, bytes)
+        .map_err(|error| LoadError::new(format!("it cannot be compiled: {error:#}"), "build it anew"))
+}
+
+pub(crate) fn imports(module: &Module) -> Result<(), LoadError> {
+    for import in module.imports() {
+        let (from, name) = (import.module(), import.name());
+        let known = from == "switchpath" && matches!(name, "log" | "counter" | "random");
+        if !known || !matches!(import.ty(), ExternType::Func(_)) {
+            let reason = format!("it imports '{name}' of '{from}', which no guest is given");
+            let hint = if from.starts_with("wasi") {
+                format!("build it for wasm32-unknown-unknown, without a system; there are {GIVEN}")
+            } else {
+                format!("leave it out; there are {GIVEN}")
+            };
+            return Err(LoadError::new(reason, hint));
+        }
+    }
+    Ok(())
+}
+
+fn missing(name: &str) -> LoadError {
+    LoadError::new(format!("it exports no '{name}'"), "build it with the kit in sdk/, or see docs/guests.md")
+}
+
+/// Its memory is one that a guest may have.
+pub(crate) fn has_memory(module: &Module) -> Result<(), LoadError> {
+    let Some(ExternType::Memory(memory)) = module.get_export("memory") else { return Err(missing("memory")) };
+    if memory.is_64() || memory.is_shared() {
+        return Err(LoadError::new("its memory is shared, or has 64-bit addresses", "build it for wasm32"));
+    }
+    let bytes = memory.minimum().saturating_mul(memory.page_size());
+    if bytes > MEMORY as u64 {
+        let reason = format!("it needs {} KiB of memory, and {} are the most", bytes >> 10, MEMORY >> 10);
+        return Err(LoadError::new(
+            reason,
+            "give it a smaller stack ('-z stack-size=65536' for the linker), or less state",
+        ));
+    }
+    Ok(())
+}
+
+/// It has these functions, which take nothing, and of which some answer.
+pub(crate) fn functions(module: &Module, all: impl IntoIterator<Item = (&'static str, bool)>) -> Result<(), LoadError> {
+    for (name, answers) in all {
+        let Some(ExternType::Func(function)) = module.get_export(name) else { return Err(missing(name)) };
+        let typed = function.params().len() == 0
+            && function.results().len() == usize::from(answers)
+            && function.results().all(|result| matches!(result, wasmtime::ValType::I32));
+        if !typed {
+            let shape = if answers { "takes nothing and answers an i32" } else { "takes and answers nothing" };
+            return Err(LoadError::new(format!("its '{name}' is not what it should be"), format!("'{name}' {shape}")));
+        }
+    }
+    Ok(())
+}

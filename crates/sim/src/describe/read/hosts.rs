@@ -1,0 +1,219 @@
+//! From text to the hosts of a world, their links and their flows, and what happens to these links.
+
+use super::Reader;
+use crate::describe::Happening;
+use crate::describe::ends::{APPLICATIONS, NOTHING, TRANSPORTS};
+use crate::describe::hosts::{FlowPlan, HostLink, HostsPlan};
+use crate::describe::tables::{AtTable, File, FlowTable, LinkTable};
+use crate::describe::text::{Text, parsed, quantity_or, within};
+use crate::tcp::TCP_PACKET;
+use crate::tcp::application::SmoothedRtt;
+use plan::{Call, MediumPlan, MediumText, SchemeChange, Service, TextError, did_you_mean, quote};
+use toml::Spanned;
+use units::declare::Declaration;
+use units::{Bytes, Instant, Nanos, Rate};
+
+/// A link without limits, and first in, first out.
+fn plain(from: usize, to: usize) -> HostLink {
+    let scheme = Call::scheme("fifo", &plane::catalogue()).expect("it is declared");
+    let medium = MediumPlan { overhead: 0, service: Service::Constant(Rate::MAX), ..MediumPlan::default() };
+    HostLink { from, to, scheme, buffer: MOST_WAITING as u32, medium }
+}
+
+/// What is wrong with a call, as messages have it.
+fn called(result: Result<Call, TextError>) -> Result<Call, (String, String)> {
+    result.map_err(|TextError { reason, hint, .. }| (reason, hint))
+}
+
+impl Reader<'_> {
+    /// Everything of hosts; links between cards are left to others.
+    pub fn hosts(&mut self, file: &File) -> HostsPlan {
+        let File { host: hosts, link: tables, flow: flows, hash, .. } = file;
+        let report = &mut self.report;
+        let exact = hash.as_ref().and_then(|text| parsed(report, text, "hash", exact)).unwrap_or(false);
+        let mut plan = HostsPlan { exact, ..HostsPlan::default() };
+        for table in hosts {
+            let name = table.name.get_ref();
+            if name.is_empty() || name.contains('-') || plan.hosts.contains(name) {
+                let reason = format!("{} cannot be the name of another host", quote(name));
+                let hint = "give each host a name of its own, without '-'".to_owned();
+                self.report.error(table.name.span(), "host.name", || (reason, hint));
+            }
+            plan.hosts.push(name.clone());
+        }
+        self.bounded(hosts.len(), "host");
+        self.bounded(tables.len(), "link");
+        self.bounded(flows.len(), "flow");
+        for (index, table) in tables.iter().enumerate() {
+            let ends: Vec<usize> =
+                table.get_ref().between.get_ref().iter().filter_map(|end| host(&plan, end)).collect();
+            if let [from, to] = ends[..] {
+                self.host_link(&mut plan, (from, to), table, &format!("link[{index}]"));
+            }
+        }
+        for (index, table) in flows.iter().enumerate() {
+            let flow = self.flow(&plan, table, &format!("flow[{index}]"));
+            plan.flows.extend(flow.filter(|flow| flow.application.name != NOTHING));
+        }
+        plan
+    }
+
+    fn host_link(&mut self, plan: &mut HostsPlan, (from, to): (usize, usize), table: &Spanned<LinkTable>, path: &str) {
+        let (span, table) = (table.get_ref().between.span(), table.get_ref());
+        if from == to || plan.links.iter().any(|link| (link.from, link.to) == (from, to)) {
+            let reason = format!("{} and {} cannot have this link", quote(&plan.hosts[from]), quote(&plan.hosts[to]));
+            return self.report.error(span, path, || (reason, "two different hosts have one link".into()));
+        }
+        let texts = (table.medium(), &table.scheme, &table.buffer);
+        let both = self.way(texts, path, &plain(from, to));
+        for (ends, name, table) in [((from, to), "forward", &table.forward), ((to, from), "back", &table.back)] {
+            let base = HostLink { from: ends.0, to: ends.1, ..both.clone() };
+            let link = match table {
+                Some(way) => self.way((way.medium(), &way.scheme, &way.buffer), &format!("{path}.{name}"), &base),
+                None => base,
+            };
+            plan.links.push(link);
+        }
+    }
+
+    /// A direction; what the texts leave out is as in `base`.
+    fn way(&mut self, (texts, scheme, buffer): WayTexts<'_>, path: &str, base: &HostLink) -> HostLink {
+        let report = &mut self.report;
+        let mut medium = MediumPlan::read(report, path, &texts, &base.medium);
+        if !texts.iter().any(|text| text.key == "overhead") {
+            // Packets of hosts have the length that they have on links.
+            medium.overhead = base.medium.overhead;
+        }
+        let scheme = scheme.as_ref().and_then(|text| self.scheme(text, &format!("{path}.scheme")));
+        let buffer = within(&mut self.report, buffer, format!("{path}.buffer"), (1, MOST_WAITING), base.buffer.into());
+        HostLink {
+            scheme: scheme.unwrap_or_else(|| base.scheme.clone()),
+            buffer: buffer as u32,
+            medium,
+            ..base.clone()
+        }
+    }
+
+    /// A queueing scheme.
+    fn scheme(&mut self, text: &Text, path: &str) -> Option<Call> {
+        let catalogue = plane::catalogue();
+        parsed(&mut self.report, text, path, |text| called(Call::scheme(text, &catalogue)))
+    }
+
+    fn flow(&mut self, plan: &HostsPlan, table: &Spanned<FlowTable>, path: &str) -> Option<FlowPlan> {
+        let (span, table) = (table.span(), table.get_ref());
+        let report = &mut self.report;
+        if plan.flows.iter().any(|flow| flow.name == *table.name.get_ref()) {
+            let reason = format!("{} is the name of another flow", quote(table.name.get_ref()));
+            report.error(table.name.span(), path, || (reason, "give each flow a name of its own".into()));
+        }
+        let mut end = |text: &Text, key: &str| {
+            let found = host(plan, text);
+            if found.is_none() {
+                let hint = did_you_mean(text.get_ref(), plan.hosts.iter().map(String::as_str));
+                let reason = format!("there is no host {}", quote(text.get_ref()));
+                report.error(text.span(), format!("{path}.{key}"), || (reason, hint));
+            }
+            found
+        };
+        let (from, to) = (end(&table.from, "from"), end(&table.to, "to"));
+        let mut call = |text: &Option<Text>, key: &str, usual: &str, declared: &[Declaration]| match text {
+            Some(text) => {
+                parsed(report, text, &format!("{path}.{key}"), |text| called(Call::parse(text, declared, key)))
+            }
+            None => Call::parse(usual, declared, key).ok(),
+        };
+        let transport = call(&table.transport, "transport", "newreno", TRANSPORTS);
+        let application = call(&table.application, "application", "bulk", APPLICATIONS);
+        let mut size = |text: &Option<Text>, key: &str, usual: Bytes| {
+            let size = quantity_or(report, text, format!("{path}.{key}"), usual);
+            if size.get() == 0 || size.get() > 65_535 {
+                let span = text.as_ref().map_or(0..0, Text::span);
+                report.error(span, format!("{path}.{key}"), || {
+                    (format!("no packet has {size}"), "write 1b to 65535b".into())
+                });
+            }
+            size.get() as u32
+        };
+        let packet = size(&table.packet, "packet", TCP_PACKET);
+        let acknowledgement = size(&table.acknowledgement, "acknowledgement", ACKNOWLEDGEMENT);
+        let start = quantity_or(report, &table.start, format!("{path}.start"), Nanos::ZERO);
+        let look = quantity_or(report, &table.look, format!("{path}.look"), SmoothedRtt::EVERY);
+        let class = within(report, &table.class, format!("{path}.class"), (0, 255), 0) as u8;
+        let dscp = within(report, &table.dscp, format!("{path}.dscp"), (0, 63), 0) as u8;
+        let flow = FlowPlan {
+            name: table.name.get_ref().clone(),
+            from: from?,
+            to: to?,
+            transport: transport?,
+            application: application?,
+            sizes: table.sizes.clone().filter(|file| !file.is_empty()),
+            packet,
+            acknowledgement,
+            start: Instant::START + start,
+            class,
+            dscp,
+            look,
+        };
+        if plan.routes(&flow).is_none() {
+            let (from, to) = (&plan.hosts[flow.from], &plan.hosts[flow.to]);
+            let reason = format!("no links lead from {} to {}", quote(from), quote(to));
+            self.report.error(span, path, || (reason, "add [[link]] tables between hosts on the way".into()));
+            return None;
+        }
+        Some(flow)
+    }
+
+    /// What happens to a direction of a link between hosts: another scheme, or another rate.
+    pub fn happens_to_link(&mut self, plan: &HostsPlan, table: &AtTable, name: &Text, path: &str) -> Option<Happening> {
+        let ends = |link: &HostLink| (plan.hosts[link.from].as_str(), plan.hosts[link.to].as_str());
+        let named = plan.links.iter().position(|link| name.get_ref().split_once('-') == Some(ends(link)));
+        let Some(link) = named else {
+            let names: Vec<String> = plan.links.iter().map(|link| plan.name(link)).collect();
+            let hint = did_you_mean(name.get_ref(), names.iter().map(String::as_str));
+            let reason = format!("there is no link {}", quote(name.get_ref()));
+            self.report.error(name.span(), path, || (reason, hint));
+            return None;
+        };
+        if let Some(scheme) = &table.scheme {
+            let scheme = self.scheme(scheme, &format!("{path}.scheme"))?;
+            let change = table.change.as_ref().map_or(Some(SchemeChange::default()), |text| {
+                parsed(&mut self.report, text, &format!("{path}.change"), |text| {
+                    let found = SchemeChange::ALL.iter().find(|change| change.name() == text).copied();
+                    let hint = || did_you_mean(text, SchemeChange::NAMES.iter().copied());
+                    found.ok_or_else(|| (format!("{} is no way to change a scheme", quote(text)), hint()))
+                })
+            })?;
+            return Some(Happening::Scheme(link, Box::new(scheme), change));
+        }
+        let Some(rate) = &table.rate else {
+            let say = || ("it does not say what happens to the link".to_owned(), "give scheme or rate".to_owned());
+            self.report.error(name.span(), path, say);
+            return None;
+        };
+        let text = MediumText { key: "rate", text: rate.get_ref(), span: rate.span() };
+        let medium = MediumPlan::read(&mut self.report, path, &[text], &plan.links[link].medium);
+        Some(Happening::Medium(link, Box::new(medium)))
+    }
+}
+
+/// What a direction says: of its medium, its scheme and its buffer.
+type WayTexts<'t> = (Vec<MediumText<'t>>, &'t Option<Text>, &'t Option<Spanned<i64>>);
+
+fn exact(text: &str) -> Result<bool, (String, String)> {
+    match text {
+        "tuple" => Ok(false),
+        "exact" => Ok(true),
+        other => Err((format!("no hash is called {}", quote(other)), "write \"tuple\" or \"exact\"".into())),
+    }
+}
+
+/// The position of a host.
+fn host(plan: &HostsPlan, name: &Text) -> Option<usize> {
+    plan.hosts.iter().position(|host| host == name.get_ref())
+}
+
+/// Packets that may wait before a link.
+const MOST_WAITING: u64 = 100_000_000;
+/// An acknowledgement: its headers, with timestamps.
+const ACKNOWLEDGEMENT: Bytes = Bytes::new(50);

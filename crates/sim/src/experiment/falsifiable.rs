@@ -1,0 +1,74 @@
+//! Claims that cannot fail are refused when an experiment is read: each is judged by measurements that are made up, in worlds that differ as
+//! far as measurements can. A claim whose verdict is the same in all of them says nothing about what was measured.
+
+use super::agreement::Agreement;
+use super::expression::{Answer, Evaluator};
+use super::file::Claim;
+use super::imagined::Imagined;
+use super::parameters::{Parameters, Value};
+use super::report::{Common, judge};
+use super::runner::Run;
+use std::sync::Arc;
+
+/// The text of a sweep like `1..74`, shortened: what claims say of many seeds they say of three.
+pub(super) fn few(values: &mut [Value]) {
+    for value in values {
+        if let Value::Text(text) = value
+            && let Some((from, to)) = text.split_once("..")
+            && let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>())
+        {
+            *text = format!("{from}..{}", to.min(from.saturating_add(2)));
+        }
+    }
+}
+
+/// What is wrong with claims of runs with these parameters: each that cannot fail, with what to do about it.
+pub(super) fn refuse(claims: &[Claim], runs: Vec<Parameters>) -> Result<(), String> {
+    let runs: Vec<Arc<Run>> =
+        runs.into_iter().map(|parameters| Arc::new(Run { parameters, measured: Default::default() })).collect();
+    let common = Common::of(&runs);
+    for claim in claims.iter().filter(|claim| claim.holds.is_some() || claim.tolerance.is_some()) {
+        let decides = claim.filter.as_ref().is_none_or(|filter| {
+            let evaluator = Evaluator::imagining(Imagined::Alike(1.0));
+            evaluator.evaluate(filter, &runs, &common.0, &[]) != Ok(Answer::Flag(false))
+        });
+        if decides {
+            can_fail(claim, &runs, &common).map_err(|why| format!("claim `{}`: {why}", claim.id))?;
+        }
+    }
+    Ok(())
+}
+
+fn can_fail(claim: &Claim, runs: &[Arc<Run>], common: &Common) -> Result<(), String> {
+    let verdict = |world| {
+        let evaluator = Evaluator::imagining(world);
+        // What cannot be evaluated is an error of the report, where what was measured is known.
+        let measured = evaluator.evaluate(&claim.measured, runs, &common.0, &[]).ok()?;
+        let verdict = judge(&evaluator, claim, &measured, runs, common).ok()?;
+        Some((format!("{measured:?}"), verdict))
+    };
+    let (mut first, mut varies, mut fails) = (None, false, false);
+    for world in Imagined::worlds() {
+        let Some((measured, verdict)) = verdict(world) else { continue };
+        varies |= *first.get_or_insert_with(|| measured.clone()) != measured;
+        fails |= verdict == Agreement::NotReproduced;
+        if varies && fails {
+            return Ok(());
+        }
+    }
+    let advice =
+        "Leave out `holds` and `tolerance` to report the figure without a claim, or claim what could turn out false.";
+    match first {
+        // Nothing could be evaluated.
+        None => Ok(()),
+        Some(_) if !varies => Err(format!("`measured` does not depend on what is measured. {advice}")),
+        // Of something counted, that there is any is a claim; of a ratio or a time it is none.
+        Some(_)
+            if claim.digits == Some(0)
+                && verdict(Imagined::Alike(0.0)).is_some_and(|(_, v)| v == Agreement::NotReproduced) =>
+        {
+            Ok(())
+        }
+        Some(_) => Err(format!("it holds whatever is measured. {advice}")),
+    }
+}
