@@ -7,9 +7,9 @@
 use crate::aside::Side;
 use crate::function::Function;
 use link::Outgoing;
-use packet::Queue;
 use packet::latency::Since;
-use packet::segment::Half;
+use packet::segment::{Half, is_to_fragment};
+use packet::{Packet, Queue};
 use units::{Bytes, Instant, Meter, Nanos, PacketRate, PathId, PortId, Rate, TaskId};
 
 units::counters! {
@@ -132,6 +132,17 @@ impl Instance {
     /// Packets in its queues, and between them.
     pub fn queued(&self) -> usize {
         self.input.len() + self.output.len() + usize::from(self.half.is_some()) + self.away()
+    }
+
+    /// Puts a packet on its input queue, from inside the router. Answers the packet where it is full.
+    pub fn enter(&mut self, packet: Packet) -> Option<Packet> {
+        self.counters.entered += 1;
+        self.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
+        // Nobody has looked.
+        self.hooked = true;
+        let back = self.input.push(packet);
+        self.counters.dropped += u64::from(back.is_some());
+        back
     }
 
     /// Packets that somebody else works on.

@@ -1,6 +1,5 @@
 //! One generation of the configuration, as workers read it: immutable, shared, swapped whole.
 
-use crate::function::Functions;
 use crate::function::Ip;
 use crate::hook::{Marks, Stations};
 use crate::multicast::MulticastRoutes;
@@ -143,8 +142,6 @@ pub struct Snapshot {
     pub rules: Vec<Rule>,
     /// How much the router's own protocols do for others.
     pub limits: HostLimits,
-    /// Who makes the functions of paths.
-    pub functions: Functions,
     /// How addresses are translated; none where none are.
     pub nat: Option<nat::Rules>,
     /// Translated connections, which outlive generations.
@@ -202,7 +199,6 @@ impl Snapshot {
             paths,
             rules,
             limits,
-            functions: Functions::default(),
             nat: None,
             translations: Arc::default(),
             multicast: MulticastRoutes::default(),

@@ -163,7 +163,7 @@ fn forget(rig: &mut Rig) {
 fn asked(rig: &Rig, wire: &str, frame: &[u8]) -> Explanation {
     let reports = [rig.report()];
     let (snapshot, tables) = (rig.router.snapshot(), rig.router.tables());
-    let question = Question { snapshot, tables, reports: &reports, now: rig.now };
+    let question = Question { snapshot, tables, reports: &reports, functions: rig.router.functions(), now: rig.now };
     explain(&question, port(rig, wire), frame)
 }
 

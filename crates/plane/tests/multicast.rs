@@ -375,7 +375,13 @@ fn what_is_explained_is_what_happens() {
     let mut rig = Rig::running(512, Layout::Three, &narrow);
     let snapshot = rig.router.snapshot().clone();
     let reports = [rig.report()];
-    let question = Question { snapshot: &snapshot, tables: rig.router.tables(), reports: &reports, now: rig.now };
+    let question = Question {
+        snapshot: &snapshot,
+        tables: rig.router.tables(),
+        reports: &reports,
+        functions: rig.router.functions(),
+        now: rig.now,
+    };
     let lan =
         PortId::at(snapshot.ports.iter().position(|port| port.as_ref().is_some_and(|p| &*p.name == "lan")).unwrap());
     let datagram = Datagram::to("239.1.2.3", 1400);

@@ -167,7 +167,13 @@ fn what_passes_is_explained() {
     let rig = Rig::running(512, Layout::Three, &config());
     let snapshot = rig.router.snapshot().clone();
     let reports = [rig.report()];
-    let question = Question { snapshot: &snapshot, tables: rig.router.tables(), reports: &reports, now: rig.now };
+    let question = Question {
+        snapshot: &snapshot,
+        tables: rig.router.tables(),
+        reports: &reports,
+        functions: rig.router.functions(),
+        now: rig.now,
+    };
     let named = |name: &str| {
         PortId::at(snapshot.ports.iter().position(|port| port.as_ref().is_some_and(|p| &*p.name == name)).unwrap())
     };

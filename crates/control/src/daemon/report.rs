@@ -344,11 +344,17 @@ impl Daemon {
     /// What the router would do with a packet.
     pub fn explain(&self, asked: &Asked) -> Answer<api::Explanation> {
         let reports = self.reports()?;
-        let (snapshot, tables) = {
-            let control = self.control.lock();
-            (control.router.snapshot().clone(), control.router.tables().clone())
+        let (snapshot, tables, functions) = {
+            let router = &self.control.lock().router;
+            (router.snapshot().clone(), router.tables().clone(), router.functions().clone())
         };
-        let question = Question { snapshot: &snapshot, tables: &tables, reports: &reports, now: clock::now() };
+        let question = Question {
+            snapshot: &snapshot,
+            tables: &tables,
+            reports: &reports,
+            functions: &functions,
+            now: clock::now(),
+        };
         explain::answer(&question, asked)
     }
 

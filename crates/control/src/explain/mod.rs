@@ -84,7 +84,8 @@ pub fn offline(plan: &Plan, asked: &Asked) -> Result<api::Explanation, ApiError>
     loop {
         let reports = [rig.report()];
         let (snapshot, tables) = (rig.router.snapshot(), rig.router.tables());
-        let question = Question { snapshot, tables, reports: &reports, now: rig.now };
+        let question =
+            Question { snapshot, tables, reports: &reports, functions: rig.router.functions(), now: rig.now };
         let (port, frame) = put(&question, asked)?;
         let explanation = explain(&question, port, &frame);
         let new: Vec<_> = explanation.awaited.iter().filter(|awaited| !assumed.contains(*awaited)).copied().collect();

@@ -14,7 +14,7 @@ mod instruction;
 pub use instruction::Instructed;
 
 use crate::classify::{COPIED, Classifier, Dispatch, Finding, REFUSED, Target, Witness};
-use crate::function::Context;
+use crate::function::{Context, Functions};
 use crate::multicast::COPY;
 use crate::snapshot::{BEST_EFFORT, Snapshot};
 use crate::worker::{ROUNDS, WorkerReport};
@@ -44,6 +44,8 @@ pub struct Question<'a> {
     pub reports: &'a [WorkerReport],
     /// When it comes in.
     pub now: Instant,
+    /// The functions that its paths may have.
+    pub functions: &'a Functions,
 }
 
 /// Something that would happen to the packet, or because of it.
@@ -347,7 +349,8 @@ impl Way<'_> {
         let snapshot = self.question.snapshot;
         let asked = std::cell::Cell::default();
         let context = Context { now: self.question.now, snapshot, tables, nat: self.nat, limit: None, asked: &asked };
-        let functions = snapshot.functions.build(&snapshot.paths[path]).expect("the functions of a generation exist");
+        let functions =
+            self.question.functions.build(&snapshot.paths[path]).expect("the functions of a generation exist");
         for (index, mut function) in functions.into_iter().enumerate() {
             let before = packet.bytes().to_vec();
             let goes_on = function.process(context, std::slice::from_mut(&mut packet));

@@ -74,8 +74,9 @@ impl Bench {
     /// When there is none.
     pub fn functions(&self, name: &str) -> Vec<Box<dyn Function>> {
         let named = |path: &&PathSpec| *path.name == *name;
-        self.snapshot
-            .functions
+        self.rig
+            .router
+            .functions()
             .build(self.snapshot.paths.iter().find(named).expect("the path is there"))
             .expect("they are known")
     }

@@ -2,7 +2,7 @@
 
 use super::Router;
 use super::measured::Span;
-use super::prepare::ApplyError;
+use super::prepared::ApplyError;
 use crate::snapshot::{BEST_EFFORT, BUILT_IN, CONTROL, GENERAL, PortShares};
 use crate::worker::Command;
 use plan::admission::{Allotment, Costs, PathAllotment, PortAllotment, Source, admit};

@@ -1,6 +1,6 @@
 //! Where instructions are executed: what a configuration says of ephemeral state, by ids, and the stations for it.
 
-use super::prepare::{ApplyError, Prepared};
+use super::prepared::ApplyError;
 use super::{Names, Router};
 use crate::hook::{CannotMake, Maker, Marks, PacketHook, Stations, Wanted};
 use crate::snapshot::Snapshot;
@@ -77,26 +77,6 @@ impl Router {
                 change.mesh = Some(Box::new(mesh));
             }
         }
-    }
-}
-
-impl Prepared {
-    /// What whoever wants it should know, and that it can run all the same.
-    pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
-        let ports = if self.overflow_anew { &self.overflowing[..] } else { &[] };
-        // One for all: on a router of many ports it is mostly true of all.
-        let (first, more) = (ports.first(), ports.len().saturating_sub(1));
-        first.into_iter().map(move |first| match more {
-            0 => first.to_string(),
-            1 => format!("{first} (so it is with another port)"),
-            _ => format!("{first} (so it is with {more} other ports)"),
-        })
-    }
-
-    /// Refused where a store may overflow, and the plan says that none is to.
-    pub(super) fn strictly(self) -> Result<Prepared, Vec<ApplyError>> {
-        let strict = self.plan.state.as_ref().is_some_and(|state| state.strict);
-        if strict && !self.overflowing.is_empty() { Err(self.overflowing) } else { Ok(self) }
     }
 }
 

@@ -13,12 +13,14 @@ mod known;
 mod measured;
 mod policies;
 mod prepare;
+mod prepared;
 
 pub use crate::bell::Nudge;
 pub use edit::{EditError, EditSummary, Edits};
 pub use known::KnownCosts;
 pub use policies::{Choice, PolicyReport};
-pub use prepare::{ApplyError, Opener, Prepared};
+pub use prepare::Opener;
+pub use prepared::{ApplyError, Prepared};
 
 use crate::bell::Bell;
 use crate::function::{Functions, Registration};
@@ -168,6 +170,11 @@ impl Router {
             functions: Functions::default(),
         };
         (router, workers)
+    }
+
+    /// The functions that paths may have.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
     }
 
     /// Paths of the configurations to come may have this function as well. It is in no catalogue by itself: a plan is checked against

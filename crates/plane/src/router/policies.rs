@@ -3,7 +3,8 @@
 //! The objective in force is state, as neighbours are: which scheme it means is in the configuration that runs.
 
 use super::Router;
-use super::prepare::{ApplyError, broken};
+use super::prepare::broken;
+use super::prepared::ApplyError;
 use crate::policy::{Controller, Decision};
 use crate::worker::{Command, Reschedule, WorkerReport};
 use link::{Demand, Queueing};

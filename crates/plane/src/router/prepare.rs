@@ -3,6 +3,7 @@
 use super::allotted::Shares;
 use super::desired::{self, Gateways, Routes};
 use super::measured::Span;
+use super::prepared::{ApplyError, Prepared};
 use super::{Names, Router, hooks};
 use crate::function;
 use crate::multicast::{GroupKey, MulticastRoute, MulticastRoutes};
@@ -19,8 +20,7 @@ use plan::admission::{Figure, Source};
 use plan::{Admission, Call, CpuPlan, InterfacePlan, NatPlan, PathCpu, Plan, PortPlan};
 use schemes::Sharing;
 use stack::{Attached, HostLimits, Interface, Wants};
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, PathId, PortId, VrfId};
@@ -72,40 +72,6 @@ pub trait Opener {
     fn witness(&mut self, _plan: &PortPlan) -> Option<Box<dyn LinkWitness>> {
         None
     }
-}
-
-/// Why a configuration cannot run here and now. Nothing was changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ApplyError {
-    /// What of the configuration: `port lan`.
-    pub place: String,
-    /// What is wrong.
-    pub reason: String,
-    /// What to do about it.
-    pub hint: String,
-}
-
-impl fmt::Display for ApplyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.place, self.reason, self.hint)
-    }
-}
-
-impl std::error::Error for ApplyError {}
-
-/// A generation ready to be published.
-pub struct Prepared {
-    pub(super) plan: Arc<Plan>,
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) changes: Vec<Change>,
-    pub(super) names: Names,
-    pub(super) routes: Routes,
-    pub(super) gateways: Gateways,
-    pub(super) statics: HashMap<(InterfaceId, IpAddr), Mac>,
-    /// Ports whose devices can overflow their stores.
-    pub(super) overflowing: Vec<ApplyError>,
-    /// Whether these are others than before, or by other numbers.
-    pub(super) overflow_anew: bool,
 }
 
 impl Router {
@@ -178,7 +144,6 @@ impl Router {
             rules(plan, &names),
             HostLimits { icmp_rate: plan.icmp_rate.into(), icmp_burst: plan.icmp_burst.into(), ..self.build.limits },
         );
-        snapshot.functions = self.functions.clone();
         snapshot.nat = nat;
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.multicast = multicast(plan, &names);
@@ -186,6 +151,7 @@ impl Router {
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
         let change = |Share { ports, schemes, links, functions }| {
             let mut change = Change::to(snapshot.clone());
+            change.registered = self.functions.clone();
             (change.ports, change.schemes, change.links, change.functions) = (ports, schemes, links, functions);
             change
         };

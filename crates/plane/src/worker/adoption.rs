@@ -2,11 +2,12 @@
 //! and out, between two steps, when no packet is on any path.
 
 mod change;
+mod install;
 mod reschedule;
 mod rule;
 
 pub(crate) use change::Opened;
-pub use change::{Adopted, Change, Decorate, NewFunctions, NewPort};
+pub use change::{Adopted, Change, Decorate, NewFunctions, NewHook, NewPort};
 pub use reschedule::Reschedule;
 
 use super::output_tasks::Part;
@@ -107,7 +108,8 @@ impl Worker {
         let Some(change) = self.adoption.pending.take() else { return };
         self.adoption.adopting = true;
         (self.tasks.quiet, self.adoption.waits_since) = (0, None);
-        let Change { snapshot, ports, schemes, links, functions, station, mesh, reply } = change;
+        let Change { snapshot, ports, schemes, links, functions, registered, station, mesh, reply } = change;
+        self.paths.registered = registered;
         self.hooks.adopt(station, mesh, now);
         let mut retired: Vec<(PortId, Queueing)> = Vec::new();
         self.accounting.count_ports(snapshot.ports.len());

@@ -3,7 +3,6 @@
 
 use super::Worker;
 use super::neighbour_queue::Turn;
-use super::reclassify::enter;
 use super::vector::Vector;
 use crate::classify::Target;
 use packet::port::refusal;
@@ -75,7 +74,7 @@ impl Worker {
         let Some(control) = self.paths.instances.get_mut(self.paths.dispatch.control) else {
             return self.accounting.drop(packet, DropReason::PathQueue);
         };
-        if let Some(packet) = enter(control, packet) {
+        if let Some(packet) = control.enter(packet) {
             self.accounting.drop(packet, DropReason::PathQueue);
         }
     }

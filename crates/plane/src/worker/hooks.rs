@@ -1,7 +1,9 @@
 //! Packets that carry instructions, on one worker: shown to its station where they come in, in the middle and where they
 //! leave; brought from the worker that received them to the one they belong to (adr 0040).
 
-use super::paths::Instances;
+use super::adoption::NewHook;
+use super::instances::Instances;
+use super::lanes::STAYS;
 use super::ports::{PortState, Ports};
 use super::vector::Vector;
 use super::{OwnerRings, Worker};
@@ -11,18 +13,6 @@ use crate::snapshot::Snapshot;
 use packet::accounting::Accounting;
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
 use units::{Instant, Nanos, PortId};
-
-/// What a packet has for `rounds` until it is classified that belongs to the worker that received it, whatever its flow.
-pub(super) const STAYS: u8 = u8::MAX;
-/// The station of a worker's next generation.
-pub enum NewHook {
-    /// The one it has stays, or none.
-    Stays,
-    /// There is none any more.
-    Goes,
-    /// Another, which takes the place of the one before.
-    Comes(Box<dyn PacketHook>),
-}
 
 /// What a worker has for ephemeral state.
 pub(super) struct Hooks {

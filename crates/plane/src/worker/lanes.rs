@@ -3,7 +3,6 @@
 //! What is received is spread by the hash of its flow, so that a flow is always on one worker; what is not IP stays with
 //! the owner. What the others want transmitted goes out in turns, beside what the owner's own link sends.
 
-use super::hooks::STAYS;
 use crate::relay::Lane;
 use packet::accounting::Accounting;
 use packet::port::{Port, Unsent, refusal};
@@ -11,6 +10,9 @@ use packet::segment::{fit, must_cut, wire_length};
 use packet::wire::{ethertype, flow_hash};
 use packet::{Batch, DropReason, Packet};
 use units::PortId;
+
+/// What a packet has for `rounds` until it is classified that belongs to the worker that received it, whatever its flow.
+pub(super) const STAYS: u8 = u8::MAX;
 
 /// The number of the hash by which flows are spread. Another than the schemes', so that their queues are not filled unevenly. The key
 /// holds for a router's life, so that a flow stays on its worker for as long as the number of workers is the same.

@@ -1,7 +1,7 @@
 //! How the control side talks to a worker: commands it reads between steps.
 
+use super::report::Onlookers;
 use super::{Adopted, Change, LinksReport, Reschedule, Watched, WorkerReport};
-use crate::hook::Onlooker;
 use crate::snapshot::Snapshot;
 use cpu::trace::Trace;
 use std::collections::VecDeque;
@@ -10,9 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{InterfaceId, Mac, PortId};
-
-/// Who looks into which store: that of a port, or the central one.
-pub type Onlookers = Vec<(Option<PortId>, Arc<dyn Onlooker>)>;
 
 /// Something for a worker to do between two steps.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod divert;
 mod hooks;
 mod inject;
 mod inline;
+mod instances;
 mod lanes;
 mod mailbox;
 mod neighbour_queue;
@@ -32,14 +33,15 @@ mod task_table;
 mod vector;
 
 pub(crate) use adoption::Opened;
-pub use adoption::{Adopted, Change, Decorate, NewFunctions, NewPort, Reschedule};
-pub use hooks::NewHook;
+pub use adoption::{Adopted, Change, Decorate, NewFunctions, NewHook, NewPort, Reschedule};
 pub(crate) use lanes::{Lanes, SPREAD};
-pub use mailbox::{Command, Mailbox, Onlookers};
+pub use mailbox::{Command, Mailbox};
 pub(crate) use owner_rings::OwnerRings;
 pub(crate) use peers::Crew;
 pub(crate) use protocols::ROUNDS;
-pub use report::{LinksReport, PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters};
+pub use report::{
+    LinksReport, Onlookers, PathReport, PortReport, QueueReport, TaskReport, Watched, WorkerReport, add_counters,
+};
 pub use restart::HalfAdopted;
 
 use crate::aside::Asides;

@@ -1,12 +1,12 @@
 //! The paths of a worker: an instance of each at each port.
 
 use super::adoption::NewFunctions;
+use super::instances::Instances;
 use super::ports::Ports;
-use super::reclassify::enter;
 use super::task_table::{Task, TaskTable};
 use crate::aside::{Asides, Virtual};
 use crate::classify::{Dispatch, REFUSED, Target, UNDECIDED};
-use crate::function::Function;
+use crate::function::{Function, Functions};
 use crate::multicast::GroupCounters;
 use crate::path::{Allowance, Fill, Instance, PathCounters};
 use crate::snapshot::{BEST_EFFORT, CONTROL, GENERAL, PathSpec, Snapshot};
@@ -62,53 +62,13 @@ impl Common {
     }
 }
 
-/// The instances, by target.
-#[derive(Default)]
-pub(super) struct Instances(Vec<Instance>);
-
-impl Instances {
-    /// The instance `target`; nothing where there is none, as for packets that are refused.
-    #[inline(always)]
-    pub fn get(&self, target: Target) -> Option<&Instance> {
-        self.0.get(usize::from(target))
-    }
-
-    #[inline(always)]
-    pub fn get_mut(&mut self, target: Target) -> Option<&mut Instance> {
-        self.0.get_mut(usize::from(target))
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &Instance> {
-        self.0.iter()
-    }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Instance> {
-        self.0.iter_mut()
-    }
-
-    /// The target of the instance that is added next.
-    pub fn next_target(&self) -> Target {
-        self.0.len() as Target
-    }
-
-    pub fn targets(&self) -> std::ops::Range<Target> {
-        0..self.next_target()
-    }
-
-    pub fn push(&mut self, instance: Instance) {
-        self.0.push(instance);
-    }
-
-    pub fn drain(&mut self) -> impl Iterator<Item = Instance> + '_ {
-        self.0.drain(..)
-    }
-}
-
 /// See the [module](self).
 pub(super) struct Paths {
     /// By target.
     pub instances: Instances,
     pub dispatch: Dispatch,
+    /// The functions that paths may have.
+    pub registered: Functions,
     /// The tasks that run functions, by what they have in common.
     pub forwarders: BTreeMap<Common, TaskId>,
     /// What came to the groups of the snapshot, in the order of their routes.
@@ -124,6 +84,7 @@ impl Default for Paths {
         Paths {
             instances: Instances::default(),
             dispatch: Dispatch::default(),
+            registered: Functions::default(),
             forwarders: BTreeMap::new(),
             groups: Vec::new(),
             touched: Vec::with_capacity(16),
@@ -284,7 +245,7 @@ impl Paths {
             return accounting.drop(packet, DropReason::PortRemoved);
         };
         accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
-        if let Some(packet) = enter(instance, packet) {
+        if let Some(packet) = instance.enter(packet) {
             accounting.drop(packet, DropReason::PathQueue);
         }
         tasks.came(target, instance, 1, accounting.now);

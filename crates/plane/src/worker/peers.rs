@@ -4,7 +4,6 @@
 
 use super::Worker;
 use super::paths::Paths;
-use super::reclassify::enter;
 use super::task_table::TaskTable;
 use crate::bell::Bell;
 use crate::classify::Target;
@@ -157,7 +156,7 @@ impl Peers {
             let Ok(packet) = handed.pop() else { return };
             accounting.pool.import(1);
             accounting.ledger.take_over(1);
-            let refused = enter(instance, packet);
+            let refused = instance.enter(packet);
             debug_assert!(refused.is_none(), "there was room");
             tasks.came(target, instance, 1, now);
             tasks.quiet = 0;

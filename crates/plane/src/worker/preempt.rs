@@ -263,10 +263,10 @@ impl Paths {
 
     /// The functions of an instance begin anew: those it had are lost, or have panicked.
     pub(in crate::worker) fn renew_functions(&mut self, target: Target, snapshot: &Snapshot) {
-        let Paths { instances, .. } = self;
+        let Paths { instances, registered, .. } = self;
         let Some(instance) = instances.get_mut(target) else { return };
         let spec = snapshot.paths.iter().find(|path| path.id == instance.path);
-        instance.functions = spec.and_then(|path| snapshot.functions.build(path).ok()).unwrap_or_default();
+        instance.functions = spec.and_then(|path| registered.build(path).ok()).unwrap_or_default();
     }
 
     /// Tells what the functions of an instance did, unless something was told of them lately.

@@ -1,10 +1,9 @@
 //! The worker as the host sees it: where the router's own protocols put packets.
 
 use super::Worker;
-use super::paths::Instances;
+use super::instances::Instances;
 use super::peers::NextHop;
 use super::ports::PortStates;
-use super::reclassify::enter;
 use super::replicate::Copier;
 use super::stages::Forwarded;
 use super::task_table::TaskTable;
@@ -215,7 +214,7 @@ impl World for Outlet<'_> {
             return self.accounting.drop(packet, DropReason::PortRemoved);
         };
         self.accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
-        if let Some(packet) = enter(instance, packet) {
+        if let Some(packet) = instance.enter(packet) {
             self.accounting.drop(packet, DropReason::PathQueue);
         }
         self.tasks.came(target, instance, 1, self.accounting.now);

@@ -5,13 +5,11 @@ use super::paths::Paths;
 use super::task_table::TaskTable;
 use super::{ROUNDS, Worker};
 use crate::classify::{Classifier, REFUSED, Target, Unwitnessed};
-use crate::path::Instance;
 use crate::snapshot::Snapshot;
 use fib::Tables;
 use packet::accounting::Accounting;
 use packet::event::Stage;
 use packet::port::refusal;
-use packet::segment::is_to_fragment;
 use packet::{DropReason, Exception, Packet};
 
 impl Worker {
@@ -48,17 +46,6 @@ impl Worker {
     }
 }
 
-/// Puts a packet on the input queue of an instance, from inside the router.
-pub(super) fn enter(instance: &mut Instance, packet: Packet) -> Option<Packet> {
-    instance.counters.entered += 1;
-    instance.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
-    // Nobody has looked.
-    instance.hooked = true;
-    let back = instance.input.push(packet);
-    instance.counters.dropped += u64::from(back.is_some());
-    back
-}
-
 impl Paths {
     /// Puts a packet of the path `from` where it belongs now.
     pub(in crate::worker) fn reclassify(
@@ -90,7 +77,7 @@ impl Paths {
             return accounting.drop(packet, DropReason::PortRemoved);
         };
         accounting.passed(&packet, Stage::Waiting { behind: instance.input.len() });
-        if let Some(packet) = enter(instance, packet) {
+        if let Some(packet) = instance.enter(packet) {
             accounting.drop(packet, DropReason::PathQueue);
         }
         tasks.came(target, instance, 1, accounting.now);

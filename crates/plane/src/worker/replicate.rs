@@ -4,8 +4,8 @@
 //! It is done where the packet would be put on its path, so that a copy takes the path's instance at its port, with the queues,
 //! the functions and the scheme there. Whatever becomes of one copy, the others go on.
 
-use super::paths::{Instances, Paths};
-use super::reclassify::enter;
+use super::instances::Instances;
+use super::paths::Paths;
 use super::task_table::TaskTable;
 use crate::classify::{Dispatch, Target};
 use crate::multicast::{COPY, GroupCounters, MulticastRoute};
@@ -110,7 +110,7 @@ impl Copier<'_> {
             return false;
         }
         accounting.passed(&copy, Stage::Waiting { behind: instance.input.len() });
-        let refused = enter(instance, copy);
+        let refused = instance.enter(copy);
         let entered = refused.is_none();
         if let Some(copy) = refused {
             accounting.drop(copy, DropReason::PathQueue);

@@ -1,11 +1,11 @@
 //! What a worker tells of itself: a copy of its counters, made between two steps.
 
+use super::Worker;
 use super::paths::Paths;
 use super::ports::{PortState, Ports, Role};
 use super::task_table::{Task, TaskTable};
-use super::{Onlookers, Worker};
 use crate::function::Counter;
-use crate::hook::StationReport;
+use crate::hook::{Onlooker, StationReport};
 use crate::multicast::GroupCounters;
 use crate::path::{Fill, PathCounters};
 use crate::snapshot::Snapshot;
@@ -21,7 +21,11 @@ use plan::Receive;
 use stack::NeighbourReport;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use units::{Bytes, Generation, Instant, InterfaceId, Nanos, Parts, PathId, PortId, Rate, TaskId, WorkerId};
+
+/// Who looks into which store: that of a port, or the central one.
+pub type Onlookers = Vec<(Option<PortId>, Arc<dyn Onlooker>)>;
 
 /// A port of a worker: a queue of a device, or a relay to one.
 #[derive(Clone, Debug)]

@@ -161,7 +161,7 @@ impl Paths {
     ) {
         let Some(old) = self.instances.get(target) else { return };
         let spec = snapshot.paths.iter().find(|path| path.id == old.path);
-        let functions = spec.and_then(|path| snapshot.functions.build(path).ok()).unwrap_or_default();
+        let functions = spec.and_then(|path| self.registered.build(path).ok()).unwrap_or_default();
         let task = spec.map(|spec| self.forwarder(spec, snapshot, tasks, accounting)).unwrap_or_default();
         let Paths { instances, asides, .. } = self;
         let Some(instance) = instances.get_mut(target) else { return };

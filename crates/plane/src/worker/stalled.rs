@@ -3,27 +3,10 @@
 
 use super::Worker;
 use super::paths::Paths;
-use super::ports::Ports;
+use super::ports::{Ports, Stalled};
 use super::task_table::TaskTable;
-use crate::classify::Target;
-use packet::Batch;
 use packet::accounting::Accounting;
 use units::PortId;
-
-/// Packets that were received and classified, and found their path full; in order.
-pub(super) struct Stalled {
-    packets: Batch,
-    targets: Vec<Target>,
-    offloads: bool,
-    hooked: bool,
-}
-
-impl Stalled {
-    /// How many.
-    pub fn len(&self) -> usize {
-        self.packets.len()
-    }
-}
 
 impl Worker {
     /// The rest of the batch, from the packet numbered `from` on, waits for room on its paths.

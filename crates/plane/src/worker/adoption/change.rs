@@ -1,8 +1,9 @@
 //! What a worker is given to adopt a configuration, and gives back.
 
+use super::super::OwnerRings;
 use super::super::lanes::Lanes;
-use super::super::{NewHook, OwnerRings};
-use crate::function::Function;
+use crate::function::{Function, Functions};
+use crate::hook::PacketHook;
 use crate::relay::Relay;
 use crate::snapshot::Snapshot;
 use link::{NewLink, Queueing};
@@ -35,6 +36,16 @@ pub struct NewPort {
     pub scheme: Option<Queueing>,
 }
 
+/// The hook of a worker's next generation.
+pub enum NewHook {
+    /// The one it has stays, or none.
+    Stays,
+    /// There is none any more.
+    Goes,
+    /// Another, which takes the place of the one before.
+    Comes(Box<dyn PacketHook>),
+}
+
 /// The functions of a path at one port.
 pub struct NewFunctions {
     /// The path.
@@ -57,6 +68,8 @@ pub struct Change {
     pub links: Vec<(PortId, Option<NewLink>)>,
     /// Paths that are new, or whose functions are others.
     pub functions: Vec<NewFunctions>,
+    /// The functions that paths may have.
+    pub registered: Functions,
     /// Who executes instructions.
     pub station: NewHook,
     /// The ends of rings to the other workers, with the first station.
@@ -81,6 +94,7 @@ impl Change {
             schemes: Vec::new(),
             links: Vec::new(),
             functions: Vec::new(),
+            registered: Functions::default(),
             station: NewHook::Stays,
             mesh: None,
             reply: None,

@@ -1,0 +1,275 @@
+//! The seams of the plane, each used from outside: whoever adds a queueing scheme, a packet function, a kind of port or a packet hook
+//! changes nothing in here.
+
+use link::{Lines, Maker, OneLink};
+use packet::event::Silent;
+use packet::port::{Memory, Port, PortStatistics, Waiter};
+use packet::{Batch, DropReason, Packet, Pool};
+use plan::{Catalogue, Code, Guests, StatePlan};
+use plane::PortReport;
+use plane::function::{Context, Function, Registration};
+use plane::hook::{
+    self, Asked, CannotMake, Onlooker, Owner, PacketHook, Place, Shown, StationReport, Variables, Visited, Wanted,
+};
+use plane::rig::{Rig, Udp, Wires};
+use plane::snapshot::Layout;
+use schemes::Scheme;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use units::declare::{Declaration, DeclaredCost};
+use units::{Instant, PortId, Rate};
+
+/// Two networks with a path between them.
+const CONFIG: &str = r#"
+version = 1
+[port.lan]
+device = "KIND:lan"
+mac = "02:00:00:00:00:01"
+address = ["192.0.2.1/24"]
+[port.wan]
+device = "KIND:wan"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.1/24"]
+SCHEME
+[[neighbour]]
+address = "198.51.100.9"
+mac = "02:00:00:00:00:22"
+port = "wan"
+[[path]]
+name = "all"
+match = "any"
+functions = [FUNCTIONS]
+STATE
+"#;
+
+fn config(kind: &str, scheme: &str, functions: &str, state: &str) -> String {
+    let text = CONFIG.replace("KIND", kind).replace("SCHEME", scheme).replace("FUNCTIONS", functions);
+    text.replace("STATE", state)
+}
+
+const fn declared(name: &'static str) -> Declaration {
+    Declaration { name, summary: "of a test", cost: DeclaredCost::None, source: "", options: &[] }
+}
+
+fn apply(rig: &mut Rig, text: &str, catalogue: &Catalogue) {
+    let plan = plan::check(text, "test.toml", catalogue).unwrap_or_else(|problems| panic!("{problems}"));
+    rig.run(&plan).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let wires: Vec<String> = rig.wires.far.keys().cloned().collect();
+    wires.iter().for_each(|wire| drop(rig.received(wire)));
+}
+
+/// Sends `packets` from the lan. Answers the frames that left, without what the router says itself.
+fn forward(rig: &mut Rig, packets: usize) -> Vec<Vec<u8>> {
+    let frame = Udp::crossing(4000, 53).frame(b"payload");
+    (0..packets).for_each(|_| rig.send("lan", &frame));
+    rig.settle();
+    let mut left = rig.received("wan");
+    left.retain(|frame| frame[12..14] == [8, 0]);
+    left
+}
+
+/// Writes a byte into each payload.
+struct Stamp;
+
+impl Function for Stamp {
+    fn process(&mut self, _: Context<'_>, packets: &mut [Packet]) -> bool {
+        for packet in packets {
+            packet.bytes_mut()[42] = b'P';
+        }
+        true
+    }
+}
+
+#[test]
+fn a_packet_function_is_a_declaration_and_a_line_of_registration() {
+    let stamp = Registration { declaration: declared("stamp"), make: |_, _| Box::new(Stamp) };
+    let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
+    rig.router.register_function(stamp);
+    let catalogue = Catalogue { functions: rig.router.functions().declarations(), ..plane::catalogue() };
+    apply(&mut rig, &config("memory", "", "'stamp', 'ip'", ""), &catalogue);
+    let left = forward(&mut rig, 3);
+    assert_eq!(left.iter().map(|frame| &frame[42..49]).collect::<Vec<_>>(), [b"Payload"; 3]);
+}
+
+/// First come, first served; how often it was asked about an arrival.
+struct Counting {
+    arrivals: Arc<AtomicU32>,
+    inner: Box<dyn Scheme<Lines>>,
+}
+
+impl Scheme<Lines> for Counting {
+    fn arrival(&mut self, wires: &mut Lines) {
+        self.arrivals.fetch_add(1, Ordering::Relaxed);
+        self.inner.arrival(wires);
+    }
+
+    fn link_ready(&mut self, wires: &mut Lines) -> schemes::Progress {
+        self.inner.link_ready(wires)
+    }
+
+    fn next(&self, wires: &Lines) -> schemes::Next {
+        self.inner.next(wires)
+    }
+
+    fn queues(&self) -> u32 {
+        self.inner.queues()
+    }
+}
+
+/// Finds the scheme above under any name.
+#[derive(Clone, Debug, Default)]
+struct Schemes(Arc<AtomicU32>);
+
+impl Maker for Schemes {
+    fn make(&self, _: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String> {
+        Ok(Box::new(Counting { arrivals: self.0.clone(), inner: OneLink::prepare("fifo").scheme }))
+    }
+}
+
+impl Guests for Schemes {
+    fn find(&self, _: &str) -> Result<(Declaration, Code), (String, String)> {
+        Ok((declared("guest:counting"), link::code(1, Arc::new(self.clone()))))
+    }
+}
+
+#[test]
+fn a_queueing_scheme_is_found_by_its_name_and_decides_over_a_link() {
+    let schemes = Schemes::default();
+    let catalogue = Catalogue { guests: Some(Arc::new(schemes.clone())), ..plane::catalogue() };
+    let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
+    apply(&mut rig, &config("memory", "scheme = 'guest:counting'", "'ip'", ""), &catalogue);
+    assert_eq!((forward(&mut rig, 5).len(), schemes.0.load(Ordering::Relaxed) > 0), (5, true));
+}
+
+/// A port whose medium loses every other packet that it is given.
+struct Lossy(Memory, u64);
+
+impl Port for Lossy {
+    fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        self.0.receive(now, batch, pool);
+    }
+
+    fn room(&self) -> usize {
+        self.0.room()
+    }
+
+    fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
+        for number in 0..batch.len() {
+            let Some(packet) = batch.pop_front() else { break };
+            if number % 2 == 0 {
+                batch.push(packet);
+            } else {
+                self.1 += 1;
+                pool.give(packet);
+            }
+        }
+        self.0.transmit(now, batch, pool);
+    }
+
+    fn link_rate(&self) -> Rate {
+        Rate::MAX
+    }
+
+    fn waiter(&self) -> Waiter {
+        Waiter::Poll
+    }
+
+    fn undecorated(self: Box<Self>) -> Box<dyn Port> {
+        self
+    }
+
+    fn statistics(&self) -> PortStatistics {
+        PortStatistics { lost_after_transmit: self.1, ..PortStatistics::default() }
+    }
+}
+
+#[test]
+fn a_kind_of_port_is_declared_in_the_catalogue_and_opened_by_whoever_knows_it() {
+    let mut catalogue = plane::catalogue();
+    catalogue.devices.push(declared("lossy"));
+    let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
+    rig.wires = Wires::standing_in();
+    rig.wires.wrap = Some(Box::new(|near| Box::new(Lossy(near, 0))));
+    apply(&mut rig, &config("lossy", "", "'ip'", ""), &catalogue);
+    let left = forward(&mut rig, 6).len();
+    let reports = [rig.report()];
+    let lost: u64 = PortReport::together(&reports).iter().map(|port| port.counters.lost_after_transmit).sum();
+    assert!(lost >= 3 && left as u64 + lost >= 6, "{left} left, {lost} were lost");
+}
+
+/// A hook that ends every packet that it is shown where it comes in, but for the first.
+#[derive(Default)]
+struct Gate {
+    shown: u32,
+    counted: Arc<AtomicU32>,
+}
+
+impl PacketHook for Gate {
+    fn owner(&mut self, _: &[u8], _: Instant) -> Option<Owner> {
+        None
+    }
+
+    fn follows(&mut self, _: Instant) -> bool {
+        false
+    }
+
+    fn asks(&self, _: Place) -> bool {
+        false
+    }
+
+    fn visit(&mut self, place: Place, _: Variables, _: Instant, (packets, _): Shown<'_>) -> Visited {
+        let mut visited = Visited { all: true, central: false, output: false, executed: 0 };
+        for packet in packets.iter_mut().filter(|_| matches!(place, Place::Input(_))) {
+            self.counted.fetch_add(1, Ordering::Relaxed);
+            if self.shown > 0 {
+                packet.meta_mut().refused = DropReason::Filtered.index() as u8 + 1;
+                visited.all = false;
+            }
+            self.shown += 1;
+        }
+        visited
+    }
+
+    fn tend(&mut self, _: Instant) -> Instant {
+        Instant::FAR
+    }
+
+    fn succeed(&mut self, _: Box<dyn PacketHook>) {}
+
+    fn report(&self, _: Instant) -> StationReport {
+        StationReport::default()
+    }
+
+    fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)> {
+        Vec::new()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+struct Gates(Arc<AtomicU32>);
+
+impl hook::Maker for Gates {
+    fn make(&self, _: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn PacketHook>>, CannotMake> {
+        let gate = |_| Box::new(Gate { counted: self.0.clone(), shown: 0 }) as Box<dyn PacketHook>;
+        Ok((0..wanted.workers).map(gate).collect())
+    }
+
+    fn read(&self, _: &StatePlan, _: &[u8]) -> Option<Asked> {
+        None
+    }
+}
+
+#[test]
+fn a_packet_hook_sees_packets_before_they_take_a_path_and_may_end_them() {
+    let counted = Arc::<AtomicU32>::default();
+    let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
+    rig.router.execute_by(Arc::new(Gates(counted.clone())));
+    apply(&mut rig, &config("memory", "", "'ip'", "[state]\nudp_port = 53\n"), &plane::catalogue());
+    let left = forward(&mut rig, 4);
+    let dropped = rig.report().ledger.dropped_for(DropReason::Filtered);
+    assert_eq!((left.len(), counted.load(Ordering::Relaxed), dropped), (1, 4, 3));
+}
