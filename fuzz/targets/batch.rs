@@ -4,8 +4,8 @@
 
 #![no_main]
 
+use fib::TableLimits;
 use libfuzzer_sys::Corpus;
-use plane::classify::TableLimits;
 use packet::event::Silent;
 use plane::rig::{Rig, edits};
 use plane::snapshot::Layout;

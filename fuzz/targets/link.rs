@@ -3,8 +3,8 @@
 
 #![no_main]
 
-use plan::{MediumPlan, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
 use link::medium::{Medium, Trace};
+use plan::{MediumPlan, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
 use std::sync::Arc;
 use units::{Instant, Nanos};
 

@@ -29,7 +29,7 @@ pub struct Interface {
     /// Its link-layer address.
     pub mac: Mac,
     /// The longest IP packet its configuration lets leave, in bytes. Its medium may carry less:
-    /// [`Tables::mtu`](crate::classify::Tables::mtu).
+    /// [`Tables::mtu`](fib::Tables::mtu).
     pub mtu: u16,
     /// Its IPv4 addresses.
     pub ipv4: Vec<Attached<Ipv4Addr>>,

@@ -35,7 +35,7 @@ pub struct PathCpu {
     /// left.
     #[serde(serialize_with = "as_optional_text")]
     pub share: Option<Parts>,
-    /// Under `throttle`: how long it waits for more packets; [`Nanos::MAX`] is for ever, none as [`CpuPlan::max_wait`] says.
+    /// Under `throttle`: how long it waits for more packets; [`Nanos::MAX`] is for ever, none as `CpuPlan::max_wait` says.
     #[serde(serialize_with = "as_wait")]
     pub max_wait: Option<Nanos>,
     /// What a packet is said to cost; none: as its functions declare, then as measured.
