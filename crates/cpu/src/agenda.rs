@@ -8,20 +8,26 @@
 //!
 //! Like the disciplines it picks and charges, and runs nothing: it is tested without a packet.
 
+mod charging;
 mod entry;
+mod limits;
 mod remarks;
 mod rules;
 mod seen;
+mod sleeping;
+mod states;
 
 use super::task::{Grant, Kind, Run, State, Terms, Times};
 use super::trace::{Trace, What};
-use super::{CpuScheduler, Estimator, PathCost, Ring, Tuning, build};
+use super::{CpuScheduler, Estimator, Ring, Tuning, build};
+use charging::Charging;
 use entry::Entry;
-use plan::{Batching, Charge, CpuPlan, Discipline, EstimatorPlan};
+use limits::Limits;
+use plan::{Charge, CpuPlan, Discipline, EstimatorPlan};
 use remarks::Patience;
-use rules::Rule;
+use sleeping::Sleeping;
+use states::States;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use units::{Instant, Nanos, TaskId};
 
 /// A packet whose functions cost so much or more is a vector of its own. Not so at a port: a call costs one what it does many.
@@ -48,44 +54,13 @@ const LOOK: u32 = 8;
 pub struct Agenda {
     discipline: Box<dyn CpuScheduler>,
     disciplined: Discipline,
-    entries: Vec<Entry>,
-    /// Ids of tasks that are gone.
-    spare: Vec<TaskId>,
-    rules: [Rule; 3],
-    strict: bool,
-    harvest: bool,
-    /// What receiving and classifying a packet may take.
-    budget: Option<Nanos>,
-    max_wait: Option<Nanos>,
-    vector: Option<u32>,
-    /// Functions have tasks of their own, in which no port is called on.
-    apart: bool,
-    charge: Charge,
-    /// What a switch costs, as the configuration says; else as measured.
-    switch_cost: Option<Nanos>,
-    measured: PathCost,
-    timers: BinaryHeap<Reverse<(Instant, TaskId)>>,
-    /// Tasks that are eligible.
-    eligible: usize,
-    /// Tasks that are active, without those that are dry.
-    busy: usize,
-    /// Input tasks that found nothing and have stepped back, the next to look first.
-    back: VecDeque<TaskId>,
-    /// Dispatches since one of them was allowed a look.
-    since_look: u32,
-    /// What waits is to go: nobody keeps its turns for looking.
-    hurried: bool,
+    states: States,
+    limits: Limits,
+    sleeping: Sleeping,
+    charging: Charging,
     tuning: Option<Tuning>,
-    last: Option<TaskId>,
-    /// What the switch to the running task cost.
-    switched: Nanos,
-    times: Times,
     trace: Option<Box<Trace>>,
     patience: Patience,
-    /// When the running task was picked.
-    picked: Instant,
-    /// Bytes that it has moved, where somebody looks.
-    bytes: u64,
 }
 
 impl Agenda {
@@ -95,32 +70,13 @@ impl Agenda {
         let mut agenda = Agenda {
             discipline: build(plan.scheduler),
             disciplined: plan.scheduler,
-            entries: Vec::new(),
-            spare: Vec::new(),
-            rules: [Rule::of(Batching::default()); 3],
-            strict: false,
-            harvest: true,
-            budget: None,
-            max_wait: None,
-            vector: None,
-            apart: true,
-            charge: Charge::None,
-            switch_cost: None,
-            measured: PathCost::new((measured > Nanos::ZERO).then_some(measured), Instant::START),
-            timers: BinaryHeap::new(),
-            eligible: 0,
-            busy: 0,
-            back: VecDeque::new(),
-            since_look: 0,
-            hurried: false,
+            states: States::default(),
+            limits: Limits::default(),
+            sleeping: Sleeping::default(),
+            charging: Charging::new(measured),
             tuning: None,
-            last: None,
-            switched: Nanos::ZERO,
-            times: Times::default(),
             trace: None,
             patience: Patience::default(),
-            picked: Instant::START,
-            bytes: 0,
         };
         agenda.rule(&plan, Instant::START);
         agenda
@@ -129,14 +85,14 @@ impl Agenda {
     /// A new task, idle. An input task is [`Agenda::rouse`]d, others are [`Agenda::look`]ed at.
     pub fn add(&mut self, kind: Kind, terms: Terms, now: Instant) -> TaskId {
         let entry = Entry::new(kind, terms, now);
-        let task = match self.spare.pop() {
+        let task = match self.states.spare.pop() {
             Some(task) => {
-                self.entries[task.index()] = entry;
+                self.states.entries[task.index()] = entry;
                 task
             }
             None => {
-                self.entries.push(entry);
-                TaskId::at(self.entries.len() - 1)
+                self.states.entries.push(entry);
+                TaskId::at(self.states.entries.len() - 1)
             }
         };
         self.discipline.add(task, terms.share);
@@ -146,23 +102,23 @@ impl Agenda {
 
     /// The task is gone, whatever it was doing.
     pub fn remove(&mut self, task: TaskId, now: Instant) {
-        let entry = &mut self.entries[task.index()];
+        let entry = &mut self.states.entries[task.index()];
         assert!(entry.live, "task {task} is there");
         let (was, dry) = (entry.state, entry.dry);
         entry.enter(State::Idle, now);
         (entry.live, entry.due) = (false, Instant::FAR);
-        self.left(was, dry);
-        self.back.retain(|&other| other != task);
+        self.states.left(was, dry);
+        self.sleeping.back.retain(|&other| other != task);
         self.discipline.remove(task);
-        self.spare.push(task);
-        if self.last == Some(task) {
-            self.last = None;
+        self.states.spare.push(task);
+        if self.charging.last == Some(task) {
+            self.charging.last = None;
         }
     }
 
     /// The task has other terms from now on.
     pub fn set(&mut self, task: TaskId, terms: Terms) {
-        let entry = &mut self.entries[task.index()];
+        let entry = &mut self.states.entries[task.index()];
         if entry.terms.share != terms.share {
             self.discipline.share(task, terms.share);
         }
@@ -177,8 +133,8 @@ impl Agenda {
     /// nothing: it looks again when nothing else is to be done, and after a few dispatches of others; unless it is `greedy`
     /// and keeps its turns.
     pub fn estimate(&mut self, task: TaskId, plan: Option<EstimatorPlan>, greedy: bool, ring: Ring, now: Instant) {
-        let ring = Ring { batch: self.rules[Kind::Input as usize].packets, ..ring };
-        let entry = &mut self.entries[task.index()];
+        let ring = Ring { batch: self.limits.rules[Kind::Input as usize].packets, ..ring };
+        let entry = &mut self.states.entries[task.index()];
         entry.greedy = greedy;
         entry.lately.lasts = ring.line_rate.map(|_| ring.longest_sleep());
         match (&mut entry.estimator, plan) {
@@ -192,7 +148,7 @@ impl Agenda {
 
     /// A task that slept or waited for its port looks again now.
     pub fn rouse(&mut self, task: TaskId, now: Instant) {
-        let entry = &self.entries[task.index()];
+        let entry = &self.states.entries[task.index()];
         if entry.live && matches!(entry.state, State::Idle | State::Eligible) {
             self.activate(task, now);
         }
@@ -200,29 +156,29 @@ impl Agenda {
 
     /// An input task stops polling until it is roused.
     pub fn still(&mut self, task: TaskId, now: Instant) {
-        let entry = &mut self.entries[task.index()];
+        let entry = &mut self.states.entries[task.index()];
         if entry.live && entry.state == State::Active {
             let dry = entry.dry;
             entry.enter(State::Idle, now);
-            self.left(State::Active, dry);
-            self.back.retain(|&other| other != task);
-            let share = self.entries[task.index()].terms.share;
+            self.states.left(State::Active, dry);
+            self.sleeping.back.retain(|&other| other != task);
+            let share = self.states.entries[task.index()].terms.share;
             self.discipline.remove(task);
             self.discipline.add(task, share);
         }
-        self.entries[task.index()].due = Instant::FAR;
+        self.states.entries[task.index()].due = Instant::FAR;
     }
 
     /// A packet came for the task, or left from behind it: `waiting` wait now, and there is room for `room` (spec Q-46).
     #[inline]
     pub fn look(&mut self, task: TaskId, waiting: usize, room: usize, now: Instant) {
-        let entry = &mut self.entries[task.index()];
+        let entry = &mut self.states.entries[task.index()];
         entry.waiting = waiting as u32;
         match entry.state {
             State::Idle | State::Eligible if entry.live && waiting > 0 && room > 0 => self.consider(task, room, now),
             // It was woken for fewer packets than it will find: what it promised the discipline would be too short.
             State::Active if entry.kind != Kind::Input => {
-                let expected = entry.expected(self.rules[entry.kind as usize]);
+                let expected = entry.expected(self.limits.rules[entry.kind as usize]);
                 if expected > entry.foretold {
                     entry.foretold = expected;
                     self.discipline.expect(task, expected);
@@ -233,7 +189,7 @@ impl Agenda {
     }
 
     fn consider(&mut self, task: TaskId, room: usize, now: Instant) {
-        let entry = &self.entries[task.index()];
+        let entry = &self.states.entries[task.index()];
         let (waiting, threshold) = (entry.waiting, entry.threshold);
         if waiting >= threshold && room as u32 >= threshold {
             self.activate(task, now);
@@ -244,47 +200,38 @@ impl Agenda {
 
     /// The task becomes active.
     fn activate(&mut self, task: TaskId, now: Instant) {
-        let entry = &mut self.entries[task.index()];
+        let entry = &mut self.states.entries[task.index()];
         if entry.state == State::Eligible {
-            self.eligible -= 1;
+            self.states.eligible -= 1;
         }
         entry.due = Instant::FAR;
         entry.enter(State::Active, now);
-        let expected = entry.expected(self.rules[entry.kind as usize]);
+        let expected = entry.expected(self.limits.rules[entry.kind as usize]);
         entry.foretold = expected;
         // An input task whose time has come is to look, whatever it found before.
         entry.dry = false;
-        self.busy += 1;
+        self.states.busy += 1;
         self.discipline.wake(task, expected, now);
         self.note(task, What::Active, now);
     }
 
     /// The task becomes eligible, and its time begins.
     fn wait(&mut self, task: TaskId, now: Instant) {
-        let entry = &mut self.entries[task.index()];
-        self.eligible += usize::from(entry.state != State::Eligible);
+        let entry = &mut self.states.entries[task.index()];
+        self.states.eligible += usize::from(entry.state != State::Eligible);
         entry.enter(State::Eligible, now);
-        if let Some(most) = entry.terms.max_wait.or(self.max_wait).filter(|&most| most != Nanos::MAX) {
+        if let Some(most) = entry.terms.max_wait.or(self.limits.max_wait).filter(|&most| most != Nanos::MAX) {
             entry.due = now + most;
-            self.timers.push(Reverse((entry.due, task)));
+            self.sleeping.timers.push(Reverse((entry.due, task)));
         }
         self.note(task, What::Eligible, now);
-    }
-
-    /// A task has left state `was`.
-    fn left(&mut self, was: State, dry: bool) {
-        match was {
-            State::Eligible => self.eligible -= 1,
-            State::Active => self.busy -= usize::from(!dry),
-            State::Idle | State::Running => {}
-        }
     }
 
     /// The task to run now, and for how much; nothing where none is active. Its switch is told with
     /// [`Agenda::switched`], its end with [`Agenda::ran`] or [`Agenda::polled`].
     #[inline]
     pub fn pick(&mut self, now: Instant) -> Option<Grant> {
-        if let Some(&Reverse((due, _))) = self.timers.peek()
+        if let Some(&Reverse((due, _))) = self.sleeping.timers.peek()
             && due <= now
         {
             self.fire(now);
@@ -292,30 +239,30 @@ impl Agenda {
         if self.tuning.as_ref().is_some_and(|tuning| tuning.next() <= now) {
             self.observe(now);
         }
-        if self.busy == 0 && self.eligible > 0 && self.harvest {
+        if self.states.busy == 0 && self.states.eligible > 0 && self.limits.harvest {
             self.harvest(now);
         }
         // Where nobody has anything to do, who polls by the discipline and who has stepped back take turns.
-        let most = if self.busy == 0 { 1 } else { LOOK };
-        let task = if !self.back.is_empty() && self.since_look >= most {
+        let most = if self.states.busy == 0 { 1 } else { LOOK };
+        let task = if !self.sleeping.back.is_empty() && self.sleeping.since_look >= most {
             self.look_back()
         } else {
-            self.since_look += 1;
+            self.sleeping.since_look += 1;
             match self.discipline.pick(now) {
                 Some(task) => task,
-                None if self.back.is_empty() => return None,
+                None if self.sleeping.back.is_empty() => return None,
                 None => self.look_back(),
             }
         };
-        let entry = &mut self.entries[task.index()];
-        self.busy -= usize::from(!entry.dry);
+        let entry = &mut self.states.entries[task.index()];
+        self.states.busy -= usize::from(!entry.dry);
         let lag = now.since(entry.since);
         entry.account.lag = entry.account.lag.max(lag);
         entry.lately.lag = entry.lately.lag.max(lag);
         entry.enter(State::Running, now);
-        let rule = self.rules[entry.kind as usize];
-        let alone = self.apart && entry.kind == Kind::Forwarding;
-        let vector = self.vector.unwrap_or_else(|| {
+        let rule = self.limits.rules[entry.kind as usize];
+        let alone = self.limits.apart && entry.kind == Kind::Forwarding;
+        let vector = self.limits.vector.unwrap_or_else(|| {
             let cost = entry.each().get();
             match cost {
                 DEAR.. if alone => 1,
@@ -324,26 +271,26 @@ impl Agenda {
                 _ => VECTOR,
             }
         });
-        self.picked = now;
+        self.charging.picked = now;
         Some(Grant { task, packets: rule.packets, slice: rule.slice, vector })
     }
 
     /// The next task that has stepped back, for a look.
     fn look_back(&mut self) -> TaskId {
-        self.since_look = 0;
-        let task = self.back.pop_front().expect("there is one");
-        self.entries[task.index()].looking = true;
+        self.sleeping.since_look = 0;
+        let task = self.sleeping.back.pop_front().expect("there is one");
+        self.states.entries[task.index()].looking = true;
         task
     }
 
     /// Timers that have gone off.
     #[cold]
     fn fire(&mut self, now: Instant) {
-        while let Some(&Reverse((due, task))) = self.timers.peek()
+        while let Some(&Reverse((due, task))) = self.sleeping.timers.peek()
             && due <= now
         {
-            self.timers.pop();
-            let entry = &mut self.entries[task.index()];
+            self.sleeping.timers.pop();
+            let entry = &mut self.states.entries[task.index()];
             // One that was not waited for any more, or that another has followed.
             if !entry.live || entry.due != due {
                 continue;
@@ -359,9 +306,9 @@ impl Agenda {
     /// Every eligible task becomes active, and ports that have nothing step back, until there are other rules: what waits
     /// is to go.
     pub fn hurry(&mut self, now: Instant) {
-        self.hurried = true;
-        for index in 0..if self.eligible > 0 { self.entries.len() } else { 0 } {
-            if self.entries[index].live && self.entries[index].state == State::Eligible {
+        self.sleeping.hurried = true;
+        for index in 0..if self.states.eligible > 0 { self.states.entries.len() } else { 0 } {
+            if self.states.entries[index].live && self.states.entries[index].state == State::Eligible {
                 self.activate(TaskId::at(index), now);
             }
         }
@@ -371,10 +318,15 @@ impl Agenda {
     #[cold]
     fn harvest(&mut self, now: Instant) {
         let eligible = |entry: &&(usize, &Entry)| entry.1.live && entry.1.state == State::Eligible;
-        let fullest =
-            self.entries.iter().enumerate().filter(|e| eligible(&e)).max_by_key(|(i, e)| (e.waiting, Reverse(*i)));
+        let fullest = self
+            .states
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|e| eligible(&e))
+            .max_by_key(|(i, e)| (e.waiting, Reverse(*i)));
         if let Some(task) = fullest.map(|(index, _)| TaskId::at(index)) {
-            self.entries[task.index()].account.harvested += 1;
+            self.states.entries[task.index()].account.harvested += 1;
             self.note(task, What::Harvested, now);
             self.activate(task, now);
         }
@@ -383,43 +335,43 @@ impl Agenda {
     /// The picked task was changed to, which took `cost`.
     #[inline]
     pub fn switched(&mut self, task: TaskId, cost: Nanos) {
-        self.times.switching += cost;
-        self.switched = Nanos::ZERO;
-        match self.charge {
+        self.charging.times.switching += cost;
+        self.charging.switched = Nanos::ZERO;
+        match self.limits.charge {
             Charge::None => {}
-            Charge::Incoming => self.switched = cost,
+            Charge::Incoming => self.charging.switched = cost,
             Charge::Outgoing => {
-                if let Some(last) = self.last {
-                    self.entries[last.index()].owes += cost;
+                if let Some(last) = self.charging.last {
+                    self.states.entries[last.index()].owes += cost;
                 }
             }
         }
-        self.last = Some(task);
-        self.note(task, What::Dispatched { switch: cost }, self.picked);
-        if self.switch_cost.is_none() {
+        self.charging.last = Some(task);
+        self.note(task, What::Dispatched { switch: cost }, self.charging.picked);
+        if self.charging.switch_cost.is_none() {
             // What took the processor away in the middle of a switch is no part of it.
-            let most = self.measured.mean().map_or(Nanos::MAX, |mean| mean * 4 + JITTER);
-            self.measured.ran(1, cost.min(most));
+            let most = self.charging.measured.mean().map_or(Nanos::MAX, |mean| mean * 4 + JITTER);
+            self.charging.measured.ran(1, cost.min(most));
         }
     }
 
     /// What changing to a task costs: as configured, else as measured.
     pub fn switch_cost(&self) -> Nanos {
-        self.switch_cost.or(self.measured.mean()).unwrap_or_default()
+        self.charging.switch_cost.or(self.charging.measured.mean()).unwrap_or_default()
     }
 
     /// The picked task has run.
     #[inline]
     pub fn ran(&mut self, task: TaskId, run: Run, now: Instant) {
         let used = self.book(task, run.used, run.packets, run.away);
-        let entry = &mut self.entries[task.index()];
+        let entry = &mut self.states.entries[task.index()];
         entry.waiting = run.waiting;
-        let rule = self.rules[entry.kind as usize];
+        let rule = self.limits.rules[entry.kind as usize];
         if rule.overhead.is_some() && run.packets > 0 {
             self.set_threshold(task);
         }
         self.note_run(task, run.packets, run.used, run.waiting, now);
-        let entry = &mut self.entries[task.index()];
+        let entry = &mut self.states.entries[task.index()];
         let may = run.waiting > 0 && run.room > 0;
         let worth = run.waiting >= entry.threshold && run.room >= entry.threshold;
         if run.away || may && worth {
@@ -427,7 +379,7 @@ impl Agenda {
             // How much is left to do of what is away only doing it tells.
             let expected = if run.away { lending(rule.slice) } else { entry.expected(rule) };
             entry.foretold = expected;
-            self.busy += 1;
+            self.states.busy += 1;
             self.discipline.charge(task, used, Some(expected), now);
             self.note(task, What::Active, now);
         } else {
@@ -450,10 +402,10 @@ impl Agenda {
             0 => self.note_poll(task, used, now),
             _ => self.note_run(task, packets, used, 0, now),
         }
-        let entry = &mut self.entries[task.index()];
+        let entry = &mut self.states.entries[task.index()];
         (entry.waiting, entry.dry) = (packets, packets == 0);
         let looked = std::mem::take(&mut entry.looking);
-        let steps_back = entry.dry && (!entry.greedy || self.hurried) && entry.estimator.is_none();
+        let steps_back = entry.dry && (!entry.greedy || self.sleeping.hurried) && entry.estimator.is_none();
         let wake = match &mut entry.estimator {
             Some(estimator) => estimator.ran(packets, full, now),
             None => now,
@@ -462,14 +414,14 @@ impl Agenda {
         entry.enter(if sleeps { State::Idle } else { State::Active }, now);
         if sleeps && !stalled {
             entry.due = wake;
-            self.timers.push(Reverse((wake, task)));
+            self.sleeping.timers.push(Reverse((wake, task)));
         }
-        let next = (!sleeps && !steps_back).then(|| entry.expected(self.rules[Kind::Input as usize]));
-        self.busy += usize::from(next.is_some() && packets > 0);
+        let next = (!sleeps && !steps_back).then(|| entry.expected(self.limits.rules[Kind::Input as usize]));
+        self.states.busy += usize::from(next.is_some() && packets > 0);
         if looked {
             // The discipline has not picked it: what it used it owes, unless it was nothing.
             if packets > 0 {
-                self.entries[task.index()].owes += charged;
+                self.states.entries[task.index()].owes += charged;
             }
             if let Some(next) = next {
                 self.discipline.wake(task, next, now);
@@ -478,7 +430,7 @@ impl Agenda {
             self.discipline.charge(task, charged, next, now);
         }
         if steps_back && !sleeps {
-            self.back.push_back(task);
+            self.sleeping.back.push_back(task);
         }
         if packets > 0 {
             // One that has found nothing and looks again is not shown as one that waits for its turn.
@@ -489,20 +441,20 @@ impl Agenda {
     /// Books what a run took; `away` where it has begun more than it ended. Answers what is charged for it.
     #[inline]
     fn book(&mut self, task: TaskId, used: Nanos, packets: u32, away: bool) -> Nanos {
-        let entry = &mut self.entries[task.index()];
-        let charged = used + self.switched + entry.owes;
+        let entry = &mut self.states.entries[task.index()];
+        let charged = used + self.charging.switched + entry.owes;
         entry.owes = Nanos::ZERO;
         entry.account.runs += 1;
         entry.account.packets += u64::from(packets);
         entry.account.used += used;
         if packets > 0 || away {
-            self.times.useful += used;
+            self.charging.times.useful += used;
             entry.begun += used.saturating_sub(std::mem::take(&mut entry.inlined));
             if packets > 0 {
                 entry.cost.ran(packets, std::mem::take(&mut entry.begun));
             }
         } else {
-            self.times.polling += used;
+            self.charging.times.polling += used;
         }
         charged
     }
@@ -511,8 +463,8 @@ impl Agenda {
     /// of them are counted as beyond it: the clock is read no more often than that (spec Q-05).
     #[inline]
     pub fn weigh(&mut self, task: TaskId, packets: usize, used: Nanos) {
-        if let Some(budget) = self.budget {
-            let (came, over) = &mut self.entries[task.index()].account.weighed;
+        if let Some(budget) = self.limits.budget {
+            let (came, over) = &mut self.states.entries[task.index()].account.weighed;
             *came += packets as u64;
             *over += if used > budget * packets as u64 { packets as u64 } else { 0 };
         }
@@ -522,8 +474,8 @@ impl Agenda {
     /// as far as both are known.
     #[inline]
     pub fn affords(&self, input: TaskId, forwarding: TaskId) -> bool {
-        let each = |task: TaskId| self.entries[task.index()].each();
-        self.budget.is_none_or(|budget| each(input) + each(forwarding) <= budget)
+        let each = |task: TaskId| self.states.entries[task.index()].each();
+        self.limits.budget.is_none_or(|budget| each(input) + each(forwarding) <= budget)
     }
 
     /// The running input task has forwarded packets in place of their own task: what that took is charged to it, and is the
@@ -531,68 +483,69 @@ impl Agenda {
     #[inline]
     pub fn inlined(&mut self, input: TaskId, forwarding: TaskId, used: Nanos, packets: usize) {
         if packets > 0 {
-            self.entries[forwarding.index()].cost.ran(packets as u32, used);
-            self.entries[input.index()].inlined += used;
+            self.states.entries[forwarding.index()].cost.ran(packets as u32, used);
+            self.states.entries[input.index()].inlined += used;
         }
     }
 
     /// Work was done outside of any task: packets received the way of interrupts.
     pub fn interrupted(&mut self, used: Nanos) {
-        self.times.useful += used;
+        self.charging.times.useful += used;
     }
 
     /// What a packet of the task costs; zero where that is not known.
     pub fn mean_cost(&self, task: TaskId) -> Nanos {
-        self.entries[task.index()].each()
+        self.states.entries[task.index()].each()
     }
 
     /// When a timer goes off next, or overhead and slice are set anew.
     pub fn next(&self) -> Instant {
-        let timer = self.timers.peek().map_or(Instant::FAR, |&Reverse((due, _))| due);
+        let timer = self.sleeping.timers.peek().map_or(Instant::FAR, |&Reverse((due, _))| due);
         self.tuning.as_ref().map_or(timer, |tuning| timer.min(tuning.next()))
     }
 
     /// The same without the timers of those tasks that `wait` for something else as well.
     pub fn next_but(&self, waits: impl Fn(TaskId) -> bool) -> Instant {
         let mine = |&&Reverse((due, task)): &&Reverse<(Instant, TaskId)>| {
-            let entry = &self.entries[task.index()];
+            let entry = &self.states.entries[task.index()];
             entry.live && entry.due == due && !waits(task)
         };
-        let timer = self.timers.iter().filter(mine).map(|&Reverse((due, _))| due).min().unwrap_or(Instant::FAR);
+        let timer =
+            self.sleeping.timers.iter().filter(mine).map(|&Reverse((due, _))| due).min().unwrap_or(Instant::FAR);
         self.tuning.as_ref().map_or(timer, |tuning| timer.min(tuning.next()))
     }
 
     /// So many packets came for the task, whether there was room for them or not.
     #[inline]
     pub fn offered(&mut self, task: TaskId, packets: u32) {
-        self.entries[task.index()].cost.offered(packets);
+        self.states.entries[task.index()].cost.offered(packets);
     }
 
     /// Whether an input task looks at its port only when its time has come, and when that is.
     pub fn sleeps_until(&self, task: TaskId) -> Option<Instant> {
-        let entry = &self.entries[task.index()];
+        let entry = &self.states.entries[task.index()];
         (entry.due != Instant::FAR && entry.kind == Kind::Input).then_some(entry.due)
     }
 
     /// Whether the estimator of an input task has found its port silent for so long that it may as well wait for a sign.
     pub fn is_silent(&self, task: TaskId) -> bool {
-        let estimator = self.entries[task.index()].estimator.as_ref();
+        let estimator = self.states.entries[task.index()].estimator.as_ref();
         estimator.is_some_and(|e| e.sleep() == e.sleep_max() && e.average_milli() == 0)
     }
 
     /// Whether no task is known to have something to do: those that are active only look for it.
     pub fn is_quiet(&self) -> bool {
-        self.busy == 0
+        self.states.busy == 0
     }
 
     /// Tasks there are.
     pub fn count(&self) -> usize {
-        self.entries.len() - self.spare.len()
+        self.states.entries.len() - self.states.spare.len()
     }
 
     /// Where the time went.
     pub fn times(&self) -> Times {
-        self.times
+        self.charging.times
     }
 }
 

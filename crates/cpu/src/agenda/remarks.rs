@@ -27,7 +27,7 @@ pub(super) struct Patience {
 impl Agenda {
     /// The queues of a task last so long at the rate it was promised; none: nothing was.
     pub fn lasts(&mut self, task: TaskId, time: Option<Nanos>) {
-        self.entries[task.index()].lately.lasts = time;
+        self.states.entries[task.index()].lately.lasts = time;
     }
 
     /// Looks at every task, once a second, and tells what somebody should know of it.
@@ -36,13 +36,13 @@ impl Agenda {
         if self.patience.looks == CALM {
             self.patience = Patience::default();
         }
-        for index in 0..self.entries.len() {
-            let throttled = self.rules[self.entries[index].kind as usize].overhead.is_some();
-            let entry = &mut self.entries[index];
+        for index in 0..self.states.entries.len() {
+            let throttled = self.limits.rules[self.states.entries[index].kind as usize].overhead.is_some();
+            let entry = &mut self.states.entries[index];
             if !entry.live {
                 continue;
             }
-            let found = entry.findings(throttled, self.budget);
+            let found = entry.findings(throttled, self.limits.budget);
             for (kind, remark) in found.into_iter().enumerate() {
                 let told = &mut entry.lately.told[kind];
                 match remark {

@@ -29,19 +29,24 @@ impl Rule {
 impl Agenda {
     /// From now on as `plan` says. Tasks keep what they have; a change of discipline forgets what each is ahead or behind.
     pub fn rule(&mut self, plan: &CpuPlan, now: Instant) {
-        self.rules = [plan.input, plan.forwarding, plan.output].map(Rule::of);
-        self.hurried = false;
-        (self.strict, self.harvest, self.max_wait) = (plan.strict, plan.harvest, plan.max_wait);
-        (self.budget, self.apart) = (plan.classify_budget, plan.layout == Layout::Three);
-        (self.vector, self.charge, self.switch_cost) = (plan.vector.map(u32::from), plan.charge, plan.switch_cost);
+        self.limits.rules = [plan.input, plan.forwarding, plan.output].map(Rule::of);
+        self.sleeping.hurried = false;
+        (self.limits.strict, self.limits.harvest, self.limits.max_wait) = (plan.strict, plan.harvest, plan.max_wait);
+        (self.limits.budget, self.limits.apart) = (plan.classify_budget, plan.layout == Layout::Three);
+        (self.limits.vector, self.limits.charge, self.charging.switch_cost) =
+            (plan.vector.map(u32::from), plan.charge, plan.switch_cost);
         if self.disciplined != plan.scheduler {
             (self.discipline, self.disciplined) = (build(plan.scheduler), plan.scheduler);
-            for (index, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.live) {
+            for (index, entry) in self.states.entries.iter().enumerate().filter(|(_, entry)| entry.live) {
                 assert!(entry.state != State::Running, "rules change between runs");
                 self.discipline.add(TaskId::at(index), entry.terms.share);
                 // Who has stepped back is not up to the discipline.
-                if entry.state == State::Active && !self.back.iter().any(|task| task.index() == index) {
-                    self.discipline.wake(TaskId::at(index), entry.expected(self.rules[entry.kind as usize]), now);
+                if entry.state == State::Active && !self.sleeping.back.iter().any(|task| task.index() == index) {
+                    self.discipline.wake(
+                        TaskId::at(index),
+                        entry.expected(self.limits.rules[entry.kind as usize]),
+                        now,
+                    );
                 }
             }
         }
@@ -58,7 +63,7 @@ impl Agenda {
 
     /// Overhead and slice of every throttled kind of task are others from now on (spec Q-51).
     pub fn tune(&mut self, overhead: Parts, slice: Nanos, now: Instant) {
-        for rule in self.rules.iter_mut().filter(|rule| rule.overhead.is_some()) {
+        for rule in self.limits.rules.iter_mut().filter(|rule| rule.overhead.is_some()) {
             (rule.overhead, rule.slice) = (Some(overhead), slice);
         }
         self.retune(now);
@@ -66,12 +71,12 @@ impl Agenda {
 
     /// What tasks wait for has changed: all that need not wait any more become active.
     fn retune(&mut self, now: Instant) {
-        for index in 0..self.entries.len() {
+        for index in 0..self.states.entries.len() {
             let task = TaskId::at(index);
             self.set_threshold(task);
-            let entry = &self.entries[index];
+            let entry = &self.states.entries[index];
             if entry.live && entry.state == State::Eligible {
-                let (waiting, worth) = (entry.waiting, self.rules[entry.kind as usize].overhead.is_none());
+                let (waiting, worth) = (entry.waiting, self.limits.rules[entry.kind as usize].overhead.is_none());
                 if worth || waiting >= entry.threshold {
                     self.activate(task, now);
                 }
@@ -81,25 +86,25 @@ impl Agenda {
 
     /// B of the task: the least number of packets for which changing to it costs at most the overhead (spec ).
     pub(super) fn set_threshold(&mut self, task: TaskId) {
-        let entry = &self.entries[task.index()];
-        let overhead = self.rules[entry.kind as usize].overhead;
+        let entry = &self.states.entries[task.index()];
+        let overhead = self.limits.rules[entry.kind as usize].overhead;
         let threshold = match overhead {
             Some(overhead) if !entry.terms.prompt && entry.kind != Kind::Input => {
                 // Where a cost is not known yet the first packet tells it.
                 let each = entry.cost.mean();
                 let wanted = each.map_or(1, |each| throttle::threshold(self.switch_cost(), overhead, each));
-                throttle::effective(wanted, entry.terms.capacity, entry.terms.capacity, self.strict)
+                throttle::effective(wanted, entry.terms.capacity, entry.terms.capacity, self.limits.strict)
             }
             _ => 1,
         };
-        self.entries[task.index()].threshold = threshold;
+        self.states.entries[task.index()].threshold = threshold;
     }
 
     /// Ends a period, where there is one: the throttle goes by what the load was.
     #[cold]
     pub(super) fn observe(&mut self, now: Instant) {
         let (mut needed, mut elapsed) = (Nanos::ZERO, Nanos::ZERO);
-        for entry in self.entries.iter_mut().filter(|entry| entry.live) {
+        for entry in self.states.entries.iter_mut().filter(|entry| entry.live) {
             let sample = entry.cost.sample(now);
             (entry.sample, elapsed) = (sample, elapsed.max(sample.elapsed));
             let used = entry.account.used.saturating_sub(std::mem::replace(&mut entry.sampled, entry.account.used));

@@ -8,7 +8,7 @@ use units::{Instant, Nanos, Parts, TaskId};
 impl Agenda {
     /// What is known of a task; nothing where it is gone.
     pub fn view(&self, task: TaskId, now: Instant) -> Option<TaskView> {
-        let entry = self.entries.get(task.index()).filter(|entry| entry.live)?;
+        let entry = self.states.entries.get(task.index()).filter(|entry| entry.live)?;
         let mut account = entry.account;
         account.residency[entry.state as usize] += now.since(entry.since);
         Some(TaskView {
@@ -16,7 +16,7 @@ impl Agenda {
             state: entry.state,
             share: entry.terms.share,
             threshold: entry.threshold,
-            max_wait: entry.terms.max_wait.or(self.max_wait),
+            max_wait: entry.terms.max_wait.or(self.limits.max_wait),
             cost: (entry.each(), entry.cost.variance()),
             long_cost: entry.cost.long_mean(),
             verdict: entry.cost.verdict(),
@@ -28,21 +28,21 @@ impl Agenda {
 
     /// What a task has done.
     pub fn account(&self, task: TaskId) -> Account {
-        self.entries.get(task.index()).filter(|entry| entry.live).map(|entry| entry.account).unwrap_or_default()
+        self.states.entries.get(task.index()).filter(|entry| entry.live).map(|entry| entry.account).unwrap_or_default()
     }
 
     /// The part of the work that switching may cost, and the slice of forwarding tasks; none where they are not throttled.
     pub fn throttle(&self) -> Option<(Parts, Nanos)> {
-        let rule = self.rules[Kind::Forwarding as usize];
+        let rule = self.limits.rules[Kind::Forwarding as usize];
         rule.overhead.map(|overhead| (overhead, rule.slice))
     }
 
     /// Keeps what happens from now on in `trace`, or nothing any more. Answers what was kept until now.
     pub fn keep_trace(&mut self, trace: Option<Box<Trace>>, now: Instant) -> Option<Box<Trace>> {
         let old = std::mem::replace(&mut self.trace, trace);
-        self.bytes = 0;
-        for index in 0..if self.trace.is_some() { self.entries.len() } else { 0 } {
-            let (task, entry) = (TaskId::at(index), &self.entries[index]);
+        self.charging.bytes = 0;
+        for index in 0..if self.trace.is_some() { self.states.entries.len() } else { 0 } {
+            let (task, entry) = (TaskId::at(index), &self.states.entries[index]);
             let state = match entry.state {
                 State::Eligible => What::Eligible,
                 State::Active if !entry.dry => What::Active,
@@ -66,7 +66,7 @@ impl Agenda {
     /// The running task has moved so many bytes; zero where nobody has counted them.
     #[inline]
     pub fn moved(&mut self, bytes: u32) {
-        self.bytes += u64::from(bytes);
+        self.charging.bytes += u64::from(bytes);
     }
 
     /// Packets came for the task, so that `waiting` wait.
@@ -108,7 +108,7 @@ impl Agenda {
     #[inline]
     pub(super) fn note_run(&mut self, task: TaskId, packets: u32, used: Nanos, waiting: u32, now: Instant) {
         if self.trace.is_some() {
-            let bytes = u32::try_from(std::mem::take(&mut self.bytes)).unwrap_or(u32::MAX);
+            let bytes = u32::try_from(std::mem::take(&mut self.charging.bytes)).unwrap_or(u32::MAX);
             self.write(task, What::Yielded { packets, bytes, waiting, used }, now);
         }
     }
