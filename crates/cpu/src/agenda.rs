@@ -51,6 +51,7 @@ pub fn lending(slice: Nanos) -> Nanos {
 const LOOK: u32 = 8;
 
 /// See the [module](self).
+// Large: a method for each thing that a worker tells it or asks; its state is in four parts.
 pub struct Agenda {
     discipline: Box<dyn CpuScheduler>,
     disciplined: Discipline,

@@ -56,6 +56,7 @@ impl Default for TableLimits {
 /// Routes, forwarding tables and adjacencies, shared by all workers and the control side.
 ///
 /// Locks are taken in the order state, hops, members.
+// Large: one place for what routes, groups, neighbours and interfaces change together, in a file each under `tables/`.
 pub struct Tables {
     fib4: Fib4,
     fib6: Fib6,

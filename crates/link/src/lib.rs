@@ -63,6 +63,7 @@ pub const FLOWS: u64 = 0x517c_c1b7_2722_0a95;
 const ENDED: usize = 2 * BATCH;
 
 /// A port with its queues and its scheme.
+// Large: the port, its queues and its scheme change together; the methods are in a file for each concern beside this one.
 pub struct Link {
     id: PortId,
     /// The port.
@@ -120,6 +121,7 @@ pub struct Outgoing<'a> {
 }
 
 /// The wires of one link.
+// Large: all that a scheme sees through its wires lies together.
 pub struct Lines {
     now: Instant,
     queues: Queues,

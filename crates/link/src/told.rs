@@ -90,6 +90,7 @@ pub struct StateSeries {
 }
 
 /// A link, as it tells of itself.
+// Large: a field for each value of the report.
 #[derive(Clone, Debug)]
 pub struct LinkReport {
     /// The port behind it.

@@ -22,6 +22,7 @@ use serde::Serialize;
 use units::Nanos;
 
 /// A whole configuration.
+// Large: a field for each section of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Plan {
     /// The router's name.

@@ -209,6 +209,7 @@ pub struct StationReport {
 }
 
 /// One worker's part of a store.
+// Large: a field for each value of the report.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StoreReport {
     /// The port it belongs to; none for the central one, and where there is one for all.

@@ -48,6 +48,7 @@ impl PathCounters {
 }
 
 /// A path at one port.
+// Large: all that the forwarding task reads of a path at a port lies together.
 pub(crate) struct Instance {
     pub path: PathId,
     pub port: Option<PortId>,

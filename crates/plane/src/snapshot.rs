@@ -124,6 +124,7 @@ pub struct Rule {
 }
 
 /// One generation.
+// Large: a field for each part of a generation, which is published as a whole.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Its number.

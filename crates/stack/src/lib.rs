@@ -116,6 +116,7 @@ enum Chore {
 }
 
 /// The router's own protocols on one worker.
+// Large: a method for each message and timer of the protocols, in a file for each protocol.
 #[derive(Debug)]
 pub struct Host {
     limits: HostLimits,

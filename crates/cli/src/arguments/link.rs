@@ -28,6 +28,7 @@ an opportunity of a trace; t and delay in milliseconds, sizes those of IP packet
 
 Exit status:
   that of the command, 128 and its number where a signal ended it; 1 where the link cannot be made, 2 for a wrong command line")]
+// Large: a field for each option of the command.
 pub struct Link {
     /// The link to the command [default: no limit].
     #[arg(long, value_name = "FILE|RATE")]

@@ -142,6 +142,7 @@ pub struct DropLine {
 }
 
 /// What there is to see, for programs.
+// Large: a field for each answer of the API that the screen shows.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Snapshot {
     pub time_ns: u64,

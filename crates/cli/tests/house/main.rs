@@ -13,6 +13,7 @@ mod licences;
 mod lines;
 mod read;
 mod rust;
+mod sizes;
 
 use read::Workspace;
 use std::sync::LazyLock;
@@ -71,6 +72,14 @@ fn files_are_short() {
     hold(
         "ask what two things the file is, and split it; the limit and its exceptions are in tests/house/files.rs",
         files::too_long(&WORKSPACE.sources, files::LONG),
+    );
+}
+
+#[test]
+fn large_types_say_why() {
+    hold(
+        "give a part of it a type of its own, or say why it is one thing in a line `// Large: ...` above it",
+        sizes::too_large(&WORKSPACE.sources),
     );
 }
 

@@ -20,6 +20,7 @@ pub struct Ephemeral {
 }
 
 /// A store.
+// Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EphemeralStore {
     /// The port it belongs to; null for the central one, and where there is one for all.

@@ -15,6 +15,7 @@ pub struct Links {
 }
 
 /// What is before a port at one worker: queues, and the scheme that decides over them. `offered = sent + dropped + backlog`.
+// Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
     /// The port.

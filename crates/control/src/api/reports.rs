@@ -21,6 +21,7 @@ pub enum State {
 }
 
 /// The router as a whole.
+// Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The version of Switchpath that runs.

@@ -113,6 +113,7 @@ impl Core {
 }
 
 /// A task: what the CPU scheduler of a worker picks and charges.
+// Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
     /// Its worker.

@@ -215,6 +215,7 @@ pub struct Closing {
 }
 
 /// A running router. Dropped without [`Daemon::stop`], it ends all the same, and nobody waits for it.
+// Large: a method for each request of the API, in a file for each kind of answer under `daemon/`.
 pub struct Daemon {
     control: Mutex<Control>,
     /// Those of the router, to be counted without waiting for `control`.

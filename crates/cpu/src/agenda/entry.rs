@@ -21,6 +21,7 @@ pub(super) struct Lately {
     pub told: [u8; Remark::KINDS],
 }
 
+// Large: all that a dispatch reads of a task lies together.
 pub(super) struct Entry {
     pub live: bool,
     pub kind: Kind,

@@ -127,6 +127,7 @@ struct MapElement {
 }
 
 /// `union bpf_attr` for BPF_PROG_TEST_RUN.
+// Large: the kernel's structure (bpf(2)).
 #[repr(C)]
 struct TestRun {
     prog_fd: u32,

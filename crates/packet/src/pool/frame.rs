@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use units::{AdjacencyId, Instant, InterfaceId, PathId, PortId, QueueId};
 
 /// What the router knows about a packet. One cache line, together with the private part of its slot.
+// Large: all that stages know of a packet, in one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Meta {

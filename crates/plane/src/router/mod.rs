@@ -58,6 +58,7 @@ pub struct Build {
 }
 
 /// The control side of one router.
+// Large: a method for each thing that the control side asks; applying, editing and policies are in files of their own.
 pub struct Router {
     build: Build,
     region: Arc<Region>,

@@ -85,6 +85,7 @@ const WATCH: Nanos = Nanos::millis(100);
 const RETRY: (Nanos, Nanos) = (Nanos::micros(20), Nanos::millis(1));
 
 /// One core's share of the router.
+// Large: the dispatch, the four stages and what crosses several parts; each part owns its fields and has its own methods.
 pub struct Worker {
     id: WorkerId,
     snapshot: Arc<Snapshot>,

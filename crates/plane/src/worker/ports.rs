@@ -23,6 +23,7 @@ const CLOSING: Nanos = Nanos::secs(1);
 pub(super) const LEFT_BEHIND: usize = 16;
 
 /// A port with its link and tasks.
+// Large: all that the input and output tasks read of a port lies together.
 pub(super) struct PortState {
     pub link: Link,
     pub input: TaskId,

@@ -169,6 +169,7 @@ pub struct Watched {
 }
 
 /// A worker.
+// Large: a field for each part of the report.
 #[derive(Clone, Debug)]
 pub struct WorkerReport {
     /// Which.

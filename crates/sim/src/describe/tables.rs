@@ -125,6 +125,7 @@ pub(super) struct SinkTable {
     pub card: Option<Text>,
 }
 
+// Large: a field for each key of a source.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SourceTable {

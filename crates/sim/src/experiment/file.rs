@@ -10,6 +10,7 @@ use std::ops::Range;
 use toml::Spanned;
 
 /// One experiment. What is marked *expression* is a small script over the measured runs (see `expression.rs`).
+// Large: a field for each key of an experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {

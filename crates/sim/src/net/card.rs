@@ -57,6 +57,7 @@ pub(crate) struct CardCounters {
 }
 
 /// A card.
+// Large: all that a card of a simulated world has, as real ones have it.
 pub(crate) struct Card {
     pub name: String,
     pub router: usize,

@@ -79,6 +79,7 @@ struct Node {
 }
 
 /// A world that runs.
+// Large: a method for each kind of event of a world, in a file each under `run/`.
 struct Live<'w> {
     world: &'w World,
     outside: Outside,

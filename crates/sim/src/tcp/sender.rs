@@ -14,6 +14,7 @@ use units::{Instant, Nanos};
 ///
 /// Call [`Sender::next`] until it has nothing more after each of [`Sender::offer`], [`Sender::acknowledge`] and
 /// [`Sender::expire`]; the latter when [`Sender::timer`] says so.
+// Large: the variables of a TCP sender, by their names in RFC 9293, RFC 5681 and RFC 6675.
 #[derive(Debug)]
 pub struct Sender {
     settings: Settings,
