@@ -1,5 +1,5 @@
-//! The seams of the plane, each used from outside: whoever adds a queueing scheme, a packet function, a kind of port or a packet hook
-//! changes nothing in here.
+//! The seams of the plane, each used from outside the crate: a queueing scheme, a packet function, a kind of port and a packet hook
+//! are added without a change in the crate.
 
 use link::{Lines, Maker, OneLink};
 use packet::event::Silent;

@@ -1,5 +1,5 @@
-//! Counters, each declared once: its name, its unit and what it counts. Reports, the JSON of the API, its schema, the metrics, the tables
-//! and the reference page follow from that.
+//! Counters, each declared once with its name, its unit and a sentence. Reports, the JSON of the API, its schema, the metrics, the tables
+//! and the reference page follow from the declaration.
 
 /// A counter, as people and programs read it. It only grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,7 +12,7 @@ pub struct Counter {
 
 /// Counters that are counted together, of a path, a port or something like it: made by [`counters!`](crate::counters!).
 pub trait CounterSet: Copy + Default {
-    /// What there is, in the order of the fields.
+    /// The declarations, in the order of the fields.
     const COUNTERS: &'static [Counter];
 
     /// The value of each, in that order.
@@ -25,7 +25,7 @@ pub trait CounterSet: Copy + Default {
         Self::COUNTERS.iter().zip(self.values())
     }
 
-    /// What was counted since it was `before`; nothing where less is counted than then.
+    /// The difference to `before`, counter by counter; zero where a counter is smaller than it was.
     #[must_use]
     fn since(&self, before: &Self) -> Self {
         let mut since = *self;
@@ -39,7 +39,7 @@ pub trait CounterSet: Copy + Default {
 ///
 /// ```
 /// units::counters! {
-///     /// What a bridge counts.
+///     /// Counters of a bridge.
 ///     pub struct BridgeCounters {
 ///         /// Frames flooded.
 ///         flooded "flooded_packets";

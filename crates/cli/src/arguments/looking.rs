@@ -81,7 +81,7 @@ pub enum Noun {
     Policy,
     /// The multicast groups that are forwarded, and what was copied for them.
     Multicast,
-    /// Every counter of ports, links, paths and multicast groups, with what it counts.
+    /// Every counter of ports, links, paths and multicast groups, with a sentence about each.
     Counters,
     /// The neighbours.
     Neighbours,

@@ -8,7 +8,7 @@ use std::io::Write;
 
 impl Shown for api::Counters {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
-        let mut rows = Rows::new(&["KIND", "OF", "COUNTER", ">VALUE", ">A SECOND", "WHAT IT COUNTS"]);
+        let mut rows = Rows::new(&["KIND", "OF", "COUNTER", ">VALUE", ">A SECOND", "ABOUT"]);
         for counter in &self.counters {
             let like = |old: &&api::CounterValue| {
                 (&old.kind, &old.of, &old.name) == (&counter.kind, &counter.of, &counter.name)
@@ -28,7 +28,7 @@ mod tests {
     use packet::PortCounters;
 
     #[test]
-    fn each_counter_has_a_line_with_what_it_counts() {
+    fn each_counter_has_a_line_with_its_sentence() {
         let mut now = api::Counters { time_ns: 0, counters: Vec::new() };
         now.add("port", "lan", &PortCounters { received: 7, ..PortCounters::default() });
         let before = now.clone();

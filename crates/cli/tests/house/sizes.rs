@@ -11,7 +11,7 @@ const METHODS: usize = 40;
 /// A type as far as it was found.
 #[derive(Default)]
 struct Type<'a> {
-    /// Where its structure is declared.
+    /// The file and the place of its structure.
     declared: Option<(&'a Source, usize)>,
     fields: usize,
     methods: usize,
@@ -62,7 +62,7 @@ enum Item<'a> {
     Methods(&'a str),
 }
 
-/// What an item at the margin declares, without its opening brace.
+/// The type that an item at the margin declares; `head` is the item's line without its opening brace.
 fn declaration(head: &str) -> Option<Item<'_>> {
     let head = match head.strip_prefix("pub") {
         Some(rest) if rest.starts_with('(') => rest.split_once(") ")?.1,

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use units::CounterSet;
 
-/// Counters that are counted together, as fields of whatever has them.
+/// A set of counters, as fields of the port, path or link that has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counted<T>(pub T);
 
@@ -51,7 +51,7 @@ pub struct Counters {
 /// A counter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CounterValue {
-    /// What has it: `port`, `link`, `path` or `multicast`. With `name` behind it, it is the metric's name.
+    /// `port`, `link`, `path` or `multicast`. With `name` behind it, it is the metric's name.
     pub kind: String,
     /// Which of them: the name of the port or path; the port and the worker of a link; the group.
     pub of: String,
@@ -59,7 +59,7 @@ pub struct CounterValue {
     pub name: String,
     /// The value.
     pub value: u64,
-    /// What it counts.
+    /// One sentence about it.
     pub help: String,
 }
 
@@ -125,7 +125,7 @@ mod tests {
     use schemars::schema_for;
 
     units::counters! {
-        /// What nobody but this test counts.
+        /// Counters of this test.
         pub struct Strange {
             /// Frames that were blue.
             blue "blue_packets";

@@ -182,7 +182,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     },
     get("/v1/policy", "What packets want, and which schemes it brings.", json::<Policies>("Policies")),
     get("/v1/multicast", "The multicast groups that are forwarded.", json::<Multicast>("Multicast")),
-    get("/v1/counters", "Every counter, with what it counts.", json::<Counters>("Counters")),
+    get("/v1/counters", "Every counter, with a sentence about it.", json::<Counters>("Counters")),
     get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),
     get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),
     Endpoint {

@@ -1,21 +1,21 @@
-//! What a run is charged for.
+//! The charge for a run.
 
 use crate::PathCost;
 use crate::task::Times;
 use units::{Instant, Nanos, TaskId};
 
-/// What the running task is charged for, and where the time of the core went.
+/// The charge for the running task, and the time of the core by use.
 pub(super) struct Charging {
-    /// What a switch costs, as the configuration says; else as measured.
+    /// The cost of a switch in the configuration; else the measured one holds.
     pub switch_cost: Option<Nanos>,
     pub measured: PathCost,
     pub last: Option<TaskId>,
-    /// What the switch to the running task cost.
+    /// The cost of the switch to the running task.
     pub switched: Nanos,
     pub times: Times,
     /// When the running task was picked.
     pub picked: Instant,
-    /// Bytes that it has moved, where somebody looks.
+    /// Bytes that it has moved, while a trace is kept.
     pub bytes: u64,
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Limits {
     pub rules: [Rule; 3],
     pub strict: bool,
     pub harvest: bool,
-    /// What receiving and classifying a packet may take.
+    /// The time that receiving and classifying a packet may take.
     pub budget: Option<Nanos>,
     pub max_wait: Option<Nanos>,
     pub vector: Option<u32>,

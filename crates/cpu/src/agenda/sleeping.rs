@@ -12,6 +12,6 @@ pub(super) struct Sleeping {
     pub back: VecDeque<TaskId>,
     /// Dispatches since one of them was allowed a look.
     pub since_look: u32,
-    /// What waits is to go: nobody keeps its turns for looking.
+    /// Waiting packets are to leave: no input task keeps its turns for polling.
     pub hurried: bool,
 }

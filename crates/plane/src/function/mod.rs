@@ -69,7 +69,7 @@ pub struct Counter {
 /// A function as it is registered: how a configuration names it, and how it is made for a path.
 #[derive(Clone, Copy)]
 pub struct Registration {
-    /// Its name, its options, what it costs.
+    /// Its name, its options and its cost.
     pub declaration: Declaration,
     /// Makes it for a call of a path.
     pub make: fn(&Call, &PathSpec) -> Box<dyn Function>,
@@ -102,7 +102,7 @@ impl Functions {
         Functions(self.0.iter().copied().chain([function]).collect())
     }
 
-    /// What a configuration may say of them.
+    /// Their declarations, for the catalogue.
     pub fn declarations(&self) -> Vec<Declaration> {
         self.0.iter().map(|function| function.declaration).collect()
     }
@@ -151,7 +151,7 @@ pub(crate) fn run(
     odd
 }
 
-/// The same, told to whoever follows one of the packets.
+/// The same, and tells the observer what each function does to the packets that it follows.
 #[cold]
 fn run_followed(
     functions: &mut [Box<dyn Function>],

@@ -12,11 +12,11 @@ pub(super) type Injected = (PortId, Vec<Vec<u8>>, Sender<u64>);
 /// The batch that a stage works on.
 pub(super) struct Vector {
     pub batch: Batch,
-    /// What stays of a batch from which some are sent on; empty otherwise.
+    /// Packets of a batch that stay while others are classified again; empty otherwise.
     pub kept: Batch,
-    /// What the classifier finds out about the batch.
+    /// The classifier's findings about the batch.
     pub scratch: Box<Scratch>,
-    /// What is spread over paths was given, or has waited for room there, and did not just come from a device.
+    /// The batch does not come from a device: it was injected, or has waited for room on its paths.
     pub injecting: bool,
     /// Frames to take in before the next dispatch.
     pub injected: VecDeque<Injected>,

@@ -14,7 +14,7 @@ use std::cell::Cell;
 use units::Nanos;
 
 impl Worker {
-    /// Runs the functions of an instance on at most `most` packets of what waits.
+    /// Runs the functions of an instance on at most `most` packets of its input queue.
     #[inline]
     pub(in crate::worker) fn forward<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Forwarded {
         if target == self.paths.dispatch.control || target == self.paths.dispatch.general {
@@ -29,7 +29,7 @@ impl Worker {
         let mut moved = if offloads {
             self.paths.gather(target, most, &mut self.ports, &mut self.vector, &mut self.accounting)
         } else {
-            // Where each packet has a limit it is measured alone.
+            // A packet with a time limit is measured alone.
             let most = if instance.limit.is_some() { 1 } else { most };
             let most = instance.output.room().min(most);
             instance.input.pop_into(&mut self.vector.batch, most);

@@ -1,5 +1,5 @@
-//! The walk of a packet through a worker, a file each: [`receive`], [`classify`], [`forward`], [`transmit`]. What these cost is
-//! what the router costs.
+//! The walk of a packet through a worker, a file each: [`receive`], [`classify`], [`forward`], [`transmit`]. Their cost is the
+//! cost of the router.
 //!
 //! ```text
 //!  receive ─ batch ─> classify ─> input queue of the path ─> forward ─> output queue of the path ─> transmit
@@ -20,28 +20,28 @@ mod transmit;
 
 use units::Nanos;
 
-/// What an input task did in one vector.
+/// The result of an input task for one vector.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Received {
     /// Packets received.
     pub received: usize,
-    /// Whether more may wait in the port.
+    /// The port may have more packets.
     pub more: bool,
     /// Packets of other workers transmitted.
     pub drained: usize,
-    /// Whether the port waits for room on the paths.
+    /// The port waits for room on the paths.
     pub stalled: bool,
-    /// What it took.
+    /// The time that the vector took.
     pub used: Nanos,
 }
 
-/// What a forwarding task did in one vector.
+/// The result of a forwarding task for one vector.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forwarded {
     /// Packets moved.
     pub moved: usize,
-    /// What it took.
+    /// The time that the vector took.
     pub used: Nanos,
-    /// Whether others are away still: somebody works on them when the core is lent again.
+    /// Preempted functions still hold packets: they go on when the core is lent again.
     pub away: bool,
 }

@@ -1,4 +1,4 @@
-//! Receive: the input task takes a vector of packets from its port and gives other workers theirs. What stays is classified.
+//! Receive: the input task takes a vector of packets from its port and hands packets of other workers' flows over. It classifies the rest.
 
 use super::Received;
 use crate::hook::Place;
@@ -14,7 +14,7 @@ impl Worker {
         let mut done = Received::default();
         let Some(state) = self.ports.states.get_mut(port) else { return done };
         if let Some(lanes) = &mut state.lanes {
-            // What other workers send by this port has waited longest.
+            // Packets that other workers send by this port have waited longest.
             done.drained = lanes.drain(port, &mut *state.link.port, &mut self.accounting);
             if state.closing.is_some() || !lanes.is_attached() {
                 done.used = self.lap(meter, Work::new(Stage::Input, done.drained, 0).at(port));
@@ -22,12 +22,12 @@ impl Worker {
             }
         }
         if state.stalled.is_some() && self.unstall(port) {
-            // Paths have no room for what came before: the line loses the rest, at no cost.
+            // Packets of an earlier vector still wait for room on their paths. The line loses the rest, at no cost.
             done.stalled = true;
             done.used = self.lap(meter, Work::new(Stage::Input, 0, 0).at(port));
             return done;
         }
-        // What is on the paths goes first where a new generation waits; what waits in the port is for that.
+        // While a new generation waits for the paths to become empty, packets stay in the port: they are for that generation.
         if self.adoption.pending.is_none() {
             done.more = self.poll(port, most);
         }

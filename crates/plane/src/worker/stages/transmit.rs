@@ -1,4 +1,5 @@
-//! Transmit: what the paths of a port have ready goes to the queueing scheme of its link, and the port transmits what that lets go.
+//! Transmit: the paths of a port offer their packets to the queueing scheme of its link, and the port transmits the packets that
+//! the scheme releases.
 
 use crate::worker::output_tasks::Part;
 use crate::worker::paths::Paths;
@@ -11,7 +12,7 @@ use schemes::Next;
 use units::PortId;
 
 impl Ports {
-    /// Offers what the paths have ready to the scheme of `port`, and transmits what it lets go. Answers the packets
+    /// Offers the packets of the paths to the scheme of `port`, and transmits the packets that it releases. Answers the packets
     /// moved and whether there is more to do now.
     #[inline]
     pub(in crate::worker) fn transmit(
@@ -46,12 +47,12 @@ impl Ports {
                 tasks.came(target, instance, 0, accounting.now);
             }
         }
-        // Who offers a packet and transmits another has worked on one.
+        // A task that offers one packet and transmits another counts as having moved one.
         moved = moved.max(state.serve(part, moved, accounting));
         self.after_transmission((port, part), moved, more, vector, tasks, accounting)
     }
 
-    /// What is left to do for a port: `more` waits on its paths.
+    /// Finds out whether the task has more to do for a port; `more` says that packets wait on its paths.
     #[inline]
     pub(in crate::worker) fn after_transmission(
         &mut self,
