@@ -3,6 +3,7 @@
 //! `SWITCHPATH_FRAMES` says how many: a hundred thousand by default, ten million in `make soak`. The worker asserts its
 //! ledger at every step; here is asserted besides that nothing stays behind, and that the frames got anywhere at all.
 
+#[path = "router/random/mod.rs"]
 mod random;
 
 use packet::DropReason;

@@ -1,10 +1,8 @@
 //! IPv4 packets that are longer than their link takes: whatever path they take, they are cut in the order in which they
 //! came, and their fragments reassemble to the packets that were sent. Fragments are translated in any order of arrival.
 
-mod home;
-mod random;
-
-use home::{ICMP, Sent, Socket, UDP, fragments};
+use crate::home::{ICMP, Sent, Socket, UDP, fragments};
+use crate::random::Chance;
 use packet::DropReason;
 use packet::pool::Segmentation;
 use packet::port::Offloads;
@@ -12,7 +10,6 @@ use packet::wire::transport::verify_checksum;
 use packet::wire::{Ipv4, checksum::checksum};
 use plane::rig::{Rig, Team};
 use plane::snapshot::Layout;
-use random::Chance;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use units::Nanos;

@@ -1,15 +1,12 @@
 //! Hosts behind one address share its connections and ports. No host can use up those of the others, and an established TCP
 //! connection is never evicted for a new one (RFC 6888 REQ-4).
 
-mod home;
-mod random;
-
-use home::{ICMP, Sent, Socket, TCP, UDP};
+use crate::home::{ICMP, Sent, Socket, TCP, UDP};
+use crate::random::Chance;
 use packet::DropReason;
 use packet::wire::Ipv4;
 use plane::rig::Rig;
 use plane::snapshot::Layout;
-use random::Chance;
 use std::net::Ipv4Addr;
 use units::Nanos;
 

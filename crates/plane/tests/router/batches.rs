@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use units::VrfId;
 
-const CONFIG: &str = include_str!("batches.toml");
+const CONFIG: &str = include_str!("../batches.toml");
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/batches");
 
 /// A router whose tables take `routes` routes, the twenty or so that it has by itself included.

@@ -1,14 +1,12 @@
 //! What is explained is what happens: random frames are put to the dry run first and to the router then.
 
-mod home;
-mod random;
-
+use crate::home;
+use crate::random::{Chance, frame, mend, seeds};
 use packet::event::{Event, Fate, Observer, Wants};
 use packet::{DropReason, Meta};
 use plane::explain::{Expected, Explanation, Question, Step, explain};
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
-use random::{Chance, frame, mend, seeds};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 use units::{Mac, Nanos};
 
-const CONFIG: &str = include_str!("trains.toml");
+const CONFIG: &str = include_str!("../trains.toml");
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/trains");
 
 fn v6(text: &str) -> Ipv6Addr {

@@ -1,9 +1,7 @@
 //! The router's own ICMP errors about translated packets, by direction, error and protocol. Each quotes the packet as its sender
 //! sent it (RFC 5508 REQ-4). No address of the inside leaves the router.
 
-mod home;
-
-use home::{ICMP, Sent, Socket, TCP, UDP};
+use crate::home::{ICMP, Sent, Socket, TCP, UDP};
 use packet::wire::{Icmp4, Ipv4, icmp4};
 use plane::rig::Rig;
 use plane::snapshot::Layout;

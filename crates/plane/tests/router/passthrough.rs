@@ -1,7 +1,6 @@
 //! Two ports that are a piece of cable: whatever comes by one leaves by the other, and nothing else does.
 
-mod random;
-
+use crate::random::{Chance, frame, seeds};
 use packet::Offload;
 use packet::pool::Segmentation;
 use packet::port::Offloads;
@@ -9,7 +8,6 @@ use packet::wire::{Fields, Ipv4};
 use plane::explain::{Expected, Question, explain};
 use plane::rig::{LAN_AND_WAN, Rig, Team, Udp};
 use plane::snapshot::Layout;
-use random::{Chance, frame, seeds};
 use std::net::Ipv4Addr;
 use units::{Mac, Nanos, PortId};
 
