@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout)]
 
+#[path = "configuration/catalogue/mod.rs"]
 mod catalogue;
 
 use catalogue::catalogue;

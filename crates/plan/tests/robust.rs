@@ -1,5 +1,6 @@
 //! No text makes the reader panic, and none makes it slow.
 
+#[path = "configuration/catalogue/mod.rs"]
 mod catalogue;
 
 use catalogue::catalogue;

@@ -1,8 +1,6 @@
 //! What is wrong with a configuration, as the operator reads it: a few as pictures, all as lines.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::{Severity, examine};
 

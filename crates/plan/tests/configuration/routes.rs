@@ -1,8 +1,6 @@
 //! VRFs, routes with several next hops, and batches of changes, as an operator writes them.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::batch::{Batch, Edit, batch};
 use plan::{NextHopPlan, Plan, RouteAction, check, examine};

@@ -1,8 +1,6 @@
 //! The example configurations are good, and mean what they say.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use expect_test::expect;
 use plan::{Plan, Severity, examine_file};
 use std::path::{Path, PathBuf};
@@ -279,7 +277,7 @@ fn the_reference_page_shows_what_is_so() {
 fn a_function_named_twice_is_refused() {
     let text = "version = 1\n[port.lan]\ndevice = \"memory:lan\"\naddress = [\"192.0.2.1/24\"]\n\
                 [[path]]\nname = \"p\"\nmatch = \"udp\"\nfunctions = [\"ip\", \"ip\"]\n";
-    let error = plan::check(text, "t.toml", &catalogue::catalogue()).unwrap_err().to_string();
+    let error = plan::check(text, "t.toml", &crate::catalogue::catalogue()).unwrap_err().to_string();
     assert!(error.contains("t.toml:8:") && error.contains("'ip' is there already"), "{error}");
 }
 

@@ -1,8 +1,6 @@
 //! What a configuration says of objectives and policies, and what is wrong with it.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::{Objective, Plan, diff, examine};
 use units::{Nanos, Parts};

@@ -1,8 +1,6 @@
 //! What a configuration says of ephemeral state, and what is wrong with it.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::state::{Cleaning, Instruction, OnAbort, Places, Variable, WhenFull};
 use plan::{Catalogue, Code, Guests, InstructionDeclaration, Plan, diff, examine};

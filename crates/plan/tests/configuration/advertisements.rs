@@ -1,8 +1,6 @@
 //! `[port.NAME.ra]`: what it says, and what is wrong with it.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::{diff, examine};
 

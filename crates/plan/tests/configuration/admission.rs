@@ -1,9 +1,7 @@
 //! Admission: what was promised fits, or it is said what there is too little of. The numbers are worked out by hand, most
 //! from the experiments of Qie et al. 2001.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use plan::admission::{Allotment, Costs, Figure, PathCosts, PortCosts, Refused, Shortage, Source, admit, exits};
 use plan::{Plan, throttle};
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! What a configuration says of packet filters and of translation, and what is wrong with it.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 
 const PORTS: &str = r#"
 version = 1

@@ -1,8 +1,6 @@
 //! How the processor is divided, as it is written: what it means, what is wrong with it, what differs.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::{Batching, Cost, Discipline, EstimatorPlan, Layout, Plan, Reservation, SleepLaw, TunePlan, diff, examine};
 use units::{Bytes, Nanos, PacketRate, Parts, Rate};
@@ -48,7 +46,7 @@ fn without_the_table_everything_has_its_default() {
 
 #[test]
 fn the_whole_table_is_read() {
-    let source = include_str!("../corpus/good-cpu.toml");
+    let source = include_str!("../../corpus/good-cpu.toml");
     let plan = plan::check(source, "f", &catalogue()).unwrap();
     let cpu = &plan.cpu;
     assert_eq!((cpu.layout, cpu.scheduler, cpu.balance), (Layout::Three, Discipline::Wf2q, [5, 1, 5]));
@@ -104,7 +102,7 @@ fn estimators_aim_below_a_batch() {
 
 #[test]
 fn everything_absurd_is_found_at_once() {
-    let checked = examine(include_str!("../corpus/bad-cpu.toml"), "f", &catalogue());
+    let checked = examine(include_str!("../../corpus/bad-cpu.toml"), "f", &catalogue());
     let lines: String = checked.diagnostics.list().iter().map(|d| format!("{}| {d}\n", d.path)).collect();
     expect![[r#"
         cpu.layout| f:3:10: error: 0 is out of range; give 1 to 3; the default is 3

@@ -1,8 +1,6 @@
 //! The difference between two plans: printed for people, complete for the machine.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::{Change, Plan, diff};
 use proptest::prelude::*;

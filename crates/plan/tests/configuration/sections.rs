@@ -1,7 +1,5 @@
 //! Laws of all sections: a key that is declared has an effect, and a difference that is an effect is reported.
 
-mod catalogue;
-
 use plan::{Catalogue, Code, Guests, InstructionDeclaration, Plan, diff};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -11,11 +9,11 @@ use units::declare::{Declaration, DeclaredCost};
 
 /// Configurations that together have every table, with values that are neither the default nor the example.
 const DOCUMENTS: [&str; 5] = [
-    include_str!("../corpus/good-everything.toml"),
-    include_str!("../corpus/good-cpu.toml"),
-    include_str!("../corpus/good-policy.toml"),
-    include_str!("sections/edge.toml"),
-    include_str!("sections/links.toml"),
+    include_str!("../../corpus/good-everything.toml"),
+    include_str!("../../corpus/good-cpu.toml"),
+    include_str!("../../corpus/good-policy.toml"),
+    include_str!("../sections/edge.toml"),
+    include_str!("../sections/links.toml"),
 ];
 
 /// Keys that change nothing alone: a route has one of several ends, and a leak is only a permission.
@@ -37,7 +35,7 @@ impl Guests for Mean {
 }
 
 fn catalogue() -> Catalogue {
-    let mut catalogue = catalogue::catalogue();
+    let mut catalogue = crate::catalogue::catalogue();
     let xdp = Declaration { name: "xdp", summary: "", cost: DeclaredCost::None, source: "", options: &[] };
     catalogue.devices.push(xdp);
     catalogue.guests = Some(Arc::new(Mean));

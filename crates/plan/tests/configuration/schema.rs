@@ -1,8 +1,6 @@
 //! The JSON schema agrees with the reader.
 
-mod catalogue;
-
-use catalogue::catalogue;
+use crate::catalogue::catalogue;
 use serde_json::{Value, json};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
