@@ -1,5 +1,5 @@
-//! A batch of changes, read and put to a router in memory: an error is told at its line and changes nothing, what is made
-//! is what the lines say, and all of it goes again.
+//! A batch of changes to a router in memory. An error names its line and changes nothing. Otherwise the routes and neighbours are those
+//! of the lines, and removing them leaves none.
 //! corpus: crates/plane/corpus/batches
 
 #![no_main]

@@ -1,5 +1,6 @@
-//! The file of a recorded link: what is taken reads back, and packets cross it in order, in every mode.
-//! corpus: crates/plane/corpus/traces
+//! The file of a recorded link: a trace that the parser accepts is written and read back unchanged, and packets cross it in order, in every
+//! mode.
+//! corpus: crates/link/corpus/traces
 
 #![no_main]
 

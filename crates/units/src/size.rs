@@ -5,7 +5,7 @@ use crate::Bytes;
 /// A super-frame counts as so many packets at most.
 pub const SEGMENTS: u32 = 256;
 
-/// What waits in a queue.
+/// The packets of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Size {
     /// Packets, without the one arriving and the one taken out. A super-frame counts as its segments.

@@ -292,6 +292,8 @@ mod tests {
     use packet::pool::{PartialChecksum, Segmentation};
     use packet::port::{Memory, Offloads, PortStatistics, Waiter, Wire};
     use packet::{Offload, Pool, Region};
+    use stack::HostLimits;
+    use std::collections::BTreeSet;
     use std::net::Ipv4Addr;
     use std::sync::Arc;
     use units::{Instant, Mac, Rate, WorkerId};
@@ -306,6 +308,19 @@ mod tests {
         let (client, server) = (Ipv4Addr::from(0x0a00_0000 + i % 5000), Ipv4Addr::from(0xc000_0200 + i % 7));
         let ports = (1024 + (i % 50_000) as u16, 443);
         [udp(client, server, ports, 60), udp(server, client, (ports.1, ports.0), 60)]
+    }
+
+    #[test]
+    fn each_secret_gives_each_hash_a_key_of_its_own() {
+        let purposes = [1u64, 2, link::FLOWS, SPREAD];
+        let keys = |secret| purposes.map(|purpose| HostLimits { secret, ..HostLimits::default() }.key(purpose));
+        assert_eq!(keys(0), purposes, "without a secret runs repeat");
+        let all: BTreeSet<u64> = (0..1000).flat_map(keys).collect();
+        assert_eq!(all.len(), 4000);
+        // The difference between two keys depends on the secret.
+        let [one, other, ..] = keys(77);
+        let [third, fourth, ..] = keys(78);
+        assert_ne!(one ^ other, third ^ fourth);
     }
 
     /// Neighbouring addresses and ports, as clients have them, go to all workers alike. The way there and the way back are

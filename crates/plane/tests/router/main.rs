@@ -15,7 +15,6 @@ mod grouping;
 mod hash_keys;
 mod home;
 mod inline;
-mod medium;
 mod multicast;
 mod nat;
 mod nat_errors;
