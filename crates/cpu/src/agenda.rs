@@ -19,11 +19,11 @@ mod states;
 
 use super::task::{Grant, Kind, Run, State, Terms, Times};
 use super::trace::{Trace, What};
-use super::{CpuScheduler, Estimator, Ring, Tuning, build};
+use super::{CpuScheduler, Estimator, Ring, Schedulers, Tuning, Wf2q, wf2q};
 use charging::Charging;
 use entry::Entry;
 use limits::Limits;
-use plan::{Charge, CpuPlan, Discipline, EstimatorPlan};
+use plan::{Charge, CpuPlan, EstimatorPlan};
 use remarks::Patience;
 use sleeping::Sleeping;
 use states::States;
@@ -54,7 +54,9 @@ const LOOK: u32 = 8;
 // Large: a method for each thing that a worker tells it or asks; its state is in four parts.
 pub struct Agenda {
     discipline: Box<dyn CpuScheduler>,
-    disciplined: Discipline,
+    schedulers: Schedulers,
+    /// The name of the one that `discipline` is.
+    scheduler: &'static str,
     states: States,
     limits: Limits,
     sleeping: Sleeping,
@@ -69,8 +71,9 @@ impl Agenda {
     pub fn new(measured: Nanos) -> Agenda {
         let plan = CpuPlan::default();
         let mut agenda = Agenda {
-            discipline: build(plan.scheduler),
-            disciplined: plan.scheduler,
+            discipline: Box::new(Wf2q::new()),
+            scheduler: wf2q::REGISTRATION.name,
+            schedulers: Schedulers::default(),
             states: States::default(),
             limits: Limits::default(),
             sleeping: Sleeping::default(),

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn every_discipline_and_every_way_of_batching_can_be_calibrated() {
-        for &scheduler in plan::Discipline::ALL {
+        for scheduler in crate::SCHEDULERS.iter().map(crate::Registration::named) {
             let throttle = plan::Batching::Throttle { overhead: units::Parts::percent(2), slice: Nanos::micros(150) };
             for forwarding in [plan::Batching::None, plan::Batching::default(), throttle] {
                 let plan = CpuPlan { scheduler, forwarding, strict: true, ..CpuPlan::default() };

@@ -15,17 +15,18 @@
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::weight;
+use crate::Registration;
+use plan::Lag;
 use std::collections::VecDeque;
-use units::declare::Declaration;
 use units::{Nanos, Share};
 
-/// As the configuration names it.
-pub const DECLARATION: Declaration = Declaration {
+/// See [`Registration`].
+pub const REGISTRATION: Registration = Registration {
     name: "drr",
     summary: "deficit round robin: turns as long as the shares",
-    cost: units::declare::DeclaredCost::None,
     source: "Shreedhar, Varghese 1995",
-    options: &[],
+    lag: Lag::Rounds,
+    make: || Box::new(Drr::new()),
 };
 
 /// The quantum of a task with the mean share, ns.

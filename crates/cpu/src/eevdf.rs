@@ -15,16 +15,17 @@
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
-use units::declare::Declaration;
+use crate::Registration;
+use plan::Lag;
 use units::{Heap, Nanos, Share};
 
-/// As the configuration names it.
-pub const DECLARATION: Declaration = Declaration {
+/// See [`Registration`].
+pub const REGISTRATION: Registration = Registration {
     name: "eevdf",
     summary: "earliest eligible virtual deadline first, among the tasks that have work",
-    cost: units::declare::DeclaredCost::None,
     source: "Stoica, Abdel-Wahab et al. 1996",
-    options: &[],
+    lag: Lag::OneRun,
+    make: || Box::new(Eevdf::new()),
 };
 
 /// Earliest eligible virtual deadline first. O(log n).

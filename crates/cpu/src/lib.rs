@@ -38,8 +38,9 @@ pub use tasks::Tasks;
 pub use tuning::{Setting, Tuning};
 pub use wf2q::Wf2q;
 
-use plan::Discipline;
-use units::declare::Declaration;
+use plan::{CpuSchedulerDeclaration, Lag};
+use std::sync::Arc;
+use units::declare::{Declaration, DeclaredCost};
 use units::{Instant, Nanos, Share, TaskId};
 
 /// A CPU scheduler: a set of tasks, of which some are runnable.
@@ -75,24 +76,72 @@ pub trait CpuScheduler: Send {
     fn charge(&mut self, task: TaskId, used: Nanos, next: Option<Nanos>, now: Instant);
 }
 
-/// Every discipline there is, as the configuration names it; the first is used where it names none.
-pub const DISCIPLINES: &[(Discipline, Declaration)] = &[
-    (Discipline::Wf2q, wf2q::DECLARATION),
-    (Discipline::Sfq, sfq::DECLARATION),
-    (Discipline::Stride, stride::DECLARATION),
-    (Discipline::Eevdf, eevdf::DECLARATION),
-    (Discipline::Drr, drr::DECLARATION),
-    (Discipline::RoundRobin, round_robin::DECLARATION),
+/// A CPU scheduler as it is registered: how a configuration names it, and how it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration {
+    /// How a configuration names it.
+    pub name: &'static str,
+    /// One sentence for the operator.
+    pub summary: &'static str,
+    /// The paper it follows.
+    pub source: &'static str,
+    /// How far a task may fall behind its share.
+    pub lag: Lag,
+    /// Makes one without tasks.
+    pub make: fn() -> Box<dyn CpuScheduler>,
+}
+
+impl Registration {
+    /// As a plan names it.
+    pub const fn named(&self) -> plan::CpuScheduler {
+        plan::CpuScheduler { name: self.name, lag: self.lag }
+    }
+
+    /// For the catalogue.
+    pub const fn declaration(&self) -> CpuSchedulerDeclaration {
+        let &Registration { name, summary, source, lag, .. } = self;
+        let declaration = Declaration { name, summary, source, cost: DeclaredCost::None, options: &[] };
+        CpuSchedulerDeclaration { declaration, lag }
+    }
+}
+
+/// The CPU schedulers of this crate; the first is used where the configuration names none.
+pub const SCHEDULERS: &[Registration] = &[
+    wf2q::REGISTRATION,
+    sfq::REGISTRATION,
+    stride::REGISTRATION,
+    eevdf::REGISTRATION,
+    drr::REGISTRATION,
+    round_robin::REGISTRATION,
 ];
 
-/// A scheduler of this discipline, without tasks.
-pub fn build(discipline: Discipline) -> Box<dyn CpuScheduler> {
-    match discipline {
-        Discipline::Wf2q => Box::new(Wf2q::new()),
-        Discipline::Sfq => Box::new(Sfq::new()),
-        Discipline::Stride => Box::new(Stride::new()),
-        Discipline::Eevdf => Box::new(Eevdf::new()),
-        Discipline::Drr => Box::new(Drr::new()),
-        Discipline::RoundRobin => Box::new(RoundRobin::new()),
+/// The CPU schedulers that a configuration may name.
+#[derive(Clone, Debug)]
+pub struct Schedulers(Arc<[Registration]>);
+
+impl Default for Schedulers {
+    fn default() -> Schedulers {
+        Schedulers(SCHEDULERS.into())
+    }
+}
+
+impl Schedulers {
+    /// These, and one more.
+    ///
+    /// # Panics
+    /// Where there is one of that name.
+    pub fn with(&self, scheduler: Registration) -> Schedulers {
+        assert!(self.build(scheduler.name).is_none(), "there is a CPU scheduler {} already", scheduler.name);
+        Schedulers(self.0.iter().copied().chain([scheduler]).collect())
+    }
+
+    /// For the catalogue.
+    pub fn declarations(&self) -> Vec<CpuSchedulerDeclaration> {
+        self.0.iter().map(Registration::declaration).collect()
+    }
+
+    /// The scheduler of this name, without tasks. None: it is not registered, and the configuration was checked against others.
+    pub fn build(&self, name: &str) -> Option<Box<dyn CpuScheduler>> {
+        self.0.iter().find(|one| one.name == name).map(|one| (one.make)())
     }
 }

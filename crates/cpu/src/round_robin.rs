@@ -4,17 +4,18 @@
 //! do not matter, but for a share of zero.
 
 use super::tasks::{Doing, Order};
+use crate::Registration;
+use plan::Lag;
 use std::collections::VecDeque;
-use units::declare::Declaration;
 use units::{Nanos, Share};
 
-/// As the configuration names it.
-pub const DECLARATION: Declaration = Declaration {
+/// See [`Registration`].
+pub const REGISTRATION: Registration = Registration {
     name: "rr",
-    summary: "round robin: turns, whatever the shares",
-    cost: units::declare::DeclaredCost::None,
+    summary: "round robin: turns, whatever the shares; it keeps no reservation",
     source: "Qie, Bavier, Peterson, Karlin 2001",
-    options: &[],
+    lag: Lag::Unbounded,
+    make: || Box::new(RoundRobin::new()),
 };
 
 /// Turns in the order of waking. Every operation but the removal of a task that waits is O(1).

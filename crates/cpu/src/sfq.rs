@@ -12,16 +12,17 @@
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
-use units::declare::Declaration;
+use crate::Registration;
+use plan::Lag;
 use units::{Heap, Nanos, Share};
 
-/// As the configuration names it.
-pub const DECLARATION: Declaration = Declaration {
+/// See [`Registration`].
+pub const REGISTRATION: Registration = Registration {
     name: "sfq",
     summary: "start-time fair queueing: the task that is furthest behind its share runs",
-    cost: units::declare::DeclaredCost::None,
     source: "Goyal, Vin, Cheng 1996",
-    options: &[],
+    lag: Lag::RunOfEach,
+    make: || Box::new(Sfq::new()),
 };
 
 /// Start-time fair queueing. O(log n).

@@ -11,16 +11,17 @@
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
-use units::declare::Declaration;
+use crate::Registration;
+use plan::Lag;
 use units::{Heap, Nanos, Share};
 
-/// As the configuration names it.
-pub const DECLARATION: Declaration = Declaration {
+/// See [`Registration`].
+pub const REGISTRATION: Registration = Registration {
     name: "stride",
     summary: "stride scheduling: each task comes on at its own stride",
-    cost: units::declare::DeclaredCost::None,
     source: "Waldspurger, Weihl 1995",
-    options: &[],
+    lag: Lag::RunOfEach,
+    make: || Box::new(Stride::new()),
 };
 
 /// Stride scheduling. O(log n).

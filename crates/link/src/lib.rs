@@ -49,6 +49,7 @@ use units::{CounterSet as _, Instant, PathId, PortId, Rate};
 /// The schemes that a configuration may name; nothing else.
 pub fn catalogue() -> plan::Catalogue {
     plan::Catalogue {
+        cpu_schedulers: Vec::new(),
         schemes: schemes::DECLARATIONS.to_vec(),
         orders: schemes::ORDERS.to_vec(),
         functions: Vec::new(),

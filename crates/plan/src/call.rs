@@ -4,6 +4,7 @@
 //! mean the same give equal calls.
 
 use crate::cost::{Cost, Figure, Source};
+use crate::section::cpu::Lag;
 use crate::text::{TextError, did_you_mean, quote};
 use serde::Serialize;
 use std::any::Any;
@@ -21,10 +22,21 @@ pub struct Catalogue {
     pub orders: Vec<OrderDeclaration>,
     /// The functions of a path.
     pub functions: Vec<Declaration>,
+    /// The CPU schedulers of a worker.
+    pub cpu_schedulers: Vec<CpuSchedulerDeclaration>,
     /// The kinds of device a port may have.
     pub devices: Vec<Declaration>,
     /// Where guests come from; nothing where there are none.
     pub guests: Option<Arc<dyn Guests>>,
+}
+
+/// A CPU scheduler of the catalogue.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuSchedulerDeclaration {
+    /// How a configuration names it.
+    pub declaration: Declaration,
+    /// How far a task may fall behind its share.
+    pub lag: Lag,
 }
 
 /// Where the guests of a configuration come from: queueing schemes that are no part of this program.

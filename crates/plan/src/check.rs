@@ -132,7 +132,7 @@ fn plan(
     }
     let root = Section::open(report, table, 0..0, Path::Root(ROOT), ROOT);
     let router = router::check(report, &root);
-    let cpu = cpu::check(report, &root);
+    let cpu = cpu::check(report, &root, catalogue);
     let objectives = objectives::check(report, &root);
     let policies = policy::check(report, &root, catalogue);
     let (jumbo, batch, workers) = (router.super_frames > 0, cpu.input_limit(), router.workers);

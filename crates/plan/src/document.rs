@@ -241,13 +241,18 @@ impl<'a> Section<'a> {
         let Kind::Text(Form::Choice(names)) = self.declared(name).kind else {
             unreachable!("'{name}' is declared otherwise")
         };
+        self.one_of(report, name, names).map(|index| all[index])
+    }
+
+    /// The place in `names` of the one that the text names. None: left out or reported.
+    pub fn one_of(&self, report: &mut Report<'_>, name: &'static str, names: &[&'static str]) -> Option<usize> {
         let text = self.text(report, name)?;
         let found = names.iter().position(|one| *one == text.value);
         if found.is_none() {
             let hint = did_you_mean(text.value, names.iter().copied());
             text.error(report, || (format!("{} is nothing that '{name}' can be", quote(text.value)), hint));
         }
-        found.map(|index| all[index])
+        found
     }
 
     /// A list of whole numbers; empty where it is left out or reported.

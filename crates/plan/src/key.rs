@@ -76,6 +76,8 @@ pub(crate) enum Form {
     Scheme,
     /// A function of the catalogue.
     Function,
+    /// A CPU scheduler of the catalogue.
+    CpuScheduler,
 }
 
 // Forms of several sections. One that a single section has is declared there.

@@ -83,6 +83,11 @@ fn members(value: Value) -> Map<String, Value> {
 fn text(form: Form, catalogue: &Catalogue) -> Map<String, Value> {
     let (pattern, description) = match form {
         Form::Choice(names) => return members(json!({ "type": "string", "enum": names })),
+        Form::CpuScheduler => {
+            let declarations: Vec<_> = catalogue.cpu_schedulers.iter().map(|one| one.declaration).collect();
+            let names: Vec<_> = declarations.iter().map(|one| one.name).collect();
+            return members(json!({ "type": "string", "enum": names, "description": listed(&declarations) }));
+        }
         Form::Pattern(pattern) => (pattern.to_string(), None),
         Form::Except(pattern, names) => {
             return members(json!({ "type": "string", "pattern": pattern, "not": { "enum": names } }));

@@ -38,6 +38,7 @@ pub use worker::{
 pub fn catalogue() -> plan::Catalogue {
     plan::Catalogue {
         functions: function::Functions::default().declarations(),
+        cpu_schedulers: cpu::Schedulers::default().declarations(),
         devices: port::DECLARATIONS.to_vec(),
         ..link::catalogue()
     }

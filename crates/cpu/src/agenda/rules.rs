@@ -2,7 +2,7 @@
 
 use super::{Agenda, State};
 use crate::task::Kind;
-use crate::{Tuning, build};
+use crate::{Schedulers, Tuning};
 use plan::{Batching, CpuPlan, Layout, throttle};
 use units::{Instant, Nanos, Parts, TaskId};
 
@@ -27,6 +27,16 @@ impl Rule {
 }
 
 impl Agenda {
+    /// The plans to come may name these schedulers.
+    pub fn register(&mut self, schedulers: Schedulers) {
+        self.schedulers = schedulers;
+    }
+
+    /// The schedulers that plans may name.
+    pub fn schedulers(&self) -> &Schedulers {
+        &self.schedulers
+    }
+
     /// From now on as `plan` says. Tasks keep what they have; a change of discipline forgets what each is ahead or behind.
     pub fn rule(&mut self, plan: &CpuPlan, now: Instant) {
         self.limits.rules = [plan.input, plan.forwarding, plan.output].map(Rule::of);
@@ -35,8 +45,10 @@ impl Agenda {
         (self.limits.budget, self.limits.apart) = (plan.classify_budget, plan.layout == Layout::Three);
         (self.limits.vector, self.limits.charge, self.charging.switch_cost) =
             (plan.vector.map(u32::from), plan.charge, plan.switch_cost);
-        if self.disciplined != plan.scheduler {
-            (self.discipline, self.disciplined) = (build(plan.scheduler), plan.scheduler);
+        if self.scheduler != plan.scheduler.name {
+            self.scheduler = plan.scheduler.name;
+            let built = self.schedulers.build(self.scheduler);
+            self.discipline = built.expect("a configuration is checked against the schedulers that are registered");
             for (index, entry) in self.states.entries.iter().enumerate().filter(|(_, entry)| entry.live) {
                 assert!(entry.state != State::Running, "rules change between runs");
                 self.discipline.add(TaskId::at(index), entry.terms.share);

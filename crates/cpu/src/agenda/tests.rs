@@ -201,7 +201,9 @@ fn other_disciplines_take_over_ports_that_poll_and_not_those_that_have_stepped_b
     agenda.estimate(greedy, None, true, ring, at(0));
     [polite, greedy].iter().for_each(|&task| agenda.rouse(task, at(0)));
     let mut now = 0;
-    for scheduler in [Discipline::Wf2q, Discipline::Sfq, Discipline::RoundRobin, Discipline::Stride] {
+    let others =
+        [wf2q::REGISTRATION, crate::sfq::REGISTRATION, crate::round_robin::REGISTRATION, crate::stride::REGISTRATION];
+    for scheduler in others.map(|one| one.named()) {
         agenda.rule(&CpuPlan { scheduler, ..CpuPlan::default() }, at(now));
         let mut looks = [0; 2];
         for _ in 0..200 {

@@ -19,14 +19,14 @@ struct Way {
 
 /// Every discipline, and WF2Q+ in each of its forms.
 const WAYS: &[Way] = &[
-    Way { name: "wf2q+", make: || build(Discipline::Wf2q) },
+    Way { name: "wf2q+", make: wf2q::REGISTRATION.make },
     Way { name: "wf2q+ in a tournament", make: || Box::new(Tasks::ordered(wf2q::Tags::in_tournament())) },
     Way { name: "wf2q+ in groups", make: || Box::new(Tasks::ordered(wf2q::Tags::in_groups())) },
-    Way { name: "sfq", make: || build(Discipline::Sfq) },
-    Way { name: "stride", make: || build(Discipline::Stride) },
-    Way { name: "eevdf", make: || build(Discipline::Eevdf) },
-    Way { name: "drr", make: || build(Discipline::Drr) },
-    Way { name: "rr", make: || build(Discipline::RoundRobin) },
+    Way { name: "sfq", make: sfq::REGISTRATION.make },
+    Way { name: "stride", make: stride::REGISTRATION.make },
+    Way { name: "eevdf", make: eevdf::REGISTRATION.make },
+    Way { name: "drr", make: drr::REGISTRATION.make },
+    Way { name: "rr", make: round_robin::REGISTRATION.make },
 ];
 
 fn way(name: &str) -> Way {
@@ -34,10 +34,21 @@ fn way(name: &str) -> Way {
 }
 
 #[test]
-fn every_discipline_is_declared_under_the_name_the_configuration_has_for_it() {
-    let declared: Vec<_> =
-        DISCIPLINES.iter().map(|(discipline, declaration)| (*discipline, declaration.name)).collect();
-    let configured: Vec<_> = Discipline::ALL.iter().map(|discipline| (*discipline, discipline.name())).collect();
-    assert_eq!(declared, configured);
-    assert_eq!(DISCIPLINES[0].0, Discipline::default());
+fn a_plan_that_names_no_scheduler_means_the_first_one() {
+    assert_eq!(SCHEDULERS[0].named(), plan::CpuScheduler::default());
+}
+
+#[test]
+fn the_reference_lists_each_scheduler_as_it_is_declared() {
+    let page = include_str!("../../../../docs/configuration.md");
+    for Registration { name, summary, source, .. } in SCHEDULERS {
+        let row = format!("\n| `{name}` | {summary} | {source} |\n");
+        assert!(page.contains(&row), "docs/configuration.md lacks the row{row}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "there is a CPU scheduler rr already")]
+fn two_schedulers_of_one_name_cannot_be_registered() {
+    let _ = Schedulers::default().with(round_robin::REGISTRATION);
 }

@@ -28,19 +28,20 @@ mod tournament;
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
+use crate::Registration;
 use flat::Flat;
 use groups::Groups;
+use plan::Lag;
 use tournament::Tournament;
-use units::declare::Declaration;
 use units::{Nanos, Share};
 
-/// As the configuration names it.
-pub const DECLARATION: Declaration = Declaration {
+/// See [`Registration`].
+pub const REGISTRATION: Registration = Registration {
     name: "wf2q+",
     summary: "worst-case fair weighted fair queueing: each task has its share at any time, to within one run",
-    cost: units::declare::DeclaredCost::None,
     source: "Bennett, Zhang 1997",
-    options: &[],
+    lag: Lag::OneRun,
+    make: || Box::new(Wf2q::new()),
 };
 
 /// WF2Q+: O(1) up to 64 tasks and above a thousand, O(log n) between.

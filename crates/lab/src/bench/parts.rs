@@ -7,7 +7,6 @@ use io::clock::CycleCounter;
 use packet::pool::Huge;
 use packet::port::{Port, Wire};
 use packet::{Batch, Pool, Queue, Region};
-use plan::Discipline;
 use plane::rig::OneLink;
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -231,16 +230,16 @@ pub fn scheme(rounds: Rounds) -> Vec<Figure> {
 pub fn scheduler(Rounds(rounds): Rounds) -> Vec<Figure> {
     const TASKS: [(u32, &str); 3] = [(16, "16"), (1000, "1000"), (100_000, "10^5")];
     let mut figures = Vec::new();
-    for &(discipline, declaration) in cpu::DISCIPLINES {
-        let mut busy = TASKS.map(|(tasks, _)| Busy::new(discipline, tasks));
+    for scheduler in cpu::SCHEDULERS {
+        let mut busy = TASKS.map(|(tasks, _)| Busy::new((scheduler.make)(), tasks));
         let costs: Vec<[f64; 3]> = (0..=rounds * 16).map(|_| busy.each_mut().map(Busy::cost)).skip(1).collect();
         let middle = |of: &dyn Fn(&[f64; 3]) -> f64| median(costs.iter().map(of).collect());
         let few = middle(&|cost| cost[0]);
-        let name = |tasks: &str| format!("{}, pick and charge, {tasks} tasks", declaration.name);
+        let name = |tasks: &str| format!("{}, pick and charge, {tasks} tasks", scheduler.name);
         figures.push(Figure::alone("scheduler", name(TASKS[0].1), few, "ns", None));
         for i in [1, 2] {
             let (many, ratio) = (middle(&|cost| cost[i]), middle(&|cost| cost[i] / cost[0]));
-            let held = matches!(discipline, Discipline::Wf2q | Discipline::RoundRobin);
+            let held = ["wf2q+", "rr"].contains(&scheduler.name);
             let (name, compared) = (format!("{} against 16", name(TASKS[i].1)), (many, few, ratio));
             figures.push(Figure::beside("scheduler", name, compared, "ns", held.then_some(3.0)));
         }
@@ -256,8 +255,7 @@ struct Busy {
 }
 
 impl Busy {
-    fn new(discipline: Discipline, tasks: u32) -> Busy {
-        let mut scheduler = cpu::build(discipline);
+    fn new(mut scheduler: Box<dyn CpuScheduler>, tasks: u32) -> Busy {
         for (task, r) in (0..tasks).map(TaskId).zip(sequence(3)) {
             scheduler.add(task, Share::of(1 + (r >> 32) % 1000, 1000 * u64::from(tasks)));
             scheduler.wake(task, Nanos::new(500), Instant::START);

@@ -5,7 +5,7 @@ use super::demand::{Claim, Stages, WHOLE, max_wait, part};
 use super::divide::longest;
 use super::link::is_bounded;
 use super::refused::{Refused, Shortage, Warning};
-use crate::{Discipline, LENT, Layout, PathPlan, Receive, Ring};
+use crate::{LENT, Layout, PathPlan, Receive, Ring};
 use units::Nanos;
 
 /// The longest runs of all tasks, each with its switch.
@@ -139,7 +139,7 @@ pub(super) fn of(stages: &Stages<'_>, runs: &Runs, claim: &Claim, inputs: &[u64]
     let sleep = claim.entries.iter().map(|&port| sleep(stages, port)).max().unwrap_or(Nanos::ZERO);
     let gather = max_wait(&stages.plan.cpu, path).unwrap_or(Nanos::ZERO);
     // A task waits for one run of all others, and longer if its share is small.
-    let by_shares = cpu.scheduler != Discipline::RoundRobin;
+    let by_shares = cpu.scheduler.goes_by_shares();
     let own = |run: Nanos, load: u64| if by_shares && load > 0 { turn.max(runs.again(run, load)) } else { turn };
     let polled = cpu.receive == Receive::Polling && cpu.layout != Layout::One;
     let receives = |port: &usize| if polled { own(runs.inputs[*port], inputs[*port]) } else { turn };

@@ -4,7 +4,7 @@
 
 use crate::diagnostic::Report;
 use crate::text::quote;
-use crate::{Batching, Congestion, Discipline, EstimatorPlan, Grouping, InputShare, Layout, Receive};
+use crate::{Batching, Congestion, EstimatorPlan, Grouping, InputShare, Layout, Receive};
 use crate::{CpuPlan, PathPlan, PortPlan, throttle};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -96,7 +96,7 @@ impl Promises<'_> {
             if cpu.best_effort == Grouping::Single {
                 warn("best_effort", no_task, "use another grouping, unless it is for comparison");
             }
-            if cpu.scheduler == Discipline::RoundRobin {
+            if !cpu.scheduler.goes_by_shares() {
                 let reason = format!("{name} has a reservation, and turns keep none");
                 warn("scheduler", reason, "use a scheduler that goes by shares, as wf2q+");
             }

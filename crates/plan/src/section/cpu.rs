@@ -7,6 +7,7 @@ mod batching;
 
 pub use batching::Batching;
 
+use crate::call::Catalogue;
 use crate::diagnostic::Report;
 use crate::diff::Edit;
 use crate::document::Section;
@@ -24,7 +25,6 @@ pub(crate) const KEY: Key =
 const BATCHING: &str = "\"timeslice(packets=256, slice=100us)\"";
 
 named! {
-    Discipline { Wf2q "wf2q+", Sfq "sfq", Stride "stride", Eevdf "eevdf", Drr "drr", RoundRobin "rr" }
     Receive { Polling "polling", Interrupt "interrupt" }
     Charge { None "none", Incoming "incoming", Outgoing "outgoing" }
     InputShare { Auto "auto", Balanced "balanced", LineSpeed "line_speed", Explicit "explicit" }
@@ -45,10 +45,9 @@ table! {
             "Tasks that a packet passes: 1 does everything at once, 2 has input apart, 3 output as well."
         );
         /// Which task runs next.
-        pub scheduler: Discipline = (
-            Kind::Text(Form::Choice(Discipline::NAMES)), "\"wf2q+\"", "\"wf2q+\"",
-            "Which task runs next: `wf2q+`, `sfq`, `stride`, `eevdf` and `drr` go by shares, `rr` takes turns."
-        );
+        pub scheduler: CpuScheduler = (
+            Kind::Text(Form::CpuScheduler), "\"wf2q+\"", "\"wf2q+\"", "Which task runs next: the schedulers are listed below."
+        ) by no_scheduler;
         /// How packets are received.
         pub receive: Receive = (
             Kind::Text(Form::Choice(Receive::NAMES)), "\"polling\"", "\"polling\"",
@@ -208,22 +207,58 @@ impl Serialize for Layout {
     }
 }
 
-/// A CPU scheduling discipline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Discipline {
-    /// Worst-case fair weighted fair queueing, with the virtual time of WF2Q+ (Bennett and Zhang 1997).
-    #[default]
-    Wf2q,
-    /// Start-time fair queueing (Goyal, Vin, Cheng 1996).
-    Sfq,
-    /// Stride scheduling (Waldspurger and Weihl 1995).
-    Stride,
-    /// Earliest eligible virtual deadline first (Stoica et al. 1996).
-    Eevdf,
-    /// Deficit round robin (Shreedhar and Varghese 1995), with time for bytes.
-    Drr,
-    /// Round robin: turns, whatever the shares.
-    RoundRobin,
+/// A CPU scheduler, as the catalogue declares it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuScheduler {
+    /// As written in the configuration.
+    pub name: &'static str,
+    /// How far a task may fall behind its share.
+    pub lag: Lag,
+}
+
+impl Default for CpuScheduler {
+    /// The one that is used where the configuration names none.
+    fn default() -> CpuScheduler {
+        CpuScheduler { name: "wf2q+", lag: Lag::OneRun }
+    }
+}
+
+impl CpuScheduler {
+    /// Whether tasks get time by their shares. Without, no reservation can be kept.
+    pub fn goes_by_shares(self) -> bool {
+        self.lag != Lag::Unbounded
+    }
+}
+
+impl fmt::Display for CpuScheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+impl ValueText for CpuScheduler {
+    fn value_text(&self) -> String {
+        self.name.to_string()
+    }
+}
+
+impl Serialize for CpuScheduler {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
+
+/// How far a task may fall behind the time that is its share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lag {
+    /// A run of its own and the longest run of another task.
+    OneRun,
+    /// A run of its own and a run of each other task.
+    RunOfEach,
+    /// What its turn in a round takes: shares hold over many rounds.
+    Rounds,
+    /// It gets turns, whatever its share.
+    Unbounded,
 }
 
 /// How packets are received (section 3).
@@ -333,9 +368,23 @@ pub enum Admission {
 pub(crate) const MOST_PACKETS: PacketRate = PacketRate::pps(1_000_000_000);
 pub(crate) const MOST_WAIT: Nanos = Nanos::secs(10);
 
-pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> CpuPlan {
+pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, catalogue: &Catalogue) -> CpuPlan {
     let section = root.node("cpu").and_then(|node| node.section(report, KEYS, "[cpu]"));
-    section.map_or_else(CpuPlan::default, |section| CpuPlan::read(report, &section))
+    let Some(section) = section else { return CpuPlan::default() };
+    let scheduler = scheduler(report, &section, catalogue).unwrap_or_default();
+    CpuPlan { scheduler, ..CpuPlan::read(report, &section) }
+}
+
+/// The scheduler that the section names. None: left out or reported.
+fn scheduler(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Option<CpuScheduler> {
+    let names: Vec<_> = catalogue.cpu_schedulers.iter().map(|one| one.declaration.name).collect();
+    let found = section.one_of(report, "scheduler", &names)?;
+    Some(CpuScheduler { name: names[found], lag: catalogue.cpu_schedulers[found].lag })
+}
+
+/// The catalogue knows them: [`check`] reads the name.
+fn no_scheduler(_: &mut Report<'_>, _: &Section<'_>) -> CpuScheduler {
+    CpuScheduler::default()
 }
 
 /// `max_wait`: [`Nanos::MAX`] for `none`. None: left out or reported.

@@ -2,7 +2,7 @@
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
-use plan::{Batching, Cost, Discipline, EstimatorPlan, Layout, Plan, Reservation, SleepLaw, TunePlan, diff, examine};
+use plan::{Batching, Cost, CpuScheduler, EstimatorPlan, Layout, Plan, Reservation, SleepLaw, TunePlan, diff, examine};
 use units::{Bytes, Nanos, PacketRate, Parts, Rate};
 
 const PORTS: &str = r#"[port.lan]
@@ -49,7 +49,7 @@ fn the_whole_table_is_read() {
     let source = include_str!("../../corpus/good-cpu.toml");
     let plan = plan::check(source, "f", &catalogue()).unwrap();
     let cpu = &plan.cpu;
-    assert_eq!((cpu.layout, cpu.scheduler, cpu.balance), (Layout::Three, Discipline::Wf2q, [5, 1, 5]));
+    assert_eq!((cpu.layout, cpu.scheduler, cpu.balance), (Layout::Three, CpuScheduler::default(), [5, 1, 5]));
     assert_eq!(cpu.forwarding, Batching::Throttle { overhead: Parts::percent(10), slice: Nanos::micros(30) });
     assert_eq!(
         (cpu.input_limit(), cpu.output.packets(), cpu.switch_cost),

@@ -73,7 +73,8 @@ impl Team {
     pub fn publish(&mut self, config: &str) -> Result<Published, Vec<ApplyError>> {
         let mut plan = plan::check(config, "team.toml", &crate::catalogue()).unwrap_or_else(|wrong| panic!("{wrong}"));
         if self.in_turns {
-            plan.cpu.scheduler = plan::Discipline::RoundRobin;
+            let turns = cpu::SCHEDULERS.iter().find(|one| one.name == "rr").expect("it is registered");
+            plan.cpu.scheduler = turns.named();
             plan.ports.iter_mut().for_each(|port| port.cpu.greedy = true);
         }
         let prepared = self.router.prepare(&plan, &mut self.wires)?;

@@ -26,6 +26,7 @@ use crate::bell::Bell;
 use crate::function::{Functions, Registration};
 use crate::snapshot::{Layout, Snapshot};
 use crate::worker::{Adopted, Command, Crew, Mailbox, Worker, WorkerReport};
+use cpu::Schedulers;
 use desired::{Gateways, Key, Routes};
 use fib::{Origin, Outcome, RouteChange, RouteQuery, RouteReport, TableLimits, Tables};
 use measured::Measured;
@@ -78,6 +79,8 @@ pub struct Router {
     maker: Option<Arc<dyn crate::hook::Maker>>,
     /// Who makes the functions of paths.
     functions: Functions,
+    /// Who makes the CPU schedulers of workers.
+    schedulers: Schedulers,
 }
 
 /// Ids by name. An id keeps its name for as long as the router runs, and none is given twice.
@@ -169,6 +172,7 @@ impl Router {
             policies: Policies::default(),
             maker: None,
             functions: Functions::default(),
+            schedulers: Schedulers::default(),
         };
         (router, workers)
     }
@@ -182,6 +186,17 @@ impl Router {
     /// one with [`Functions::declarations`].
     pub fn register_function(&mut self, function: Registration) {
         self.functions = self.functions.with(function);
+    }
+
+    /// The CPU schedulers that a configuration may name.
+    pub fn cpu_schedulers(&self) -> &Schedulers {
+        &self.schedulers
+    }
+
+    /// Configurations to come may name this CPU scheduler as well, where they are checked against a catalogue with
+    /// [`Schedulers::declarations`].
+    pub fn register_cpu_scheduler(&mut self, scheduler: cpu::Registration) {
+        self.schedulers = self.schedulers.with(scheduler);
     }
 
     /// Numbers generations from the one after `last` on, for a router that goes on with a history. Before the first one.

@@ -151,7 +151,7 @@ impl Router {
         let statics = plan.neighbours.iter().map(|n| ((names.interfaces[&n.interface], n.address), n.mac)).collect();
         let change = |Share { ports, schemes, links, functions }| {
             let mut change = Change::to(snapshot.clone());
-            change.registered = self.functions.clone();
+            (change.registered, change.schedulers) = (self.functions.clone(), self.schedulers.clone());
             (change.ports, change.schemes, change.links, change.functions) = (ports, schemes, links, functions);
             change
         };

@@ -108,8 +108,10 @@ impl Worker {
         let Some(change) = self.adoption.pending.take() else { return };
         self.adoption.adopting = true;
         (self.tasks.quiet, self.adoption.waits_since) = (0, None);
-        let Change { snapshot, ports, schemes, links, functions, registered, station, mesh, reply } = change;
+        let Change { snapshot, ports, schemes, links, functions, registered, schedulers, station, mesh, reply } =
+            change;
         self.paths.registered = registered;
+        self.tasks.agenda.register(schedulers);
         self.hooks.adopt(station, mesh, now);
         let mut retired: Vec<(PortId, Queueing)> = Vec::new();
         self.accounting.count_ports(snapshot.ports.len());

@@ -61,7 +61,9 @@ impl TaskTable {
 
     /// No tasks any more, and nothing known of those there were.
     pub fn begin_anew(&mut self, plan: &CpuPlan, now: Instant) {
+        let schedulers = self.agenda.schedulers().clone();
         *self = TaskTable::new(self.switch_cost);
+        self.agenda.register(schedulers);
         self.agenda.rule(plan, now);
     }
 

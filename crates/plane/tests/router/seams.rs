@@ -1,6 +1,7 @@
-//! The seams of the plane, each used from outside the crate: a queueing scheme, a packet function, a kind of port and a packet hook
-//! are added without a change in the crate.
+//! The seams of the plane, each used from outside the crate: a queueing scheme, a packet function, a CPU scheduler, a kind of port and a packet
+//! hook are added without a change in the crate.
 
+use cpu::CpuScheduler;
 use link::{Lines, Maker, OneLink};
 use packet::event::Silent;
 use packet::port::{Memory, Port, PortStatistics, Waiter};
@@ -18,7 +19,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::declare::{Declaration, DeclaredCost};
-use units::{Instant, PortId, Rate};
+use units::{Instant, Nanos, PortId, Rate, Share, TaskId};
 
 /// Two networks with a path between them.
 const CONFIG: &str = r#"
@@ -140,6 +141,64 @@ fn a_queueing_scheme_is_found_by_its_name_and_decides_over_a_link() {
     let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
     apply(&mut rig, &config("memory", "scheme = 'guest:counting'", "'ip'", ""), &catalogue);
     assert_eq!((forward(&mut rig, 5).len(), schemes.0.load(Ordering::Relaxed) > 0), (5, true));
+}
+
+/// Runs the task that was woken last, whatever its share.
+#[derive(Default)]
+struct LastFirst {
+    runnable: Vec<TaskId>,
+}
+
+/// How often it was asked.
+static PICKED: AtomicU32 = AtomicU32::new(0);
+
+impl CpuScheduler for LastFirst {
+    fn add(&mut self, _: TaskId, _: Share) {}
+
+    fn remove(&mut self, task: TaskId) {
+        self.runnable.retain(|&other| other != task);
+    }
+
+    fn share(&mut self, _: TaskId, _: Share) {}
+
+    fn wake(&mut self, task: TaskId, _: Nanos, _: Instant) {
+        if !self.runnable.contains(&task) {
+            self.runnable.push(task);
+        }
+    }
+
+    fn pick(&mut self, _: Instant) -> Option<TaskId> {
+        PICKED.fetch_add(1, Ordering::Relaxed);
+        self.runnable.pop()
+    }
+
+    fn charge(&mut self, task: TaskId, _: Nanos, next: Option<Nanos>, now: Instant) {
+        if let Some(next) = next {
+            self.wake(task, next, now);
+        }
+    }
+}
+
+#[test]
+fn a_cpu_scheduler_is_registered_with_the_router_and_named_by_the_configuration() {
+    let last_first = cpu::Registration {
+        name: "lifo",
+        summary: "of a test",
+        source: "",
+        lag: plan::Lag::Unbounded,
+        make: || Box::new(LastFirst::default()),
+    };
+    let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
+    rig.router.register_cpu_scheduler(last_first);
+    let cpu_schedulers = rig.router.cpu_schedulers().declarations();
+    let catalogue = Catalogue { cpu_schedulers, ..plane::catalogue() };
+    let text = config("memory", "", "'ip'", "[cpu]\nscheduler = 'lifo'\n");
+    apply(&mut rig, &text, &catalogue);
+    let before = PICKED.load(Ordering::Relaxed);
+    assert_eq!(forward(&mut rig, 3).len(), 3);
+    assert!(PICKED.load(Ordering::Relaxed) > before, "it says which task runs");
+    let unknown = plan::check(&text, "test.toml", &plane::catalogue()).unwrap_err().to_string();
+    assert!(unknown.contains("'lifo' is nothing that 'scheduler' can be"), "{unknown}");
 }
 
 /// A port whose medium loses every other packet that it is given.

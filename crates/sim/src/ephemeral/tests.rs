@@ -22,6 +22,15 @@ fn engine(more: &str) -> Measured {
     ))
 }
 
+/// One worker takes fewer packets than arrive. Without a bound, the ten million packets of EX11 wait in 2 GB.
+#[test]
+fn packets_that_wait_for_a_worker_are_bounded() {
+    let measured =
+        of("kind = 'workers'\nworkers = 8\ncomputations = 200\npackets = 20000\ndispatch = 'computation'\nseed = 1\n");
+    assert!(get(&measured, "waited") <= 4096.0, "{measured}");
+    assert_eq!(get(&measured, "differ"), 0.0);
+}
+
 /// Of one thread nothing is hidden: an instruction takes its cycles and its accesses, and the engine as many a second as fit.
 #[test]
 fn one_thread_takes_as_long_as_its_instructions_do() {

@@ -20,6 +20,8 @@ use units::{Instant, PortId};
 /// The most packets that arrive before somebody works again, and that a worker takes at once.
 const ARRIVE: u64 = 200;
 const TAKE: u64 = 64;
+/// The most packets that wait. One worker takes fewer packets than arrive, so without a bound it would hold nearly all of them: 2 GB.
+const WAITING: u64 = 4096;
 /// Where packets come in, and where they leave.
 const PORTS: [PortId; 2] = [PortId(0), PortId(1)];
 
@@ -48,18 +50,19 @@ enum Dispatch {
 /// |---|---|
 /// | `differ` | computations of whose packets one had another fate or result, or came in another order |
 /// | `computations`, `forwarded`, `dropped`, `aborted` | of the sequential run: computations that had packets, fates of packets |
+/// | `waited` | the most packets that waited for workers at once, in either run |
 pub fn run(plan: &Plan) -> Values {
-    let (expected, fates) = carry_out(plan, 1);
-    let (told, _) = carry_out(plan, plan.workers);
-    let differ = expected.iter().zip(&told).filter(|(one, other)| one != other).count();
-    let active = expected.iter().filter(|digest| **digest != 0).count();
-    let [forwarded, dropped, aborted] = fates;
+    let (one, several) = (carry_out(plan, 1), carry_out(plan, plan.workers));
+    let differ = one.computations.iter().zip(&several.computations).filter(|(one, other)| one != other).count();
+    let active = one.computations.iter().filter(|digest| **digest != 0).count();
+    let [forwarded, dropped, aborted] = one.fates;
     [
         ("differ", differ as f64),
         ("computations", active as f64),
         ("forwarded", forwarded as f64),
         ("dropped", dropped as f64),
         ("aborted", aborted as f64),
+        ("waited", one.waited.max(several.waited) as f64),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
@@ -104,17 +107,27 @@ fn draw(plan: &Plan, traffic: &mut Chance) -> (u64, Vec<u8>) {
     (computation, dedicated(&Carriages::default(), addresses, &part))
 }
 
-/// What came of each computation, in one number that follows from each packet's fate and bytes in their order; and how many packets had which fate.
-fn carry_out(plan: &Plan, workers: usize) -> (Vec<u64>, [u64; 3]) {
+/// What all packets came to.
+struct Outcome {
+    /// A number for each computation, which follows from the fate and the bytes of each of its packets, in their order.
+    computations: Vec<u64>,
+    /// Packets forwarded, dropped, aborted.
+    fates: [u64; 3],
+    /// The most packets that waited at once.
+    waited: u64,
+}
+
+fn carry_out(plan: &Plan, workers: usize) -> Outcome {
     let (mut traffic, mut order) = (Chance::new(plan.seed, "traffic"), Chance::new(plan.seed, "interleaving"));
     let mut queues: Vec<VecDeque<(u64, u64, Vec<u8>)>> = (0..workers).map(|_| VecDeque::new()).collect();
     let mut stations = stations(plan, workers);
     let (mut told, mut fates) = (vec![0u64; plan.computations as usize], [0; 3]);
-    let (mut came, mut left) = (0, 0);
+    let (mut came, mut left, mut waited) = (0, 0, 0);
     while left < plan.packets {
         let worker = order.below(workers as u64 + 1) as usize;
         let Some(queue) = queues.get_mut(worker) else {
-            for _ in 0..order.below(ARRIVE).min(plan.packets - came) {
+            let room = (left + WAITING).min(plan.packets) - came;
+            for _ in 0..order.below(ARRIVE).min(room) {
                 let (computation, packet) = draw(plan, &mut traffic);
                 let to = match plan.dispatch {
                     Dispatch::Computation => stations[0].worker(&packet).unwrap_or(0),
@@ -124,6 +137,7 @@ fn carry_out(plan: &Plan, workers: usize) -> (Vec<u64>, [u64; 3]) {
                 queues[to].push_back((came, computation, packet));
                 came += 1;
             }
+            waited = waited.max(came - left);
             continue;
         };
         let count = (order.below(TAKE) as usize).min(queue.len());
@@ -155,5 +169,5 @@ fn carry_out(plan: &Plan, workers: usize) -> (Vec<u64>, [u64; 3]) {
         }
         left += count as u64;
     }
-    (told, fates)
+    Outcome { computations: told, fates, waited }
 }

@@ -5,7 +5,7 @@ use super::{Live, Node};
 use crate::check::Law;
 use cpu::task::State;
 use cpu::trace::{Record, Trace, What};
-use plan::{Charge, CpuPlan, Discipline};
+use plan::{Charge, CpuPlan, CpuScheduler};
 use plane::{TaskReport, Worker};
 use std::collections::BTreeMap;
 use units::TaskId;
@@ -161,7 +161,7 @@ impl Following {
         self.fairness.begin_anew();
         // Where less is promised than there is, all get as much more.
         let promised: f64 = tasks.iter().map(|task| task.view.share.as_f64()).sum();
-        let goes_by_shares = !matches!(cpu.scheduler, Discipline::RoundRobin | Discipline::Drr);
+        let goes_by_shares = matches!(cpu.scheduler.lag, plan::Lag::OneRun | plan::Lag::RunOfEach);
         for task in &tasks {
             // What a port would have for its tasks nobody knows, and who pays for switches gets less work for a share.
             let known = task.kind == "forwarding" && goes_by_shares && cpu.charge == Charge::None;
@@ -215,10 +215,9 @@ impl Following {
 }
 
 /// What a task may be behind at most.
-fn bound(lag: &Lag, discipline: Discipline) -> u64 {
-    match discipline {
-        // The runs of all others may come first.
-        Discipline::Sfq | Discipline::Stride => lag.own + lag.others,
+fn bound(lag: &Lag, scheduler: CpuScheduler) -> u64 {
+    match scheduler.lag {
+        plan::Lag::RunOfEach => lag.own + lag.others,
         _ => lag.own + lag.other,
     }
 }
@@ -229,14 +228,14 @@ impl Live<'_> {
         for index in 0..self.cores.len() {
             let node = self.cores[index].node;
             let Node { plan, pending, .. } = &self.nodes[node];
-            let discipline = plan.plan.cpu.scheduler;
+            let scheduler = plan.plan.cpu.scheduler;
             if pending.is_some() {
                 continue;
             }
             let core = &mut self.cores[index];
             for (task, lag) in core.following.lags(&mut core.worker) {
                 // Twice, as what a run takes is not known before it is over: whoever was thought short may have been long.
-                let most = 2 * bound(&lag, discipline);
+                let most = 2 * bound(&lag, scheduler);
                 if lag.worst <= most as f64 {
                     continue;
                 }
@@ -252,7 +251,7 @@ impl Live<'_> {
 
     /// How far paths were behind.
     pub(super) fn fair_values(&mut self, node: usize, values: &mut BTreeMap<String, f64>) {
-        let (prefix, discipline) = (self.prefix(node), self.nodes[node].plan.plan.cpu.scheduler);
+        let (prefix, scheduler) = (self.prefix(node), self.nodes[node].plan.plan.cpu.scheduler);
         let lags: Vec<(TaskReport, Lag)> = self
             .cores
             .iter_mut()
@@ -266,7 +265,7 @@ impl Live<'_> {
                 *most = most.max(value);
             };
             put("behind_max_us", lag.worst / 1e3);
-            put("behind_bound_us", bound(&lag, discipline) as f64 / 1e3);
+            put("behind_bound_us", bound(&lag, scheduler) as f64 / 1e3);
         }
     }
 }

@@ -183,7 +183,7 @@ fn shares_that_nobody_keeps_are_found() {
     }
     // Turns are fair to turns, not to shares: the world is told that they are.
     let (laws, what) = broken(&rivals("rr"), |live| {
-        live.nodes[0].plan.plan.cpu.scheduler = plan::Discipline::Wf2q;
+        live.nodes[0].plan.plan.cpu.scheduler = plan::CpuScheduler::default();
         let cpu = live.nodes[0].plan.plan.cpu.clone();
         let core = &mut live.cores[0];
         core.following.entitle(&mut core.worker, &cpu);

@@ -1,6 +1,6 @@
 //! A catalogue for the tests: what the router declares, and enough beside it to mistake things.
 
-use plan::Catalogue;
+use plan::{Catalogue, CpuSchedulerDeclaration, Lag};
 use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, Unit};
 
 const LIMIT: OptionDeclaration = OptionDeclaration {
@@ -51,7 +51,11 @@ const COST: OptionDeclaration = OptionDeclaration {
     doc: "What a packet takes.",
 };
 
-/// Three schemes, six functions, three kinds of device.
+const fn scheduler(name: &'static str, lag: Lag) -> CpuSchedulerDeclaration {
+    CpuSchedulerDeclaration { declaration: declared(name, "Says which task runs.", &[]), lag }
+}
+
+/// Three schemes, six functions, four CPU schedulers, three kinds of device.
 pub fn catalogue() -> Catalogue {
     Catalogue {
         guests: None,
@@ -82,6 +86,12 @@ pub fn catalogue() -> Catalogue {
             declared("filter", "Filters.", &[]),
             declared("nat", "Translates.", &[]),
             declared("spin", "Takes time.", &[COST]),
+        ],
+        cpu_schedulers: vec![
+            scheduler("wf2q+", Lag::OneRun),
+            scheduler("sfq", Lag::RunOfEach),
+            scheduler("stride", Lag::RunOfEach),
+            scheduler("rr", Lag::Unbounded),
         ],
         devices: vec![
             declared("memory", "A pair of queues.", &[]),

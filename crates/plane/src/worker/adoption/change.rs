@@ -6,6 +6,7 @@ use crate::function::{Function, Functions};
 use crate::hook::PacketHook;
 use crate::relay::Relay;
 use crate::snapshot::Snapshot;
+use cpu::Schedulers;
 use link::{NewLink, Queueing};
 use packet::port::Port;
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub struct Change {
     pub functions: Vec<NewFunctions>,
     /// The functions that paths may have.
     pub registered: Functions,
+    /// The CPU schedulers that a plan may name.
+    pub schedulers: Schedulers,
     /// Who executes instructions.
     pub station: NewHook,
     /// The ends of rings to the other workers, with the first station.
@@ -95,6 +98,7 @@ impl Change {
             links: Vec::new(),
             functions: Vec::new(),
             registered: Functions::default(),
+            schedulers: Schedulers::default(),
             station: NewHook::Stays,
             mesh: None,
             reply: None,
