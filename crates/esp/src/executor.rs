@@ -5,6 +5,7 @@ use crate::bound;
 use crate::guard::Limits;
 use crate::isa::{Abort, Opcode};
 use crate::registered::{RegisteredPart, Registry};
+use crate::report::{PlaceReport, StoreReport};
 use crate::seal::{self, NoKey, OperatorKey, Plain};
 use crate::seen::{Clock, Seen};
 use crate::site::{BATCH, Fate, Location, OpcodeCounters, Rules, Site, SiteCounters};
@@ -16,8 +17,7 @@ use packet::DropReason;
 use plan::StatePlan;
 use plan::state::{OnAbort, PortStatePlan};
 use plane::hook::{
-    Asked, CannotMake, Entry, Maker, Onlooker, Owner, PacketHook, Place, PlaceReport, Shown, StationReport,
-    StoreReport, Variables, Visited, Wanted,
+    Asked, CannotMake, Entry, Maker, Onlooker, Owner, PacketHook, Place, Shown, Variables, Visited, Wanted,
 };
 use plane::registered::InstructionTrouble;
 use std::any::Any;
@@ -319,8 +319,8 @@ impl PacketHook for Station {
         self.trouble_of_registered()
     }
 
-    fn report(&self, now: Instant) -> StationReport {
-        StationReport { stores: self.stores(now), ..StationReport::default() }
+    fn report(&self, now: Instant) -> Arc<dyn Any + Send + Sync> {
+        Arc::new(self.stores(now))
     }
 
     fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)> {

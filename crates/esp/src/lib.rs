@@ -35,6 +35,7 @@ pub mod host;
 pub mod isa;
 mod order;
 pub mod registered;
+pub mod report;
 pub mod seal;
 mod seen;
 pub mod site;

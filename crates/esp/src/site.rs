@@ -11,8 +11,9 @@ mod unusual;
 
 pub use crate::fate::{Fate, Location, OpcodeCounters};
 use crate::guard::{Guard, Limits};
-use crate::isa::{Abort, Instruction, KINDS, Opcode, kind_name};
+use crate::isa::{Abort, Instruction, KINDS, Opcode, instructions, kind_name};
 use crate::registered::{Registry, Tally};
+use crate::report::Trace;
 use crate::seal::OperatorKey;
 use crate::store::{Cleaned, Key, Occupancy, Session, Shard, ShardCounters, Tags};
 use crate::traces::Traces;
@@ -21,7 +22,7 @@ use crate::wire::{Carriages, Heads, Locations, is_traced};
 use near::execute_at_once;
 use packet::wire::{ethernet, ipv4};
 use packet::{Meta, Packet};
-use plane::hook::{Dedicated, Trace, UNKNOWN, Variables};
+use plane::hook::{Dedicated, UNKNOWN, Variables};
 pub(crate) use stages::commit_repeated;
 use stages::{Means, prepare, prepare_begun, run};
 use std::cell::Cell;
@@ -185,33 +186,28 @@ struct Prepared {
     tags: Tags,
 }
 
-/// What the second stage does: execute one of the instructions, or anything else, told by one jump.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Todo {
-    Nop,
-    Count,
-    Compare,
-    Collect,
-    Rcollect,
-    Rchld,
-    Mark,
-    Test,
-    Get,
-    Put,
-    Setfwd,
-    /// One that reads something of the router.
-    Read,
-    /// The instruction of a part that is sealed.
-    Sealed,
-    /// One that the operator has registered.
-    Registered,
-    /// Any of them, whose sender wants to know what becomes of it.
-    Traced,
-    /// Nothing.
-    Pass,
-    /// Tell that it was not executed.
-    Abort,
+macro_rules! todos {
+    ($($opcode:ident $_number:literal $_tags:literal $_operands:tt $_about:tt)*) => {
+        /// What the second stage does: execute one of the instructions, or anything else, told by one jump.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        enum Todo {
+            $($opcode,)*
+            /// One that reads something of the router.
+            Read,
+            /// The instruction of a part that is sealed.
+            Sealed,
+            /// One that the operator has registered.
+            Registered,
+            /// Any of them, whose sender wants to know what becomes of it.
+            Traced,
+            /// Nothing.
+            Pass,
+            /// Tell that it was not executed.
+            Abort,
+        }
+    };
 }
+instructions!(todos);
 
 impl Prepared {
     const NONE: Prepared = Prepared {

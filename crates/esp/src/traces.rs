@@ -3,7 +3,7 @@
 //! A few computations at a time: of another one more is noted in the place of the one that nobody has heard of for longest.
 
 use crate::fate::{Fate, Location};
-use plane::hook::Trace;
+use crate::report::Trace;
 use units::Instant;
 
 /// Computations that are traced at a place, on one worker.

@@ -5,9 +5,9 @@
 
 use esp::Executor;
 use esp::isa::{Instruction, Operator};
+use esp::report::StationReport;
 use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap};
 use packet::event::Silent;
-use plane::hook::StationReport;
 use plane::rig::{Rig, Team, Udp};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
@@ -55,9 +55,9 @@ fn passes(rig: &mut Rig, from: &str, frame: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn executed(rig: &Rig) -> Vec<(&'static str, &'static str, u64)> {
-    let told = rig.report().station.expect("it executes");
+    let told = StationReport::together([&rig.report().hook.expect("it executes")].into_iter());
     assert_eq!(told.stores.len(), 1, "only the line has a store");
-    let of = |place: &plane::hook::PlaceReport| {
+    let of = |place: &esp::report::PlaceReport| {
         let location = place.location;
         place.executed.iter().map(move |&(name, went, ended)| (location, name, went + ended)).collect::<Vec<_>>()
     };
@@ -188,7 +188,7 @@ fn computations_of_a_cable_meet_one_worker() {
     }
     let came: usize = far.iter().filter(|wire| wire.starts_with("router")).map(|wire| team.received(wire).len()).sum();
     let reports = team.reports();
-    let told = StationReport::together(reports.iter().filter_map(|report| report.station.as_ref()));
+    let told = StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref()));
     assert_eq!((came, told.stores[0].live), (150, 10), "fifteen of each computation, whichever queue they came by");
     assert!(told.handed > 0);
 }

@@ -5,8 +5,8 @@ use super::{Daemon, REPORT};
 use crate::api;
 use crate::names::Names;
 use esp::Cleaners;
+use esp::report::{PlaceReport, StationReport, StoreReport, Trace};
 use io::clock;
-use plane::hook::{PlaceReport, StationReport, StoreReport, Trace};
 use plane::{Command, Onlookers};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -38,7 +38,7 @@ impl Daemon {
     /// What packets asked for, and how full the stores are.
     pub fn ephemeral(&self) -> Answer<api::Ephemeral> {
         let reports = self.reports()?;
-        let told = StationReport::together(reports.iter().filter_map(|report| report.station.as_ref()));
+        let told = StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref()));
         let snapshot = self.snapshot();
         let names = self.names();
         Ok(api::Ephemeral {

@@ -16,53 +16,71 @@ pub use text::NoInstruction;
 use crate::store::{Ended, Tags, mix};
 use zerocopy::{Immutable, KnownLayout, TryFromBytes};
 
-/// Which instruction: the second byte of the part of a packet that routers execute.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, TryFromBytes, Immutable, KnownLayout)]
-#[repr(u8)]
-pub enum Opcode {
-    /// Does nothing, which tells what doing something costs.
-    Nop = 0,
-    /// Counts, and forwards below a threshold.
-    Count = 1,
-    /// Keeps a value, and forwards what compares to it as asked.
-    Compare = 2,
-    /// Combines what children report, and forwards the last one's with the result.
-    Collect = 3,
-    /// The same, where packets get lost and come twice.
-    Rcollect = 4,
-    /// Makes a child known to RCOLLECT.
-    Rchld = 5,
-    /// Creates a value where there is none.
-    Mark = 6,
-    /// Forwards where there is a value.
-    Test = 7,
-    /// Reads a value.
-    Get = 8,
-    /// Writes a value.
-    Put = 9,
-    /// Forwards where the packet's value compares as asked to the one there is.
-    Setfwd = 10,
+/// The instructions, a line each: variant, number, tags and operands, then its name, the bytes of the part of a packet that carries it with its
+/// checksum (spec E-15), the most entries that it creates (spec E-26), and what it does. `$then!` gets all lines.
+macro_rules! instructions {
+    ($then:ident) => {
+        $then! {
+            Nop 0 0 { } ("nop" 14 0 "Does nothing, which tells what doing something costs.")
+            Count 1 1 { counter threshold inclusive } ("count" 26 1 "Counts, and forwards below a threshold.")
+            Compare 2 1 { tag value relation } ("compare" 30 1 "Keeps a value, and forwards what compares to it as asked.")
+            Collect 3 2 { counter result value operator } ("collect" 38 1 "Combines what children report, and forwards the last one's with the result.")
+            Rcollect 4 3 { counter result child value operator } ("rcollect" 46 1 "The same, where packets get lost and come twice.")
+            Rchld 5 2 { counter child } ("rchld" 30 2 "Makes a child known to RCOLLECT.")
+            Mark 6 1 { tag value } ("mark" 30 1 "Creates a value where there is none.")
+            Test 7 1 { tag } ("test" 22 0 "Forwards where there is a value.")
+            Get 8 1 { tag value } ("get" 30 0 "Reads a value.")
+            Put 9 1 { tag value } ("put" 30 1 "Writes a value.")
+            Setfwd 10 1 { tag value relation } ("setfwd" 30 0 "Forwards where the packet's value compares as asked to the one there is.")
+        }
+    };
 }
+pub(crate) use instructions;
+
+macro_rules! opcodes {
+    ($($opcode:ident $number:literal $_tags:literal $_operands:tt ($name:literal $length:literal $creates:literal $doc:literal))*) => {
+        /// Which instruction: the second byte of the part of a packet that routers execute.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, TryFromBytes, Immutable, KnownLayout)]
+        #[repr(u8)]
+        pub enum Opcode {
+            $(#[doc = $doc] $opcode = $number,)*
+        }
+
+        impl Opcode {
+            /// Every instruction of the built-in set, in the order of their numbers.
+            pub const ALL: [Opcode; [$($number),*].len()] = [$(Opcode::$opcode),*];
+
+            /// Its name on the command line.
+            pub const fn name(self) -> &'static str {
+                match self { $(Opcode::$opcode => $name),* }
+            }
+
+            /// Bytes of the part of a packet that carries it, its checksum included.
+            #[inline(always)]
+            pub const fn length(self) -> usize {
+                match self { $(Opcode::$opcode => $length),* }
+            }
+
+            /// The most entries it creates.
+            pub const fn creates(self) -> u64 {
+                match self { $(Opcode::$opcode => $creates),* }
+            }
+        }
+
+        impl Instruction {
+            /// Which one it is.
+            pub const fn opcode(&self) -> Opcode {
+                match self { $(Instruction::$opcode { .. } => Opcode::$opcode),* }
+            }
+        }
+    };
+}
+instructions!(opcodes);
 
 /// The lowest opcode of instructions that an operator has registered.
 pub const REGISTERED: u8 = 128;
 
 impl Opcode {
-    /// Every instruction of the built-in set, in the order of their numbers.
-    pub const ALL: [Opcode; 11] = [
-        Opcode::Nop,
-        Opcode::Count,
-        Opcode::Compare,
-        Opcode::Collect,
-        Opcode::Rcollect,
-        Opcode::Rchld,
-        Opcode::Mark,
-        Opcode::Test,
-        Opcode::Get,
-        Opcode::Put,
-        Opcode::Setfwd,
-    ];
-
     /// The instruction of a number, if it is one of the built-in set.
     #[inline(always)]
     pub fn of(number: u8) -> Option<Opcode> {
@@ -72,45 +90,6 @@ impl Opcode {
     /// Its number on the wire.
     pub const fn number(self) -> u8 {
         self as u8
-    }
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Opcode::Nop => "nop",
-            Opcode::Count => "count",
-            Opcode::Compare => "compare",
-            Opcode::Collect => "collect",
-            Opcode::Rcollect => "rcollect",
-            Opcode::Rchld => "rchld",
-            Opcode::Mark => "mark",
-            Opcode::Test => "test",
-            Opcode::Get => "get",
-            Opcode::Put => "put",
-            Opcode::Setfwd => "setfwd",
-        }
-    }
-
-    /// Bytes of the part of a packet that carries it, its checksum included (spec E-15).
-    #[inline(always)]
-    pub const fn length(self) -> usize {
-        match self {
-            Opcode::Nop => 14,
-            Opcode::Test => 22,
-            Opcode::Count => 26,
-            Opcode::Collect => 38,
-            Opcode::Rcollect => 46,
-            _ => 30,
-        }
-    }
-
-    /// The most entries it creates (spec E-26).
-    pub const fn creates(self) -> u64 {
-        match self {
-            Opcode::Nop | Opcode::Test | Opcode::Get | Opcode::Setfwd => 0,
-            Opcode::Rchld => 2,
-            _ => 1,
-        }
     }
 }
 
@@ -213,23 +192,6 @@ pub enum Instruction {
 }
 
 impl Instruction {
-    /// Which one it is.
-    pub const fn opcode(&self) -> Opcode {
-        match self {
-            Instruction::Nop => Opcode::Nop,
-            Instruction::Count { .. } => Opcode::Count,
-            Instruction::Compare { .. } => Opcode::Compare,
-            Instruction::Collect { .. } => Opcode::Collect,
-            Instruction::Rcollect { .. } => Opcode::Rcollect,
-            Instruction::Rchld { .. } => Opcode::Rchld,
-            Instruction::Mark { .. } => Opcode::Mark,
-            Instruction::Test { .. } => Opcode::Test,
-            Instruction::Get { .. } => Opcode::Get,
-            Instruction::Put { .. } => Opcode::Put,
-            Instruction::Setfwd { .. } => Opcode::Setfwd,
-        }
-    }
-
     /// What it looks at, in the order in which [`execute`] numbers it.
     #[inline]
     pub fn tags(&self) -> Tags {

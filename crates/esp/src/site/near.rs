@@ -5,7 +5,7 @@
 //! entries where they have their home, or in the next line. All else goes the longer way, and is what it was.
 
 use super::{Carrier, Fate, Rules, SiteCounters};
-use crate::isa::{Opcode, Verdict, execute};
+use crate::isa::{Opcode, Verdict, execute, instructions};
 use crate::store::{Near, Present, Tags, Value};
 use crate::wire::{Heads, Locations, Ordinary, peek, rewrite};
 use std::cell::Cell;
@@ -57,19 +57,16 @@ fn execute_carried(means: &Means<'_>, asked: &mut u8, l3: &mut [u8], counters: &
 #[expect(clippy::manual_range_patterns, reason = "a range is two comparisons")]
 fn execute_begun(means: &Means<'_>, head: Ordinary, bytes: &mut [u8], counters: &mut SiteCounters) -> Option<Fate> {
     macro_rules! lines {
-        ($($number:literal $opcode:ident $tags:literal)*) => {
+        ($($opcode:ident $number:literal $tags:literal $_operands:tt $_about:tt)*) => {
             match head.number() {
-                $($number => {
-                    const { assert!(Opcode::$opcode.number() as u32 == $number) };
-                    execute_known::<$tags>(Opcode::$opcode, means, head, bytes, counters)
-                })*
+                $($number => execute_known::<$tags>(Opcode::$opcode, means, head, bytes, counters),)*
                 // No head is one of these. Each by itself, so that nothing is compared before the jump.
                 11 | 12 | 13 | 14 | 15 => unknown(),
                 _ => None,
             }
         };
     }
-    lines!(0 Nop 0 1 Count 1 2 Compare 1 3 Collect 2 4 Rcollect 3 5 Rchld 2 6 Mark 1 7 Test 1 8 Get 1 9 Put 1 10 Setfwd 1)
+    instructions!(lines)
 }
 
 #[inline(never)]

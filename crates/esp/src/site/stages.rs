@@ -3,7 +3,7 @@
 
 use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
 use crate::guard::Guard;
-use crate::isa::{Abort, Instruction, Opcode, Verdict, execute, kind, mark_tag, repeat};
+use crate::isa::{Abort, Instruction, Opcode, Verdict, execute, instructions, kind, mark_tag, repeat};
 use crate::store::{Done, Found, MAX_TAGS, Session, Tags};
 use crate::variables::{self, Reading, Readings};
 use crate::wire::{Locations, Ordinary, Peeked, computation, peek, rewrite, set_error_in};
@@ -59,7 +59,7 @@ pub(super) fn prepare_each(
     slot: &mut Prepared,
 ) -> Todo {
     macro_rules! known {
-        ($($opcode:ident $tags:literal)*) => {
+        ($($opcode:ident $_number:literal $tags:literal $_operands:tt $_about:tt)*) => {
             match opcode {
                 $(Opcode::$opcode => match head.instruction(Opcode::$opcode, bytes) {
                     Ok(instruction) => {
@@ -71,7 +71,7 @@ pub(super) fn prepare_each(
             }
         };
     }
-    known!(Nop 0 Count 1 Compare 1 Collect 2 Rcollect 3 Rchld 2 Mark 1 Test 1 Get 1 Put 1 Setfwd 1)
+    instructions!(known)
 }
 
 /// The same of a part that begins as most do, at `at` in its packet. `None` where something else is wrong with it: then nothing is prepared.
@@ -84,7 +84,7 @@ pub(super) fn prepare_begun(
     slot: &mut Prepared,
 ) -> Option<Todo> {
     macro_rules! known {
-        ($($opcode:ident $tags:literal)*) => {
+        ($($opcode:ident $_number:literal $tags:literal $_operands:tt $_about:tt)*) => {
             match Opcode::of(head.number() as u8)? {
                 $(Opcode::$opcode => {
                     let known = (head.instruction(Opcode::$opcode, bytes)?, Todo::$opcode);
@@ -94,7 +94,7 @@ pub(super) fn prepare_begun(
             }
         };
     }
-    Some(known!(Nop 0 Count 1 Compare 1 Collect 2 Rcollect 3 Rchld 2 Mark 1 Test 1 Get 1 Put 1 Setfwd 1))
+    Some(instructions!(known))
 }
 
 /// An instruction that is not executed here. If something else is wrong with it, that is told.
@@ -139,7 +139,7 @@ pub(super) fn run<C: Carrier, const GUARDED: bool>(
 ) -> Fate {
     // Taken apart and put together, so that it is known in each line which one it is.
     macro_rules! known {
-        ($($opcode:ident $tags:literal { $($operand:ident)* })*) => {
+        ($($opcode:ident $_number:literal $tags:literal { $($operand:ident)* } $_about:tt)*) => {
             match slot.todo {
                 $(Todo::$opcode => {
                     let Instruction::$opcode { $($operand,)* } = slot.instruction else { return Fate::Passed };
@@ -153,19 +153,7 @@ pub(super) fn run<C: Carrier, const GUARDED: bool>(
             }
         };
     }
-    known! {
-        Nop 0 { }
-        Count 1 { counter threshold inclusive }
-        Compare 1 { tag value relation }
-        Collect 2 { counter result value operator }
-        Rcollect 3 { counter result child value operator }
-        Rchld 2 { counter child }
-        Mark 1 { tag value }
-        Test 1 { tag }
-        Get 1 { tag value }
-        Put 1 { tag value }
-        Setfwd 1 { tag value relation }
-    }
+    instructions!(known)
 }
 
 /// Executes an instruction that has so many tags.

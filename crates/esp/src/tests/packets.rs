@@ -3,6 +3,7 @@
 use super::{COMPUTATION, Place, V4, count, packet, part, part_of, put};
 use crate::host::Computation;
 use crate::isa::{Abort, Instruction, Opcode, Operator};
+use crate::report::Trace;
 use crate::site::{Fate, Location};
 use crate::store::StoreSpec;
 use crate::wire::{
@@ -11,7 +12,6 @@ use crate::wire::{
 };
 use packet::wire::checksum::sum;
 use packet::wire::{Ipv4, Ipv4Header, Ipv4Spec, Ipv6Header, complete_checksum, ipv4, ipv6, protocol, transport};
-use plane::hook::Trace;
 use proptest::prelude::*;
 use units::Nanos;
 

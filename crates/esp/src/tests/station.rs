@@ -174,7 +174,8 @@ fn packets_that_overtook_others_of_their_computation_are_counted_with_diagnostic
             (&mut packets, UNKNOWN),
         );
         let told = plane::hook::PacketHook::report(&station, Instant::START);
-        let reordered: u64 = told.stores.iter().flat_map(|store| &store.places).map(|place| place.reordered).sum();
+        let stores = told.downcast_ref::<Vec<crate::report::StoreReport>>().expect("a station tells of stores");
+        let reordered: u64 = stores.iter().flat_map(|store| &store.places).map(|place| place.reordered).sum();
         assert_eq!(reordered, counted);
         packets.into_iter().for_each(|packet| pool.give(packet));
     }

@@ -5,6 +5,7 @@ mod cleaned;
 mod workers;
 
 use esp::isa::{Instruction, Operator};
+use esp::report::{StationReport, StoreReport};
 use esp::seal::OperatorKey;
 use esp::wire::{Addresses, Carriages, Locations, Part, datagram, dedicated, strip, wrap, wrap_option};
 use esp::{Clock, Executor, variables};
@@ -12,7 +13,6 @@ use packet::event::Silent;
 use packet::{DropReason, Offload};
 use plan::state::Variable;
 use plane::ApplyError;
-use plane::hook::{StationReport, StoreReport};
 use plane::rig::{Rig, Udp};
 use plane::snapshot::Layout;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -76,7 +76,8 @@ fn through(rig: &mut Rig, part: &Part) -> Option<Part> {
 }
 
 fn station(rig: &Rig) -> StationReport {
-    rig.report().station.expect("it executes")
+    let report = rig.report().hook.expect("it executes");
+    StationReport::together([&report].into_iter())
 }
 
 fn store(report: &StationReport, port: Option<u16>) -> &StoreReport {
@@ -248,7 +249,7 @@ fn where_nothing_is_executed_packets_pass_as_they_are() {
         let mut rig = rig_of(Layout::Three, &config);
         let count = part(EVERYWHERE, Instruction::Count { counter: 42, threshold: 1, inclusive: false });
         assert_eq!(through(&mut rig, &count), Some(count), "{config}");
-        let stores = rig.report().station.map_or(0, |told| told.stores.iter().map(|store| store.created).sum());
+        let stores = rig.report().hook.map_or(0, |_| station(&rig).stores.iter().map(|store| store.created).sum());
         assert_eq!(stores, 0);
     }
 }
@@ -295,7 +296,7 @@ fn stores_outlive_what_is_applied_unless_they_are_others() {
     rig.apply(&config("lifetime = '9s'\n")).unwrap();
     assert!(!found(&mut rig));
     rig.apply(PORTS).unwrap();
-    assert!(rig.report().station.is_none() && found(&mut rig), "it passes");
+    assert!(rig.report().hook.is_none() && found(&mut rig), "it passes");
     rig.apply(&config("")).unwrap();
     assert!(!found(&mut rig));
 }

@@ -3,9 +3,9 @@
 use super::{CARRIAGES, EVERYWHERE, LAN, THERE, config, executed, frame, part, store};
 use esp::Executor;
 use esp::isa::{Instruction, Operator};
+use esp::report::{StationReport, StoreReport};
 use esp::wire::{Locations, Part, datagram, dedicated, wrap, wrap_option};
 use packet::DropReason;
-use plane::hook::{StationReport, StoreReport};
 use plane::rig::{Team, Udp};
 use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
@@ -42,7 +42,7 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
         }
         let came: usize = far.iter().map(|wire| team.received(wire).len()).sum();
         let reports = team.reports();
-        let told = StationReport::together(reports.iter().filter_map(|report| report.station.as_ref()));
+        let told = StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref()));
         let lan = store(&told, Some(0));
         let all = COMPUTATIONS * ROUNDS * 3;
         assert_eq!(executed(lan, "input", "compare"), (all, 0), "{workers} workers, {queues} queues");
@@ -50,7 +50,7 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
         assert!(told.handed > 0, "{workers} workers, {queues} queues");
         let parts = reports
             .iter()
-            .filter(|report| report.station.as_ref().unwrap().stores.iter().any(|store| store.live > 0))
+            .filter(|report| StationReport::together(report.hook.iter()).stores.iter().any(|store| store.live > 0))
             .count();
         assert!(parts > usize::from(shards > 1) && parts <= shards, "{workers} workers, {queues} queues: {parts}");
     }
@@ -85,7 +85,7 @@ fn traces_of_computations_are_those_of_a_single_worker() {
             team.settle();
         }
         let reports = team.reports();
-        let told = StationReport::together(reports.iter().filter_map(|report| report.station.as_ref()));
+        let told = StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref()));
         let mut traces = store(&told, Some(0)).places[0].traces.clone();
         traces.sort_unstable_by_key(|trace| trace.computation);
         traces
@@ -109,7 +109,7 @@ fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
         team.settle();
         let handed = |team: &Team| {
             let reports = team.reports();
-            StationReport::together(reports.iter().filter_map(|report| report.station.as_ref())).handed
+            StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref())).handed
         };
         let mut moved = 0;
         for port in 100..120 {
@@ -160,7 +160,7 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
             .find(|&(wire, computation)| {
                 team.send(wire, &put(computation));
                 (0..20).for_each(|_| _ = team.step(receiver));
-                let found = team.reports()[receiver].station.as_ref().is_some_and(|told| told.handed > 0);
+                let found = team.reports()[receiver].hook.as_ref().is_some_and(|told| told.handed > 0);
                 team.settle();
                 found
             })
@@ -170,7 +170,7 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
         let places = [(Some(0), "input"), (None, "central"), (Some(1), "output")];
         let name = part.instruction.opcode().name();
         let done = |told: &StationReport| places.map(|(port, location)| executed(store(told, port), location, name));
-        let before = done(team.reports()[receiver].station.as_ref().unwrap());
+        let before = done(&StationReport::together(team.reports()[receiver].hook.iter()));
         for _ in 0..PACKETS / 100 {
             (0..100).for_each(|_| team.send(entry, &put(computation)));
             (0..30).for_each(|_| _ = team.step(receiver));
@@ -180,7 +180,7 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
         let over = PACKETS - 1024;
         let reports = team.reports();
         let dropped: u64 = reports.iter().map(|report| report.ledger.dropped_for(DropReason::HandOverFull)).sum();
-        let told = reports[receiver].station.as_ref().unwrap();
+        let told = &StationReport::together(reports[receiver].hook.iter());
         let overloaded = |store: &StoreReport, location: &str| {
             store.places.iter().find(|place| place.location == location).map(|place| place.overloaded)
         };
@@ -218,7 +218,7 @@ fn what_passes_leaves_nothing_behind_of_what_came_with_it() {
             let whole = dedicated(&CARRIAGES, THERE, &part);
             frame(LAN, &if path { datagram(&CARRIAGES, THERE, 4000, &part).unwrap() } else { whole })
         };
-        let handed = |team: &Team| team.reports()[0].station.as_ref().map_or(0, |told| told.handed);
+        let handed = |team: &Team| team.reports()[0].hook.as_ref().map_or(0, |told| told.handed);
         // A wire that the first worker receives by, a computation of the other's and one of its own.
         let (mut entry, mut other, mut own) = (None, None, None);
         for wire in far.iter().filter(|wire| wire.starts_with("lan")) {
@@ -274,7 +274,7 @@ fn what_is_on_its_way_while_stores_change_is_not_lost() {
         let received = |team: &mut Team| far.iter().map(|wire| team.received(wire).len()).sum::<usize>();
         let handed = |team: &Team| {
             let told = team.reports();
-            told.iter().filter_map(|report| report.station.as_ref()).map(|told| told.handed).sum::<u64>()
+            told.iter().filter_map(|report| report.hook.as_ref()).map(|told| told.handed).sum::<u64>()
         };
         received(&mut team);
         let put = |computation| Part { computation, ..part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 }) };
@@ -314,7 +314,7 @@ fn a_flood_of_one_computation_fills_the_queue_that_it_is_in() {
         let nop = |computation| {
             frame(LAN, &dedicated(&CARRIAGES, THERE, &Part { computation, ..part(Locations::INPUT, Instruction::Nop) }))
         };
-        let handed = |team: &Team| team.reports()[0].station.as_ref().map_or(0, |told| told.handed);
+        let handed = |team: &Team| team.reports()[0].hook.as_ref().map_or(0, |told| told.handed);
         let dropped = |team: &Team| team.reports()[0].ledger.dropped_for(DropReason::HandOverFull);
         // Computations of the other worker, and a wire that the first one receives by.
         let theirs = |team: &mut Team, wire: &str| {

@@ -5,7 +5,7 @@ use super::paths::Paths;
 use super::ports::{PortState, Ports, Role};
 use super::task_table::{Task, TaskTable};
 use crate::function::Counter;
-use crate::hook::{Onlooker, StationReport};
+use crate::hook::{HookReport, Onlooker};
 use crate::multicast::GroupCounters;
 use crate::path::{Fill, PathCounters};
 use crate::snapshot::Snapshot;
@@ -205,8 +205,8 @@ pub struct WorkerReport {
     pub waiting: Vec<((InterfaceId, IpAddr), usize)>,
     /// What came to each multicast group of the generation, in the order of its routes.
     pub groups: Vec<GroupCounters>,
-    /// What it has of ephemeral state; none where instructions are not executed.
-    pub station: Option<StationReport>,
+    /// What its packet hook tells; none where there is none.
+    pub hook: Option<HookReport>,
 }
 
 /// Adds what the same functions have counted elsewhere.
@@ -248,13 +248,13 @@ impl Worker {
             neighbours: self.report_neighbours(),
             waiting: if self.id == WorkerId(0) { Vec::new() } else { self.neighbours.held.iter().collect() },
             groups: self.paths.groups.clone(),
-            station: self.report_station(),
+            hook: self.report_hook(),
         }
     }
 
-    fn report_station(&self) -> Option<StationReport> {
-        let told = self.hooks.station.as_ref()?.report(self.accounting.now);
-        Some(StationReport { handed: self.hooks.handed(), waiting: self.hooks.waiting(), ..told })
+    fn report_hook(&self) -> Option<HookReport> {
+        let inner = self.hooks.station.as_ref()?.report(self.accounting.now);
+        Some(HookReport { inner, handed: self.hooks.handed(), waiting: self.hooks.waiting() })
     }
 
     /// Who looks into the stores of ephemeral state.

@@ -9,9 +9,7 @@ use packet::{Batch, DropReason, Packet, Pool};
 use plan::{Catalogue, Code, Guests, StatePlan};
 use plane::PortReport;
 use plane::function::{Context, Function, Registration};
-use plane::hook::{
-    self, Asked, CannotMake, Onlooker, Owner, PacketHook, Place, Shown, StationReport, Variables, Visited, Wanted,
-};
+use plane::hook::{self, Asked, CannotMake, Onlooker, Owner, PacketHook, Place, Shown, Variables, Visited, Wanted};
 use plane::rig::{Rig, Udp, Wires};
 use plane::snapshot::Layout;
 use schemes::Scheme;
@@ -296,8 +294,8 @@ impl PacketHook for Gate {
 
     fn succeed(&mut self, _: Box<dyn PacketHook>) {}
 
-    fn report(&self, _: Instant) -> StationReport {
-        StationReport::default()
+    fn report(&self, _: Instant) -> Arc<dyn Any + Send + Sync> {
+        Arc::new(self.shown)
     }
 
     fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)> {
@@ -331,4 +329,6 @@ fn a_packet_hook_sees_packets_before_they_take_a_path_and_may_end_them() {
     let left = forward(&mut rig, 4);
     let dropped = rig.report().ledger.dropped_for(DropReason::Filtered);
     assert_eq!((left.len(), counted.load(Ordering::Relaxed), dropped), (1, 4, 3));
+    let told = rig.report().hook.expect("there is a hook");
+    assert_eq!(told.inner.downcast_ref::<u32>(), Some(&4));
 }

@@ -39,6 +39,8 @@ pub struct Document {
     /// Parameters that follow from others: `name = expression`, one after the other, for each run.
     #[serde(default)]
     pub derive: Vec<String>,
+    /// A file beside the experiment, with parameters that follow from others before those of `derive`.
+    pub derive_file: Option<String>,
     /// Parameters of which each value is a case by itself: claims, tables and plots are of the runs of a case, and stand once for each.
     #[serde(default)]
     pub each: Vec<String>,
@@ -63,6 +65,14 @@ pub struct Document {
     /// Plots of what was measured.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
+}
+
+/// Parameters that follow from others, in a file that several experiments share.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Derivations {
+    /// As in an experiment.
+    pub derive: Vec<String>,
 }
 
 /// What runs of an experiment are of.

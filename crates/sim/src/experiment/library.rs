@@ -24,6 +24,7 @@ macro_rules! folder {
 
 const SCHEDULING: &[Entry] = folder!("scheduling":
     "three.toml"
+    "three.derive.toml"
     "thirteen.toml"
     "E1.toml"
     "E2.toml"
@@ -44,6 +45,7 @@ const SCHEDULING: &[Entry] = folder!("scheduling":
 
 const QUEUEING: &[Entry] = folder!("queueing":
     "dumbbell.toml"
+    "dumbbell.derive.toml"
     "NX1.toml"
     "NX2.toml"
     "NX3.toml"

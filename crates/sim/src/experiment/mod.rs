@@ -61,7 +61,13 @@ impl Experiment {
     ///
     /// What cannot be understood, with file and line.
     pub fn read(file: &str, text: &str, beside: &dyn Fn(&str) -> Result<String, String>) -> Result<Experiment, String> {
-        let document: Document = toml::from_str(text).map_err(|error| format!("{file}: {error}"))?;
+        let mut document: Document = toml::from_str(text).map_err(|error| format!("{file}: {error}"))?;
+        if let Some(name) = &document.derive_file {
+            let wrong = |error: &dyn std::fmt::Display| format!("{file}: derive_file `{name}`: {error}");
+            let text = beside(name).map_err(|error| wrong(&error))?;
+            let shared: file::Derivations = toml::from_str(&text).map_err(|error| wrong(&error))?;
+            document.derive.splice(0..0, shared.derive);
+        }
         let world = match (&document.world, &document.world_file) {
             (Some(world), None) => {
                 // So that a line of the world has the number it has in this file. The text begins a line below its quotes.

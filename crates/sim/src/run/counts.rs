@@ -4,9 +4,9 @@ use super::{Live, state};
 use crate::cost::Spent;
 use crate::net::Drops;
 use cpu::task::State;
+use esp::report::StationReport;
 use packet::DropReason;
 use packet::latency::Latency;
-use plane::hook::StationReport;
 use plane::{PathCounters, QueueReport, TaskReport, WorkerReport};
 use std::collections::BTreeMap;
 use units::Nanos;
@@ -196,9 +196,8 @@ impl Live<'_> {
                 let polls = task.port.filter(|_| task.kind == "input").map(|port| core.meter.polls(port));
                 counts.tasks.entry(name).or_default().add(task, polls);
             }
-            if let Some(station) = &report.station {
-                let before = counts.state.take();
-                counts.state = Some(StationReport::together(before.iter().chain([station])));
+            if let Some(hook) = &report.hook {
+                counts.state.get_or_insert_default().add(hook);
             }
             let ledger = &report.ledger;
             ledger.drops().for_each(|(reason, packets)| counts.drops.add(reason, packets));

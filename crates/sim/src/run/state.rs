@@ -1,6 +1,6 @@
 //! What a router with ephemeral state has executed, as values.
 
-use plane::hook::{PlaceReport, StationReport, StoreReport};
+use esp::report::{PlaceReport, StationReport, StoreReport};
 use std::collections::BTreeMap;
 use units::PortId;
 
