@@ -86,7 +86,7 @@ fn operator_key(plan: &StatePlan) -> Result<Option<OperatorKey>, CannotMake> {
 fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>, pages: Pages) -> RouterSpec {
     let plan = &wanted.plan;
     let key = Key::new([wanted.secret, !wanted.secret]);
-    let cleaning = match plan.cleaning {
+    let cleaning = match plan.cleaner {
         plan::state::Cleaning::Inline => Cleaning::Inline,
         plan::state::Cleaning::Assist => Cleaning::Assist,
         plan::state::Cleaning::Dedicated => Cleaning::Dedicated,
@@ -150,7 +150,7 @@ impl Maker for Executor {
         for station in &mut made.stations {
             let registry = Registry::of(&wanted.plan.registered);
             station.register(registry.map_err(|reason| CannotMake { reason, hint: hint() })?);
-            if let (Some(cleaners), plan::state::Cleaning::Dedicated) = (&self.cleaners, wanted.plan.cleaning) {
+            if let (Some(cleaners), plan::state::Cleaning::Dedicated) = (&self.cleaners, wanted.plan.cleaner) {
                 station.give_cleaners(cleaners);
             }
             self.clock.iter().for_each(|clock| station.timed_by(clock.clone()));

@@ -82,6 +82,12 @@ impl Fib4 {
         })
     }
 
+    /// Fetches what a lookup of this address reads first.
+    #[inline(always)]
+    pub fn prefetch(&self, address: u32) {
+        prefetch(&raw const self.bytes[(address >> 8) as usize]);
+    }
+
     /// Looks many addresses up, fetching their memory at once. Panics where the slices are of different lengths.
     #[inline]
     pub fn lookup_bulk(&self, addresses: &[u32], words: &mut [u32]) {

@@ -344,14 +344,15 @@ impl<'a> Section<'a> {
         &self,
         report: &mut Report<'_>,
         name: &'static str,
-        (most, surplus): (usize, impl FnOnce() -> (String, String)),
+        surplus: impl FnOnce(usize) -> (String, String),
         example: &str,
         mut read: impl FnMut(&mut Report<'_>, &Text<'_>) -> Option<T>,
     ) -> Vec<T> {
+        let Kind::Texts { most, .. } = self.declared(name).kind else { unreachable!("'{name}' is declared otherwise") };
         let parent = Path::Key(&self.path, name);
         let mut list = self.list(report, name);
         if let Some((_, span, _)) = list.get(most) {
-            report.error(span.clone(), parent, surplus);
+            report.error(span.clone(), parent, || surplus(most));
             list.truncate(most);
         }
         let mut out = Vec::with_capacity(list.len());

@@ -36,8 +36,11 @@ pub(crate) enum Kind {
         least: &'static str,
         most: &'static str,
     },
-    /// A list of strings.
-    Texts(Form),
+    /// A list of strings, at most so many.
+    Texts {
+        form: Form,
+        most: usize,
+    },
     /// A string, or a list of them.
     OneOrMore(Form),
     /// A table.

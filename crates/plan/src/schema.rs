@@ -5,8 +5,7 @@
 use crate::Catalogue;
 use crate::key::{Form, Key, Kind};
 use crate::section::ROOT;
-use crate::section::path::MOST_FUNCTIONS;
-use crate::section::port::interface::{MOST_ADDRESSES, MOST_INTERFACES};
+use crate::section::port::interface::MOST_INTERFACES;
 use crate::section::route::hop::MOST_NEXT_HOPS;
 use serde_json::{Map, Value, json};
 use units::declare::Declaration;
@@ -37,8 +36,7 @@ fn property(key: &Key, catalogue: &Catalogue) -> Map<String, Value> {
         Kind::Boolean => members(json!({ "type": "boolean" })),
         Kind::Probability => members(json!({ "type": "number", "minimum": 0, "maximum": 1 })),
         Kind::Text(form) | Kind::Quantity { form, .. } => text(*form, catalogue),
-        Kind::Texts(form) => {
-            let most = if matches!(form, Form::Function) { MOST_FUNCTIONS } else { MOST_ADDRESSES };
+        Kind::Texts { form, most } => {
             members(json!({ "type": "array", "items": text(*form, catalogue), "maxItems": most }))
         }
         Kind::OneOrMore(form) => {

@@ -54,7 +54,7 @@ mod tests {
             Kind::Boolean => "true, false".to_string(),
             Kind::Probability => "0 to 1".to_string(),
             Kind::Text(_) | Kind::Quantity { .. } => "string".to_string(),
-            Kind::Texts(_) => "list of strings".to_string(),
+            Kind::Texts { .. } => "list of strings".to_string(),
             Kind::OneOrMore(_) => "string, or list of strings".to_string(),
             Kind::Table(_) => "table".to_string(),
             Kind::Tables { .. } => "tables by name".to_string(),

@@ -252,11 +252,11 @@ impl Course {
         self.rig.router.tables().clone()
     }
 
-    /// The same by the straight-line loop: one packet after the other and in vectors that are prefetched, whichever is faster here.
+    /// The same by the straight-line loop: with prefetches and without, whichever is faster here.
     fn straight(&mut self, passes: usize) -> f64 {
         let tables = self.rig.router.tables().clone();
         let straight = StraightLine::new(&tables, IN, Mac([2, 0, 0, 0, 0, 2]), 64);
-        let [one, vectors] = [StraightLine::run, StraightLine::run_ahead].map(|run| {
+        let [one, ahead] = [StraightLine::run, StraightLine::run_ahead].map(|run| {
             let mut spent = 0;
             for _ in 0..passes {
                 self.renew();
@@ -267,10 +267,7 @@ impl Course {
             }
             spent as f64 / (passes * self.frames.len()) as f64
         });
-        if std::env::var_os("LOOPS").is_some() {
-            eprintln!("{one:.2} {vectors:.2}");
-        }
-        one.min(vectors)
+        one.min(ahead)
     }
 
     /// Frames that have made as many hops as they can start anew. They are not looked at otherwise: what is measured

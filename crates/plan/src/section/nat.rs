@@ -75,7 +75,10 @@ const KEYS: &[Key] = &[
     ),
     key(
         "forward",
-        Kind::Texts(Form::Pattern(r"^\s*(tcp|udp|6|17)\s+[0-9]{1,5}\s+to\s+[0-9.]+(:[0-9]{1,5})?\s*$")),
+        Kind::Texts {
+            form: Form::Pattern(r"^\s*(tcp|udp|6|17)\s+[0-9]{1,5}\s+to\s+[0-9.]+(:[0-9]{1,5})?\s*$"),
+            most: MOST_FORWARDS,
+        },
         "[]",
         "[\"tcp 8080 to 10.0.0.2:80\"]",
         "Ports of the router that lead to hosts inside, at most 256.",
@@ -359,9 +362,9 @@ fn port_range(report: &mut Report<'_>, section: &Section<'_>) -> (u16, u16) {
 }
 
 fn forwards(report: &mut Report<'_>, section: &Section<'_>) -> Vec<ForwardPlan> {
-    let surplus = || (format!("there are more than {MOST_FORWARDS} forwards"), "remove some".to_string());
+    let surplus = |most| (format!("there are more than {most} forwards"), "remove some".to_string());
     let mut known: Vec<ForwardPlan> = Vec::new();
-    section.texts(report, "forward", (MOST_FORWARDS, surplus), "\"tcp 8080 to 10.0.0.2:80\"", |report, text| {
+    section.texts(report, "forward", surplus, "\"tcp 8080 to 10.0.0.2:80\"", |report, text| {
         let new: ForwardPlan =
             text.value.parse().map_err(|error: UnitError| text.error(report, || (error.reason, error.hint))).ok()?;
         let same = |old: &&ForwardPlan| {

@@ -1,6 +1,6 @@
 //! `[objectives]`: what applications want of the network, and which code points say so (spec N-20, N-23).
 
-use crate::diagnostic::Report;
+use crate::diagnostic::{Report, more_than};
 use crate::diff::{Edit, edit, joined};
 use crate::document::Section;
 use crate::key::{Form, Key, Kind, key};
@@ -17,7 +17,7 @@ pub(crate) const KEY: Key = key(
     "What code points ask for where they are trusted.",
 );
 
-const CODE_POINTS: Kind = Kind::Texts(Form::Pattern("^([A-Za-z]+[0-9]*|[0-9]+|0[xX][0-9A-Fa-f]+)$"));
+const CODE_POINTS: Kind = Kind::Texts { form: Form::Pattern("^([A-Za-z]+[0-9]*|[0-9]+|0[xX][0-9A-Fa-f]+)$"), most: 64 };
 
 const KEYS: &[Key] = &[
     key(
@@ -118,23 +118,29 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> CodePoints {
     let section = root.node("objectives").and_then(|node| node.section(report, KEYS, "[objectives]"));
     let Some(section) = section else { return all };
     for objective in Objective::SERVED {
-        section.texts(report, objective.name(), (usize::MAX, Default::default), "\"ef\"", |report, text| {
-            let Some(dscp) = dscp_number(text.value) else {
-                text.error(report, || {
-                    let hint = "write a name like ef, af41 or cs6, or a number from 0 to 63";
-                    (format!("{} is no code point", quote(text.value)), hint.to_string())
-                });
-                return None;
-            };
-            if let Some(before) = all.get(dscp) {
-                text.error(report, || {
-                    let reason = format!("the code point {} asks for {before} already", dscp_name(dscp));
-                    (reason, "let each ask for one thing".to_string())
-                });
-            }
-            all.0[usize::from(dscp)] = Some(*objective);
-            Some(())
-        });
+        section.texts(
+            report,
+            objective.name(),
+            |most| more_than(most, "code points"),
+            "\"ef\"",
+            |report, text| {
+                let Some(dscp) = dscp_number(text.value) else {
+                    text.error(report, || {
+                        let hint = "write a name like ef, af41 or cs6, or a number from 0 to 63";
+                        (format!("{} is no code point", quote(text.value)), hint.to_string())
+                    });
+                    return None;
+                };
+                if let Some(before) = all.get(dscp) {
+                    text.error(report, || {
+                        let reason = format!("the code point {} asks for {before} already", dscp_name(dscp));
+                        (reason, "let each ask for one thing".to_string())
+                    });
+                }
+                all.0[usize::from(dscp)] = Some(*objective);
+                Some(())
+            },
+        );
     }
     all
 }

@@ -47,17 +47,26 @@ pub(crate) const KEYS: &[Key] = &[
         "\"ip dscp ef udp dport 5060\"",
         "The packets that take it; see Matches.",
     ),
-    key("functions", Kind::Texts(Form::Function), "[\"ip\"]", "[\"ip\"]", "What is done to each packet, in order."),
+    key(
+        "functions",
+        Kind::Texts { form: Form::Function, most: MOST_FUNCTIONS },
+        "[\"ip\"]",
+        "[\"ip\"]",
+        "What is done to each packet, in order.",
+    ),
     key(
         "filter",
-        Kind::Texts(Form::Pattern(r"(^|\s)(accept|drop|reject)\s*$")),
+        Kind::Texts { form: Form::Pattern(r"(^|\s)(accept|drop|reject)\s*$"), most: filter::MOST_RULES },
         "[]",
         "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
         "The rules of the function `filter`: the first that holds decides; what none is about goes on.",
     ),
     key(
         "dispatch",
-        Kind::Texts(Form::Pattern(r"^\s*(tls\s+name|http\s+host|dns\s+name|payload\s+[0-9]+)\s+\S+\s+\S+\s*$")),
+        Kind::Texts {
+            form: Form::Pattern(r"^\s*(tls\s+name|http\s+host|dns\s+name|payload\s+[0-9]+)\s+\S+\s+\S+\s*$"),
+            most: dispatch::MOST_RULES,
+        },
         "[]",
         "[\"tls name *.example.org video\", \"payload 0 0x16 secure\"]",
         "The rules of the function `dispatch`: what a packet carries (`tls name`, `http host`, `dns name`, or bytes of the \
@@ -387,8 +396,8 @@ fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalog
         return Vec::new();
     }
     let mut names = Vec::new();
-    let surplus = || (format!("a path has at most {MOST_FUNCTIONS} functions"), "remove some".to_string());
-    section.texts(report, "functions", (MOST_FUNCTIONS, surplus), "\"ip\"", |report, text| {
+    let surplus = |most| (format!("a path has at most {most} functions"), "remove some".to_string());
+    section.texts(report, "functions", surplus, "\"ip\"", |report, text| {
         let call = Call::parse(text.value, declared, "function");
         let call = call.map_err(|error| text.wrong(report, as_verdict(text.value, error))).ok()?;
         // Twice `ip` would be two hops in one router.

@@ -55,7 +55,7 @@ const KEYS: &[Key] = &[
     required("device", Kind::Text(Form::Device), "\"packet:eth0\"", "What is behind the port: `KIND:TARGET`."),
     key(
         "address",
-        Kind::Texts(PREFIX),
+        Kind::Texts { form: PREFIX, most: interface::MOST_ADDRESSES },
         "[]",
         "[\"192.0.2.1/24\"]",
         "The router's own addresses on the untagged interface, each with the length of its subnet.",

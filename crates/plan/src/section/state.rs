@@ -77,7 +77,7 @@ table! {
              caught up."
         );
         /// Who takes away what has expired.
-        pub cleaning as "cleaner": Cleaning = (
+        pub cleaner: Cleaning = (
             Kind::Text(Form::Choice(Cleaning::NAMES)), "\"inline\"", "\"assist\"",
             "Who takes away what has expired: `inline` the worker that owns the part, with each batch; `assist` the first worker, \
              beside its other work; `dedicated` a thread of its own."
@@ -142,7 +142,7 @@ table! {
         );
         /// The instructions that are executed, in the order of their numbers.
         pub instructions: Vec<Instruction> = (
-            Kind::Texts(Form::Choice(Instruction::NAMES)), "", "[\"count\", \"compare\"]",
+            Kind::Texts { form: Form::Choice(Instruction::NAMES), most: Instruction::ALL.len() }, "", "[\"count\", \"compare\"]",
             "The instructions that are executed; by default all."
         ) by instructions;
         /// Instructions a second that are executed for one source.

@@ -33,7 +33,7 @@ fn an_empty_table_is_the_papers_state() {
     assert_eq!((state.lifetime, state.protocol, state.udp_port), (Nanos::secs(10), 253, 5937));
     assert_eq!((state.capacity, state.central, state.batch), (65536, 65536, 32));
     assert_eq!(
-        (state.full, state.on_abort, state.cleaning),
+        (state.full, state.on_abort, state.cleaner),
         (WhenFull::AbortCreates, OnAbort::Forward, Cleaning::Inline)
     );
     assert_eq!(state.instructions, Instruction::ALL);
@@ -56,7 +56,7 @@ fn everything_can_be_said() {
     assert_eq!(state.instructions, [Instruction::Count, Instruction::Put]);
     assert_eq!((state.shards, state.queues), (Some(1), 4));
     assert_eq!(state.source_rate, Some(PacketRate::kpps(1)));
-    assert_eq!((state.full, state.on_abort, state.cleaning), (WhenFull::AbortAll, OnAbort::Drop, Cleaning::Assist));
+    assert_eq!((state.full, state.on_abort, state.cleaner), (WhenFull::AbortAll, OnAbort::Drop, Cleaning::Assist));
 }
 
 /// Instructions of these names: all but one are there.

@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// Rules of one dispatch.
-const MOST_RULES: usize = 1024;
+pub(super) const MOST_RULES: usize = 1024;
 /// The most bytes that are compared, and how far into a payload they may begin.
 const MOST_BYTES: usize = 64;
 const MOST_OFFSET: usize = 1024;
@@ -177,8 +177,8 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, functions: &
             (wrong.to_string(), "name it first: functions = [\"dispatch\", \"ip\"]".to_string())
         });
     }
-    let surplus = || (format!("a dispatch has at most {MOST_RULES} rules"), "use several paths".to_string());
-    section.texts(report, "dispatch", (MOST_RULES, surplus), "\"tls name *.example.org video\"", |report, text| {
+    let surplus = |most| (format!("a dispatch has at most {most} rules"), "use several paths".to_string());
+    section.texts(report, "dispatch", surplus, "\"tls name *.example.org video\"", |report, text| {
         DispatchRule::parse(text.value).map_err(|error| text.wrong(report, error)).ok()
     })
 }

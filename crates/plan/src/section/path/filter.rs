@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 /// Rules of one packet filter.
-const MOST_RULES: usize = 1024;
+pub(super) const MOST_RULES: usize = 1024;
 /// Values in a set at most.
 const MOST_VALUES: usize = 1024;
 
@@ -397,11 +397,11 @@ pub(super) fn check(
             ("there are rules, and the path has not the function 'filter'".to_string(), hint.to_string())
         });
     }
-    let surplus = || {
+    let surplus = |most| {
         let hint = "put values into sets, or use several paths".to_string();
-        (format!("a filter has at most {MOST_RULES} rules"), hint)
+        (format!("a filter has at most {most} rules"), hint)
     };
-    section.texts(report, "filter", (MOST_RULES, surplus), "\"tcp dport 22 accept\"", |report, text| {
+    section.texts(report, "filter", surplus, "\"tcp dport 22 accept\"", |report, text| {
         let rule = FilterRule::parse(text.value).map_err(|error| text.wrong(report, error)).ok()?;
         let unknown = rule.iif().filter(|name| connected.interface(name).is_none() && !connected.incomplete);
         if let Some(name) = unknown {

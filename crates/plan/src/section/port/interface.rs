@@ -75,7 +75,7 @@ pub(super) const MTU: Kind = Kind::Integer { least: 68, most: 65_535 };
 pub(crate) const VLAN: &[Key] = &[
     key(
         "address",
-        Kind::Texts(PREFIX),
+        Kind::Texts { form: PREFIX, most: MOST_ADDRESSES },
         "[]",
         "[\"198.51.100.1/24\"]",
         "The router's own addresses in the VLAN, each with the length of its subnet.",
@@ -233,7 +233,7 @@ fn addresses(
     interface: InterfaceIndex,
 ) -> Vec<Prefix> {
     let before = report.error_count();
-    let surplus = (MOST_ADDRESSES, || more_than(MOST_ADDRESSES, "addresses on the interface"));
+    let surplus = |most| more_than(most, "addresses on the interface");
     let addresses = section.texts(report, "address", surplus, "\"192.0.2.1/24\"", |report, text| {
         let prefix = own_address(text.value).map_err(|wrong| text.error(report, || wrong)).ok()?;
         connected.add_address(report, prefix, interface, text);

@@ -70,10 +70,16 @@ const RA: &[Key] = &[
         "[{ prefix = \"2001:db8:1::/64\" }]",
         "The prefixes of the link (AdvPrefixList); by default the interface's own IPv6 subnets.",
     ),
-    key("dns", Kind::Texts(ADDRESS), "[]", "[\"2001:db8::53\"]", "IPv6 addresses of recursive DNS servers (RFC 8106)."),
+    key(
+        "dns",
+        Kind::Texts { form: ADDRESS, most: MOST_SERVERS },
+        "[]",
+        "[\"2001:db8::53\"]",
+        "IPv6 addresses of recursive DNS servers (RFC 8106).",
+    ),
     key(
         "search",
-        Kind::Texts(Form::Pattern(r"^[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*\.?$")),
+        Kind::Texts { form: Form::Pattern(r"^[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*\.?$"), most: MOST_DOMAIN_BYTES },
         "[]",
         "[\"example.org\"]",
         "Domains to search for names (RFC 8106).",
@@ -280,28 +286,24 @@ fn preference(report: &mut Report<'_>, section: &Section<'_>) -> Preference {
     })
 }
 
-fn at_most(most: usize) -> (usize, impl FnOnce() -> (String, String)) {
-    (most, move || (format!("there are more than {most}"), format!("give at most {most}")))
+fn at_most(most: usize) -> (String, String) {
+    (format!("there are more than {most}"), format!("give at most {most}"))
 }
 
 fn servers(report: &mut Report<'_>, section: &Section<'_>) -> Vec<Ipv6Addr> {
-    section.texts(report, "dns", at_most(MOST_SERVERS), "a string", |report, text| {
-        match text.value.parse::<Ipv6Addr>() {
-            Ok(address) if !address.is_multicast() && !address.is_unspecified() && !address.is_loopback() => {
-                Some(address)
-            }
-            _ => {
-                let reason = format!("{} is no IPv6 address of a server", quote(text.value));
-                text.error(report, || (reason, "write one like '2001:db8::53'".to_string()));
-                None
-            }
+    section.texts(report, "dns", at_most, "a string", |report, text| match text.value.parse::<Ipv6Addr>() {
+        Ok(address) if !address.is_multicast() && !address.is_unspecified() && !address.is_loopback() => Some(address),
+        _ => {
+            let reason = format!("{} is no IPv6 address of a server", quote(text.value));
+            text.error(report, || (reason, "write one like '2001:db8::53'".to_string()));
+            None
         }
     })
 }
 
 fn domains(report: &mut Report<'_>, section: &Section<'_>) -> Vec<String> {
     let mut bytes = 0;
-    section.texts(report, "search", at_most(MOST_DOMAIN_BYTES), "a string", |report, text| {
+    section.texts(report, "search", at_most, "a string", |report, text| {
         let domain = text.value.strip_suffix('.').unwrap_or(text.value);
         let label = |label: &str| {
             (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')

@@ -30,7 +30,7 @@ table! {
         );
         /// What of the router packets may read there.
         pub variables: Vec<Variable> = (
-            Kind::Texts(Form::Choice(Variable::NAMES)), "[]", "[\"queue\", \"rate\"]",
+            Kind::Texts { form: Form::Choice(Variable::NAMES), most: Variable::ALL.len() }, "[]", "[\"queue\", \"rate\"]",
             "What of the router instructions may read at the port: `queue` (packets that wait), `drops`, `rate` (bits a second), \
              `node`, `time` (nanoseconds)."
         ) by variables;
