@@ -47,7 +47,7 @@ fn find(below: &Path, name: &str) -> PathBuf {
 }
 
 #[test]
-fn what_is_installed_compiles_programs_and_is_found_by_tshark() {
+fn installed_package_compiles_programs_and_tshark_loads_its_dissector() {
     let root = installed();
     for file in [
         "bin/switchpath",

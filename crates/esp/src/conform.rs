@@ -284,7 +284,7 @@ mod tests {
         "nop, expired\n  there nothing\n  later 3 moons\n  packet 00\n  fate x\n  then the same\n  leaves nothing\n";
 
     #[test]
-    fn what_is_no_vector_is_told_by_its_line() {
+    fn malformed_vectors_are_reported_with_their_line() {
         for (text, line) in
             [("x", 1), ("# c\n\nnop, absent\n  there 1\n", 3), ("nop, absent\n  there zz=1\n", 1), (LATE, 1)]
         {

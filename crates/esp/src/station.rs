@@ -135,7 +135,7 @@ pub struct Station {
     strain: Option<Strain>,
 }
 
-/// The worker of a computation, as [`shard_of`], and the handoff queue of its packets at whichever worker.
+/// The worker of a computation, as [`shard_of`], and the handoff queue of its packets. The queue number is the same at every worker.
 fn owner_of(key: Key, computation: u64, (shards, queues): (usize, u8)) -> Owner {
     // Other bits of the same hash, since the high ones selected the shard.
     let queue = below(key.hash(computation).rotate_left(32), queues.into()) as u8;

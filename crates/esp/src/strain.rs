@@ -79,7 +79,7 @@ mod tests {
     use units::PortId;
 
     #[test]
-    fn who_takes_more_than_it_may_without_an_end_is_short_until_it_finds_one() {
+    fn worker_is_overloaded_after_512_packets_until_its_queue_is_empty() {
         let (one, other) = (Place::Input(PortId(0)), Place::Output(PortId(3)));
         let mut strain = Strain::default();
         let mut now = Instant::new(1_000_000_000);

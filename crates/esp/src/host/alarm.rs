@@ -6,7 +6,7 @@ use crate::wire::Part;
 /// An alarm of a computation, for members and for the root.
 ///
 /// Each router forwards as many reports as the alarm needs, and drops the rest. So the alarm triggers at the report that reaches the threshold,
-/// whichever member sends it. The root receives at most that many packets from each neighbouring router, however many members report.
+/// no matter which member sends it. The root receives at most that many packets from each neighbouring router, however many members report.
 ///
 /// Each received report counts within one lifetime, so lost reports do not count, and retransmissions count twice. For an exact number use a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! A survey of the routers on a path: probes whose TTL expires at one router after the other. Each router returns the probe as it arrived there,
 //! quoted in an ICMP error (RFC 792, RFC 4443 3.3). This needs no privilege.
 //! A probe is RCHLD: a router that executes it overwrites the child with its own number, and a retransmission has the same effect. So two quotes of a
-//! probe differ exactly if a router between them has executed it, whatever was lost in between.
+//! probe differ exactly if a router between them has executed it, even if packets were lost in between.
 //!
 //! The number depends on the router and the tag, so two paths probed with the same tag show the same numbers as long as they are common (spec E-44).
 //!
@@ -148,7 +148,7 @@ impl Survey {
     }
 
     /// Processes a part that a router quoted or the far end returned. `None` if it is no probe of this survey or too short: a router need not quote
-    /// more than eight bytes of a datagram. Seals are not verified, because anybody could forge the quote anyway.
+    /// more than eight bytes of a datagram. Seals are not verified, because any host could forge the quote anyway.
     pub fn came(&mut self, bytes: &[u8]) -> Option<Returned> {
         let part = seal::read(bytes).ok()?;
         let question = Question::ALL.into_iter().find(|&question| {

@@ -33,7 +33,7 @@ pub fn execute(instruction: &mut Instruction, view: &mut impl Values, node: u64)
         Instruction::Collect { value, operator, .. } => collect(view, value, *operator),
         Instruction::Rcollect { counter, child, value, operator, .. } => {
             let verdict = rcollect(view, value, *operator);
-            // To the next router upstream this router is the child, whichever host reported last.
+            // The next router upstream sees this router as the child, not the host that reported last.
             if verdict == Verdict::Rewritten {
                 *child = mix(node, *counter);
             }
@@ -153,7 +153,7 @@ pub(crate) const fn mark_tag(counter: u64) -> u64 {
 
 /// Decides an RCOLLECT for which [`execute`] returned [`Verdict::Repeated`]: a child repeats its report after completion.
 ///
-/// The packet that the router sent upstream may be lost, so a repeat must pass, whichever child sends it (spec E-23). If every
+/// The packet that the router sent upstream may be lost, so a repeat must pass, no matter which child sends it (spec E-23). If every
 /// repeat passed, the root would receive as many packets as the group has members. So the children share a mark. A child
 /// that saw the present mark passes and raises it by one. Any other child only learns the present mark, and its packet is dropped.
 ///

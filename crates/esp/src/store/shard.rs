@@ -117,12 +117,12 @@ impl Shard {
         if now >= books.heed {
             books.look_around(space, now);
         }
-        // Time never runs backwards for the store, whatever clock the caller reads.
+        // Time never runs backwards for the store, even if the caller's clock does.
         books.last = books.last.max(now);
         if books.freed < books.outdated {
             books.freed = space.freed.load(Ordering::Acquire);
         }
-        // With inline cleaning nobody else frees entries, so no cleaner needs to know that the owner is active.
+        // With inline cleaning only the owner frees entries, so no cleaner needs to know that it is active.
         if books.sweep.is_none() {
             books.epochs.enter(books.worker);
         }

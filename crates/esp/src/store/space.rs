@@ -18,7 +18,7 @@ pub(super) struct Space {
     pub created: AtomicU64,
     /// Entries freed so far: the cleaner's end.
     pub freed: AtomicU64,
-    /// The owner's statement that this many entries, from the first, have expired, whatever their ticks say.
+    /// The owner's statement that this many entries, from the first, have expired, even if their ticks look live.
     pub given_up: AtomicU64,
     /// The hash of the computation that created each entry, by place. With diagnostics only.
     creators: Option<Table<AtomicU16>>,

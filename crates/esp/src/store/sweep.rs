@@ -53,7 +53,7 @@ pub(super) struct Sweep {
     next_freed: usize,
     /// The time of the last sweep, and the number of entries created by then.
     looked: (Instant, u64),
-    /// Entries before this number have expired, whatever their ticks say.
+    /// Entries before this number have expired, even if their ticks look live.
     outdated: u64,
     /// The delay between expiry and unlinking of the last unlinked entry.
     pub lag: Nanos,

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Parses `bytes` as a part, and as an IP packet with a part.
 ///
 /// # Panics
-/// If a result violates an invariant: that is a bug of this crate, whatever the bytes.
+/// If a result violates an invariant: that is a bug of this crate, never of the input.
 pub fn exercise(bytes: &[u8]) {
     of_part(bytes);
     of_registered(bytes);
