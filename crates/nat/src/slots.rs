@@ -1,9 +1,9 @@
-//! Slots that are given again, and hash tables of their numbers: made once, so that nothing allocates when packets flow.
+//! Reusable slots, and hash tables of slot numbers. All memory is allocated at creation, never per packet.
 
 /// No slot.
 pub const NONE: u32 = u32::MAX;
 
-/// A hash table of slot numbers, chained.
+/// A chained hash table of slot numbers.
 #[derive(Debug)]
 pub(super) struct Index {
     heads: Box<[u32]>,
@@ -56,7 +56,7 @@ impl Index {
     }
 }
 
-/// Values in slots that are given again.
+/// Values in reusable slots.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     pub values: Vec<T>,
