@@ -178,7 +178,7 @@ fn freed_entries_make_room_for_new_ones() {
         assert_eq!(set(&mut shard, BEFORE, 2, 6), Done::Full, "there is room for one");
         let mut cleaner = Cleaner::new(std::iter::once(space.clone()), epochs, Grace::Counters);
         let cleans = thread::spawn(move || (0..2).map(|_| cleaner.step(THEN)).sum::<usize>());
-        // Whether or not the cleaner has run by then.
+        // This holds before and after the cleaner has run.
         assert_eq!(set(&mut shard, THEN, 2, 6), Done::Executed(()));
         assert_eq!((get(&mut shard, THEN, 1), get(&mut shard, THEN, 2)), (None, Some(6)));
         cleans.join().unwrap();

@@ -102,6 +102,7 @@ impl Fragments {
             Some(known) if known.datagram == datagram => Instant::START,
             known => known.map_or(Instant::START, |known| known.until),
         };
+        // A reused identification replaces its old entry, so that no two entries have the same key.
         let same = set.iter().position(|known| known.is_some_and(|known| known.datagram == datagram));
         let oldest = (0..WAYS).min_by_key(|&way| age(&set[way])).unwrap_or(0);
         set[same.unwrap_or(oldest)] = Some(Known { datagram, became, until: now + LAST });

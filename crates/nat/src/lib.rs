@@ -268,6 +268,7 @@ impl State {
         let ours = meta.flags & Meta::OURS != 0;
         let came_from_outside = rules.outside_of(meta.in_interface).is_some();
         let leaves = if ours || came_from_outside { None } else { rules.outside_of(meta.out_interface) };
+        // From inside to inside, or from outside to a routed address: nothing to translate.
         if !ours && leaves.is_none() {
             return Verdict::On;
         }
@@ -275,6 +276,7 @@ impl State {
         // Read before the rewrite: later fragments carry the original addresses.
         let begun = Datagram::begun_by(l3);
         let verdict = match View::of(l3) {
+            // Not translatable: at our address the router handles it; in transit it would reveal an inside address.
             None if ours => self.own(),
             None => self.refuse(DropReason::NatUnsupported),
             Some(view) if view.form == Form::Fragment => return self.fragment(packet, &view, now),
@@ -299,7 +301,7 @@ impl State {
         Verdict::Drop(reason)
     }
 
-    /// Hairpinning: a packet from the inside to an address of ours is translated as if it had left and come back (RFC 4787 REQ-9).
+    /// Hairpinning: a packet from the inside to an address of ours is translated as if it had left and returned (RFC 4787 REQ-9).
     fn hairpin(&mut self, rules: &Rules, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
         let leads = match view.form {
             Form::Flow => {
@@ -406,6 +408,7 @@ impl State {
             None => match self.connect_in(rules, view, now) {
                 Some(Ok(slot)) => slot,
                 Some(Err(refused)) => return self.refuse(reason(refused)),
+                // No mapping and no forward: the packet may be for a service of the router itself.
                 None => return self.own(),
             },
         };
@@ -443,6 +446,7 @@ impl State {
         let connection = self.table.connection_mut(slot);
         let from_inside = from == Side::Source;
         connection.packets[usize::from(!from_inside)] += 1;
+        // True for packets of the side that did not open the connection.
         let answers = from_inside == connection.inbound;
         let standing = if connection.replied || answers { Standing::Established } else { Standing::New };
         let (mut kind, mut replied) = (connection.kind, connection.replied || answers);
@@ -506,6 +510,7 @@ impl State {
             Some(Became::Dropped(reason)) => return self.refuse(reason),
             Some(Became::Translated(source, destination)) => (source, destination),
         };
+        // A changed destination means another route, so the packet is classified again.
         let elsewhere = destination != view.destination.address;
         if elsewhere && view.ttl <= 1 {
             return Verdict::Expired;
@@ -531,6 +536,7 @@ fn became(packet: &Packet, verdict: Verdict) -> Became {
         (Verdict::Expired, _) => Became::Dropped(DropReason::TtlExpired),
         (Verdict::Ours | Verdict::Waits, _) | (_, None) => Became::Ours,
         (Verdict::On | Verdict::Elsewhere, Some(header)) => {
+            // The header is rewritten by now, so it has the translated addresses.
             Became::Translated(header.source().into(), header.destination().into())
         }
     }

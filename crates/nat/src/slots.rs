@@ -12,6 +12,7 @@ pub(super) struct Index {
 
 impl Index {
     pub fn new(slots: usize) -> Index {
+        // A power of two, so that a mask selects the bucket.
         let heads = vec![NONE; slots.next_power_of_two().max(2)].into_boxed_slice();
         Index { heads, next: vec![NONE; slots].into_boxed_slice() }
     }
@@ -74,6 +75,7 @@ impl<T: Copy> Slots<T> {
             self.values[slot as usize] = value;
             return Some(slot);
         }
+        // Within the capacity reserved at creation: this never allocates.
         if self.values.len() == self.most {
             return None;
         }

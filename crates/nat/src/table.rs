@@ -313,6 +313,7 @@ impl Table {
             return Some(inside.port);
         }
         let span = u64::from(last - first) + 1;
+        // `made` changes with each connection, so the next port of a host is not predictable from the last.
         let start = self.hash(protocol, inside.key(), u64::from(ours) ^ self.made << 32);
         let at = |step: u64| first + ((start >> 16).wrapping_add(step) % span) as u16;
         // Quadratic probing: the growing step leaves a crowded range of ports quickly.
@@ -345,6 +346,7 @@ impl Table {
         let found = |lists: &[usize]| {
             let oldest = lists.iter().flat_map(|&list| self.slots_of(list).take(VICTIMS_TRIED));
             let may = oldest.filter(|&slot| fits(self.connection(slot)) && alone(self.connection(slot)));
+            // Right parity first, then least recently used.
             may.min_by_key(|&slot| {
                 let connection = self.connection(slot);
                 (connection.outside.port % 2 != inside.port % 2, connection.used)
@@ -378,7 +380,9 @@ impl Table {
         now: Instant,
         timeouts: &Timeouts,
     ) -> Result<u32, Refused> {
+        // Expired connections go first, so that an eviction hits a live one only if the table is full of them.
         self.expire(now, timeouts, DUE_PER_CALL);
+        // Evict before looking up the mapping: the evicted connection may be the last one of that mapping.
         if self.connections.used() == self.connections.most {
             let oldest = self.oldest_to_go().ok_or(Refused::Full)?;
             self.evict(oldest);
@@ -438,6 +442,7 @@ impl Table {
         let Some(host) = self.hosts.values.get_mut(slot as usize) else { return };
         host.connections = host.connections.saturating_sub(1);
         let Host { address, connections } = *host;
+        // Free the slot with the last connection: so there are never more hosts than connections.
         if connections == 0 {
             self.by_host.remove(self.hash(0, address.into(), 0), slot);
             self.hosts.free.push(slot);
@@ -498,6 +503,7 @@ impl Table {
         self.outbound.remove(self.hash(protocol, inside.key(), peer.key()), slot);
         self.inbound.remove(self.hash(protocol, outside.key(), peer.key()), slot);
         self.connections.free.push(slot);
+        // The mapping lives as long as its connections; its port is free afterwards.
         let used = &mut self.mappings.values[mapping as usize];
         used.connections -= 1;
         if used.connections == 0 {

@@ -203,6 +203,7 @@ pub fn rewrite(packet: &mut Packet, view: &View, side: Side, new: End) {
                 && usize::from(partial.offset) == checksum_at(view.protocol)
         });
     let Some(l3) = packet.bytes_mut().get_mut(at..) else { return };
+    // The transport checksum covers the address through its pseudo-header, so `renumber` needs the old end.
     let old = if side == Side::Source { view.source } else { view.destination };
     set_address(l3, side, new.address);
     if view.form == Form::Fragment {

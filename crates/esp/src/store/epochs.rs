@@ -46,6 +46,7 @@ impl Epochs {
         let counter = &self.0[worker].0;
         let before = counter.load(Ordering::Relaxed);
         debug_assert!(before.is_multiple_of(2), "a worker enters once");
+        // Only this worker writes its counter; the fence below orders the store.
         counter.store(before + 1, Ordering::Relaxed);
         // Orders this store before the worker's first read. The cleaner has the same fence between unlinking and reading the counters. So either the
         // cleaner sees the worker active, or the worker sees the entry unlinked.
@@ -63,6 +64,7 @@ impl Epochs {
     /// Starts a grace period: the currently active workers may use any entry unlinked so far.
     pub(super) fn unlinked(&self) -> Waiting {
         fence(Ordering::SeqCst);
+        // Pairs with the fence in `enter`: a worker not seen active here finds every unlinked entry unlinked.
         let counters = self.0.iter().map(|counter| counter.0.load(Ordering::Acquire)).enumerate();
         Waiting(counters.filter(|(_, count)| !count.is_multiple_of(2)).collect())
     }

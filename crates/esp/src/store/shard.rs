@@ -126,6 +126,7 @@ impl Shard {
         if books.sweep.is_none() {
             books.epochs.enter(books.worker);
         }
+        // Aborting is the only safe answer until the cleaner has removed entries that ticks show live again.
         let usable = books.freed >= books.outdated;
         let open = usable && books.when_full == WhenFull::AbortCreates;
         Session { now: Tick::of(books.last), begun: books.created, usable, open, space, books }
@@ -346,6 +347,7 @@ impl<'a> Session<'a> {
     #[inline(always)]
     pub fn look_up<const TAGS: usize>(&mut self, tags: &Tags, computation: u64) -> Option<Found<'a>> {
         const { assert!(TAGS <= MAX_TAGS, "an instruction has at most four tags") };
+        // `open` is true for all stores but full or unusable ones: one branch in the common case.
         if !self.open && self.is_closed() {
             self.books.counters.full += 1;
             return None;
@@ -408,6 +410,7 @@ impl<'a> Session<'a> {
         let (line, slot) = match line.find(tag, self.now) {
             Some(slot) => (line, slot),
             None => match line.spilled.load(Ordering::Relaxed) {
+                // Most lines have no spilled entries, so an absent tag costs one line.
                 0 => return None,
                 spilled => books.find_beyond(space, tag, (home, spilled), self.now)?,
             },
@@ -469,6 +472,7 @@ impl Books {
         let mut found = None;
         while spilled != 0 && found.is_none() {
             let distance = spilled.trailing_zeros() as usize / 2 + 1;
+            // Two bits per line: clear both, as one look finds all entries of that line.
             spilled &= !(3 << (2 * (distance - 1)));
             looked += 1;
             let line = space.line(home + distance);

@@ -50,6 +50,7 @@ impl Space {
             created: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
+            // Place numbers have two bits for the slot, hence four places per line.
             creators: diagnostics.then(|| table(lines << 2, pages)),
             scatter: key.scatter(),
             capacity,
@@ -151,6 +152,7 @@ impl Space {
     /// A free slot for a tag of this home line, other than those in `taken`.
     #[inline(always)]
     pub fn vacant(&self, home: usize, taken: &[Place]) -> Option<Place> {
+        // The nearest line first, so that look-ups read as few lines as possible.
         (home..=home + REACH).find_map(|index| {
             let in_line = taken.iter().filter(|place| place.line() == index);
             let but = in_line.fold(0, |but, place| but | 1 << place.slot());

@@ -160,6 +160,7 @@ impl Sweep {
             self.freed += 1;
             self.next_freed = next(self.next_freed, length);
         }
+        // One store per group: owners and inspectors read this line.
         if self.freed != before {
             self.space.freed.store(self.freed, Ordering::Release);
         }

@@ -193,6 +193,7 @@ impl<const TAGS: usize> View<TAGS> {
     /// The tags that were absent and have been written, as bits.
     #[inline(always)]
     pub fn created(&self) -> u8 {
+        // An aliased tag has its bits at the first of its equals, so it is created once.
         self.written & !self.present
     }
 }
