@@ -90,7 +90,7 @@ fn check(told: &BTreeMap<String, String>) {
 }
 
 #[test]
-fn a_program_in_c_has_it_from_either_library() {
+fn c_program_links_with_either_library() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (own, shared) = (folder.join("state-own"), folder.join("state-shared"));
     let archive = libraries().join("libswitchpath_state.a");
@@ -102,7 +102,7 @@ fn a_program_in_c_has_it_from_either_library() {
 }
 
 #[test]
-fn the_header_is_c_plus_plus_too() {
+fn header_compiles_as_cpp() {
     let Ok(found) = Command::new("c++").arg("--version").output() else { return };
     assert!(found.status.success());
     let header = Path::new(HERE).join("include/switchpath-state.h");

@@ -220,7 +220,7 @@ mod tests {
     use crate::isa::Abort;
 
     #[test]
-    fn this_build_does_what_its_vectors_say_and_another_would_be_found_out() {
+    fn build_passes_its_vectors_and_changed_vectors_fail() {
         let verdicts = check(VECTORS).unwrap();
         assert!(verdicts.len() > 100 && verdicts.iter().all(|verdict| verdict.differs.is_none()), "{verdicts:?}");
         for (from, to) in
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_implementation_that_never_expires_anything_differs_wherever_something_has_expired() {
+    fn implementation_without_expiry_fails_the_expired_vectors() {
         let verdicts = hold(VECTORS, |key| Timeless(Build::new(key))).unwrap();
         for verdict in verdicts {
             assert_eq!(verdict.differs.is_some(), verdict.condition == "expired", "{verdict:?}");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_implementation_that_does_not_use_what_is_in_a_full_store_differs() {
+    fn implementation_that_ignores_entries_of_a_full_store_fails() {
         let verdicts = hold(VECTORS, |key| Closed(Build::new(key))).unwrap();
         let of = |condition: &str| {
             let differs = |verdict: &&Verdict| verdict.condition == condition && verdict.differs.is_some();

@@ -65,7 +65,7 @@ fn executed(rig: &Rig) -> Vec<(&'static str, &'static str, u64)> {
 }
 
 #[test]
-fn instructions_are_executed_at_the_line_on_their_way_in_and_out() {
+fn pass_through_executes_at_the_line_port_in_both_directions() {
     for (tags, carried) in [(&[][..], false), (&[0x81, 0, 0, 5], false), (&[], true), (&[0x81, 0, 0, 5], true)] {
         let mut rig = rig();
         let by = |part: &Part| {
@@ -97,7 +97,7 @@ fn instructions_are_executed_at_the_line_on_their_way_in_and_out() {
 }
 
 #[test]
-fn data_is_shed_with_the_instruction_that_it_carries() {
+fn data_is_dropped_with_its_piggybacked_instruction() {
     let mut rig = rig();
     let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 8]));
     let network = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
@@ -158,7 +158,7 @@ fn bump_in_wire_transparent() {
 
 /// Fails open: packets that cannot be executed pass.
 #[test]
-fn a_store_that_is_full_stops_nothing() {
+fn pass_through_fails_open_at_a_full_store() {
     let mut rig = rig();
     for tag in 0..200 {
         let mark = part(Locations::INPUT, Instruction::Mark { tag, value: 1 });
@@ -168,7 +168,7 @@ fn a_store_that_is_full_stops_nothing() {
 }
 
 #[test]
-fn computations_of_a_cable_meet_one_worker() {
+fn pass_through_sends_each_computation_to_one_worker() {
     let mut team = Team::new(3, 3, 4096, Layout::Three);
     team.router.execute_by(Arc::new(Executor::new()));
     team.apply(&CONFIG.replace("version = 1\n", "version = 1\n[router]\nworkers = 3\n"));

@@ -163,7 +163,7 @@ fn found_entries_are_not_reused_before_the_instruction_ends() {
 /// The same with a cleaner that does not wait: the model finds the error.
 #[test]
 #[should_panic]
-fn a_cleaner_that_does_not_wait_is_found_out() {
+fn model_detects_a_cleaner_that_does_not_wait() {
     meets(|space, _| {
         Sweep::new(space).clean(THEN, 8);
     });
@@ -187,7 +187,7 @@ fn freed_entries_make_room_for_new_ones() {
 
 /// An inspector never returns a tag with another entry's value.
 #[test]
-fn an_onlooker_sees_entries_that_were_there() {
+fn inspector_never_mixes_two_entries() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {

@@ -135,7 +135,7 @@ mod tests {
     proptest! {
         /// Compared with a map: no entry is invented, and with few entries none is lost before its time.
         #[test]
-        fn a_first_fragment_is_known_for_its_time(
+        fn first_fragment_is_remembered_for_its_lifetime(
             steps in proptest::collection::vec((0u32..64, 0u64..3_000_000_000, any::<bool>()), 1..300),
         ) {
             let mut fragments = Fragments::new(7);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_of_first_fragments_that_has_been_overrun_names_none() {
+    fn overrun_ring_of_first_fragments_returns_none() {
         let mut fragments = Fragments::new(7);
         (0..=RECENT as u32).for_each(|n| fragments.remember(datagram(n), Became::Ours, Instant::START));
         assert!(fragments.since(0).is_none());

@@ -354,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_translated_packet_is_what_its_sender_would_have_sent_from_there_and_back_it_is_the_same(
+        fn translation_equals_a_packet_sent_from_the_new_end_and_reverts(
             (protocol, source, destination, new) in ends(),
             payload in proptest::collection::vec(any::<u8>(), 0..64),
         ) {
@@ -399,7 +399,7 @@ mod tests {
         }
 
         #[test]
-        fn an_error_about_a_packet_speaks_of_the_packet_its_sender_knows(
+        fn icmp_error_quotes_the_packet_with_its_original_end(
             (protocol, source, destination, new) in ends(),
             payload in proptest::collection::vec(any::<u8>(), 0..40),
         ) {

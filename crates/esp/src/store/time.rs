@@ -107,7 +107,7 @@ mod tests {
     proptest! {
         /// Includes wrapped ticks and special expiries.
         #[test]
-        fn one_comparison_tells_what_is_alive(
+        fn one_comparison_decides_whether_an_entry_is_live(
             from in prop_oneof![any::<u32>(), 0u32..8, (u32::MAX - 8)..],
             lifetime in prop_oneof![1u32..4, 1u32..180_000_000],
             ago in any::<u32>(),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_begins_where_one_comparison_tells() {
+    fn time_zero_allows_the_one_comparison_test() {
         assert!(Tick::of(Instant::START).alive(Lifetime::of(LONGEST)).is_some());
     }
 }

@@ -32,7 +32,7 @@ fn aborts(capacity: u64, rate: u64) -> u64 {
 }
 
 #[test]
-fn a_store_of_the_bound_never_overflows_and_one_of_less_does() {
+fn store_sized_by_the_bound_never_overflows_and_a_smaller_one_does() {
     let bound = entries(1, PacketRate::pps(500), LIFETIME);
     assert_eq!(aborts(bound, 500), 0);
     // Large enough that lines around some tag would fill up if there were fewer of them.

@@ -62,7 +62,7 @@ fn cleaner_busy_worker_not_pinning() {
 }
 
 #[test]
-fn a_store_is_as_large_as_it_is_said_to_be_however_late_its_cleaner() {
+fn capacity_is_exact_even_if_the_cleaner_is_late() {
     let mut place = Place::new(spec(100));
     (0..100).for_each(|tag| assert_eq!(place.fate(put(tag, 0)), Fate::Forwarded));
     assert_eq!(place.fate(put(100, 0)), Fate::Aborted(Abort::Full));

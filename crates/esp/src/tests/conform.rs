@@ -178,7 +178,7 @@ fn sealed(text: &mut String, instruction: Instruction) {
 }
 
 #[test]
-fn instructions_read_back_as_they_are_told() {
+fn printed_instructions_parse_back_the_same() {
     for instruction in variants() {
         assert_eq!(instruction.to_string().parse(), Ok(instruction));
     }

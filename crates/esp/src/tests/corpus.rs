@@ -67,7 +67,7 @@ fn made() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn the_corpus_is_what_is_made_here_and_more_and_replays() {
+fn corpus_contains_the_handmade_packets_and_replays() {
     for (name, bytes) in made() {
         let path = Path::new(DIRECTORY).join(name + ".bin");
         if std::env::var_os("UPDATE_EXPECT").is_some() {

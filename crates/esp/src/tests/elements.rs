@@ -43,7 +43,7 @@ fn any(chance: &mut Chance) -> Vec<u8> {
 }
 
 #[test]
-fn elements_do_what_the_place_does_that_has_all_of_them_in_one() {
+fn graph_of_elements_equals_the_integrated_place() {
     let mut seen = std::collections::BTreeSet::new();
     for (seed, scoped) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let spec = StoreSpec { lifetime: Nanos::millis(50), ..StoreSpec::of(30) };

@@ -17,7 +17,7 @@ fn pass(port: &mut Place, location: Location, part: &Part) -> Fate {
 /// Data passes as long as a receiver repeats its mark twice per epoch, whenever it starts. Two thirds of a lifetime after the last mark data is
 /// dropped.
 #[test]
-fn a_mark_lasts_as_long_as_it_is_repeated_and_two_epochs_more_at_most() {
+fn mark_expires_at_most_two_epochs_after_its_last_repetition() {
     let epochs = Epochs::new(7, LIFETIME);
     for offset in [0, 1, 333, 3_333, 9_000] {
         let mut port = Place::new(StoreSpec::of(100));
@@ -108,7 +108,7 @@ impl Branches {
 
 /// A layer stops on a branch with the packet of the last receiver that leaves it. Other branches are not affected (spec E-47).
 #[test]
-fn a_layer_ends_on_a_branch_when_the_last_behind_it_does_without() {
+fn layer_stops_on_a_branch_when_its_last_receiver_leaves() {
     let epochs = Epochs::new(7, LIFETIME);
     let mut tree = Branches::new();
     tree.now = epochs.start(9);

@@ -82,7 +82,7 @@ fn a_member_reports_and_the_root_has_the_result() {
 }
 
 #[test]
-fn a_question_is_repeated_until_it_is_answered() {
+fn request_is_retransmitted_until_its_answer_arrives() {
     let own = Computation::seeded([1, 2]);
     let patience = Patience { retry: Nanos::millis(100), deadline: START + Nanos::secs(1) };
     let get = own.get(7);
@@ -139,7 +139,7 @@ fn through(router: &mut Place, sent: &[(Instant, Vec<u8>)]) -> Vec<(Instant, Vec
 }
 
 #[test]
-fn with_the_key_a_round_is_played_at_a_router_that_executes_nothing_else() {
+fn round_completes_at_a_keyed_router_only_with_the_key() {
     let round = Computation::seeded([1, 2]).round(0, Operator::Max);
     let schedule = Schedule::plan(START, LIFETIME, (Nanos::millis(50), Nanos::ZERO), 3).unwrap();
     let outcome = |members: Option<OperatorKey>, root: Option<OperatorKey>| {
@@ -155,7 +155,7 @@ fn with_the_key_a_round_is_played_at_a_router_that_executes_nothing_else() {
 }
 
 #[test]
-fn with_the_key_a_question_is_answered_by_a_router_that_executes_nothing_else() {
+fn request_is_answered_at_a_keyed_router_only_with_the_key() {
     let own = Computation::seeded([1, 2]);
     let patience = Patience { retry: Nanos::millis(100), deadline: START + Nanos::secs(1) };
     let (mut router, get) = (keyed(), own.get(7));

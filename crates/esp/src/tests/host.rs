@@ -120,7 +120,7 @@ fn play<R: Root>(tree: &mut Tree, mut group: Vec<impl Member>, root: &mut R) -> 
 }
 
 #[test]
-fn the_size_of_a_group_is_exact_and_the_root_hears_of_it_in_few_packets() {
+fn group_size_is_exact_and_the_root_receives_few_packets() {
     let (size, packets) = collect(&mut Tree::new(8, 0), 100, Operator::Add, |_| 1);
     assert_eq!(size, Outcome::Complete(100));
     assert!(packets <= 14, "{packets} packets of {}", 100 * 2);
@@ -137,7 +137,7 @@ fn lost_packets_are_repaired_and_the_result_is_exact() {
 }
 
 #[test]
-fn the_greatest_loss_and_the_least_rate_come_out() {
+fn rounds_compute_maximum_minimum_and_or() {
     let value = |n: u64| n * 37 % 101;
     for (operator, expected) in [(Operator::Max, 100), (Operator::Min, 0), (Operator::Or, 127)] {
         assert_eq!(collect(&mut Tree::new(5, 10), 101, operator, value).0, Outcome::Complete(expected), "{operator}");
@@ -146,13 +146,13 @@ fn the_greatest_loss_and_the_least_rate_come_out() {
 
 /// All links are down: the root ends in time and reports that no member registered.
 #[test]
-fn a_round_without_anybody_ends_in_time() {
+fn round_without_members_ends_in_time() {
     assert_eq!(collect(&mut Tree::new(3, 1000), 10, Operator::Add, |_| 1), (Outcome::Nobody, 0));
 }
 
 /// In the first round all reports below one router are lost. In the second round none is.
 #[test]
-fn a_round_that_is_not_complete_is_followed_by_one_that_is() {
+fn incomplete_round_is_followed_by_a_complete_one() {
     let (every, Schedule { collect: reports, end, .. }) = (LIFETIME * 2, schedule());
     let tree = || Tree { down: Some((3, reports..end)), ..Tree::new(8, 20) };
     let group = (100, Operator::Add);
@@ -167,7 +167,7 @@ fn a_round_that_is_not_complete_is_followed_by_one_that_is() {
 
 /// It ends after the last round, with the best outcome of all rounds.
 #[test]
-fn rounds_that_are_never_complete_end_with_the_best_of_them() {
+fn incomplete_rounds_end_with_their_best_outcome() {
     let attempts = Attempts { most: 3, every: LIFETIME };
     let end = schedule().end;
     let mut never = Tree { down: Some((0, schedule().collect..Instant::FAR)), ..Tree::new(1, 0) };
@@ -211,7 +211,7 @@ fn the_mean_of_a_group_is_exact() {
 
 /// The root receives no more reports than the alarm needs, and the alarm triggers with the last of these.
 #[test]
-fn an_alarm_goes_off_with_the_report_that_makes_enough() {
+fn alarm_triggers_at_the_last_needed_report() {
     let mut computation = Computation::seeded([1, 2]);
     for needed in [1, 10, 37] {
         let (mut tree, tag) = (Tree::new(8, 0), computation.tag());
@@ -235,7 +235,7 @@ fn an_alarm_goes_off_with_the_report_that_makes_enough() {
 
 /// A host that knows the computation's number, but not the members' shared secret, knows none of its tags.
 #[test]
-fn members_that_share_a_secret_have_tags_that_nobody_else_knows() {
+fn secret_rounds_have_tags_that_other_hosts_cannot_compute() {
     let of = |secret| Computation::seeded([1, 2]).sharing(secret).round(3, Operator::Add);
     let (open, ours) = (Computation::seeded([1, 2]).round(3, Operator::Add), of([5, 6]));
     let joined = Computation::seeded([8, 9]).joined(ours.computation).sharing([5, 6]);
@@ -280,7 +280,7 @@ fn rounds_and_computations_have_tags_of_their_own() {
 
 /// Numbers from the operating system differ between computations.
 #[test]
-fn the_system_draws_the_numbers_of_a_computation_and_a_seed_repeats_them() {
+fn computation_numbers_are_random_or_follow_from_a_seed() {
     let mut drawn: Vec<u64> = (0..8)
         .flat_map(|_| {
             let mut one = Computation::new().unwrap();
@@ -334,7 +334,7 @@ fn every_instruction_has_a_builder() {
 
 /// A router forwards a value only if it exceeds all before, or is below all before.
 #[test]
-fn only_what_is_more_than_before_passes_as_a_maximum_and_only_what_is_less_as_a_minimum() {
+fn routers_forward_only_new_maxima_and_minima() {
     let (own, mut place) = (Computation::seeded([1, 2]), Place::small());
     let mut passed = |part: fn(&Computation, u64, u64) -> Part, tag| {
         let passes =

@@ -184,7 +184,7 @@ fn layers_are_shed_by_what_a_branch_allows() {
 }
 
 #[test]
-fn an_instruction_creates_no_more_than_it_is_said_to() {
+fn instructions_create_no_more_than_declared() {
     let tags = |place: &Place| place.inspector.entries(place.now).count() as u64;
     for instruction in super::conform::variants() {
         for before in [vec![], vec![put(0x11, 3)]] {

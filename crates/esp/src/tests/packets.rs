@@ -154,7 +154,7 @@ fn traced_packets_have_their_fates_recorded_by_computation() {
 
 /// Only so many computations are kept, the most recent ones among them.
 #[test]
-fn no_more_computations_are_traced_than_there_is_room_for() {
+fn traces_keep_the_32_most_recent_computations() {
     let mut place = Place::small();
     for computation in 0..100 {
         place.wait(Nanos::new(1));
@@ -239,7 +239,7 @@ fn piggyback_drop_drops_data() {
 
 /// A part in an IPv4 option. No instruction changes the header's checksum (spec E-17).
 #[test]
-fn an_option_carries_an_instruction_along() {
+fn ipv4_option_carries_a_part() {
     let carriages = Carriages::default();
     let original = data(100);
     let mut recorded = original.clone();
@@ -327,7 +327,7 @@ fn malformed_packets_are_aborted_with_the_right_reason() {
 
 /// A part with a wrong length gets the error bit, and later routers pass it. The enclosing checksums stay valid (spec E-06).
 #[test]
-fn a_part_of_a_wrong_length_says_so_and_the_sums_around_it_are_right() {
+fn wrong_length_sets_the_error_bit_and_keeps_checksums_valid() {
     let carriages = Carriages::default();
     let whole = part(count(1, 2));
     let extended = |packet: Vec<u8>| {

@@ -131,7 +131,7 @@ fn unregistered_instructions_and_wrong_lengths_are_aborted() {
 
 /// A fault discards everything the instruction did. After three faults it is disabled; other instructions continue.
 #[test]
-fn a_fault_costs_its_packet_and_three_the_instruction() {
+fn fault_aborts_its_packet_and_three_disable_the_instruction() {
     fn faulty(call: &mut Call) -> Result<Outcome, String> {
         call.written = [Some(1), None, None, None];
         if call.value == 0 { Err("nothing there".into()) } else { Ok(Outcome::Forward) }
@@ -156,7 +156,7 @@ fn a_fault_costs_its_packet_and_three_the_instruction() {
 
 /// An instruction reaches no tag that its packet does not name, and creates no more entries than it declares.
 #[test]
-fn an_instruction_gets_no_further_than_it_declares() {
+fn registered_instruction_cannot_exceed_its_declaration() {
     fn all(call: &mut Call) -> Result<Outcome, String> {
         call.written = [Some(1); 4];
         Ok(Outcome::Forward)
@@ -257,7 +257,7 @@ proptest! {
 }
 
 #[test]
-fn words_that_are_no_call_are_told() {
+fn malformed_calls_are_rejected() {
     for text in
         ["", "call", "call 127 add 1", "call 128 1", "call 128 add", "call 128 plus 1 2", "call 128 add 1 2 3 4 5 6"]
     {

@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn members_that_repeat_in_turn_bring_the_root_one_packet_a_round(
+    fn root_receives_one_packet_per_wave_of_repeats(
         (parents, members) in shapes(), seeds in vec(any::<usize>(), 3)
     ) {
         let mut tree = Tree::new(&parents, &members);
@@ -144,7 +144,7 @@ proptest! {
 
 /// An only child needs no mark entry. In a full store without a mark, only the first child's repeats pass.
 #[test]
-fn an_only_child_needs_no_mark_and_a_full_store_has_none() {
+fn only_child_needs_no_mark_and_full_store_works_without() {
     let report =
         |child| Instruction::Rcollect { counter: COUNTER, result: RESULT, child, value: 5, operator: Operator::Add };
     let mut place = Place::small();

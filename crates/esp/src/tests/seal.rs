@@ -38,7 +38,7 @@ fn the_seal_is_the_published_function() {
 }
 
 #[test]
-fn only_what_is_sealed_with_the_key_is_executed() {
+fn only_parts_sealed_with_the_key_are_executed() {
     let mut place = guarded();
     let unauthenticated = Fate::Aborted(Abort::Unauthenticated);
     assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, 5))), Fate::Forwarded);
@@ -68,7 +68,7 @@ fn sealed_parts_pass_unexecuted_at_a_router_without_a_key() {
 }
 
 #[test]
-fn every_bit_but_that_of_the_error_is_sealed() {
+fn seal_covers_every_bit_except_the_error_bit() {
     let bytes = KEY.seal(&part(Instruction::Get { tag: 1, value: 3 }));
     for bit in 0..8 * (bytes.len() - 2) {
         let mut forged = bytes.clone();
@@ -102,7 +102,7 @@ fn router_seals_a_part_again_after_rewriting_it() {
 }
 
 #[test]
-fn data_that_carries_a_sealed_part_is_found_again() {
+fn data_behind_a_sealed_part_is_recovered() {
     let carriages = Carriages::default();
     let v6 = Addresses::V6("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
     for addresses in [V4, v6] {
@@ -142,7 +142,7 @@ fn two_keys_are_read_and_each_part_keeps_its_own() {
 }
 
 #[test]
-fn a_key_is_read_and_never_told() {
+fn key_is_parsed_and_never_printed() {
     let key: OperatorKey = " 000102030405060708090a0b0c0d0e0f\n".parse().unwrap();
     assert_eq!(key, OperatorKey::new(std::array::from_fn(|n| n as u8)));
     assert_eq!(format!("{key:?}"), "OperatorKey");
@@ -183,7 +183,7 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
 proptest! {
     /// A sealed part has the same effect as a plain one, and the enclosing checksum stays valid.
     #[test]
-    fn sealed_or_not_the_same_is_done(
+    fn sealed_and_plain_parts_have_the_same_effect(
         instructions in proptest::collection::vec((any_instruction(), 0u8..8, any::<bool>()), 1..40),
     ) {
         let (mut open, mut guarded) = (Place::small(), guarded());

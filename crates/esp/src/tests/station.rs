@@ -101,7 +101,7 @@ fn disabled_locations_pass_packets_unexecuted() {
 /// At the input each port is a separate child to the next router, so each port writes its own number. At the output and in the centre the router is
 /// one child.
 #[test]
-fn a_router_has_a_name_for_each_port_that_packets_come_in_by() {
+fn router_writes_a_separate_number_for_each_input_port() {
     let (mut station, _made) = alone(&router(1));
     let mut name = |place, locations| {
         let mut packet = packet(&Part { locations, ..part(Instruction::Rchld { counter: 5, child: 9 }) });

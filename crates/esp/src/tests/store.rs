@@ -84,7 +84,7 @@ fn ess_full_no_partial_write() {
 }
 
 #[test]
-fn a_full_store_aborts_all_where_it_shall() {
+fn full_store_aborts_all_instructions_with_abort_all() {
     let mut place = Place::new(StoreSpec { when_full: WhenFull::AbortAll, ..StoreSpec::of(8) });
     (0..8).for_each(|tag| assert_eq!(place.fate(put(tag, tag)), Fate::Forwarded));
     assert_eq!(place.fate(count(3, 100)), Fate::Aborted(Abort::Full));
@@ -95,7 +95,7 @@ fn a_full_store_aborts_all_where_it_shall() {
 
 /// Consecutive tags, and tags that differ only in high bits, fill a store to its last entry, as random tags do.
 #[test]
-fn every_entry_finds_room_whatever_its_tag_and_is_found_in_few_lines() {
+fn store_fills_completely_and_look_ups_read_few_lines() {
     const CAPACITY: u64 = 20_000;
     for (name, step) in [("in a row", 1), ("apart", 1 << 40), ("at random", 0x9e37_79b9_7f4a_7c15)] {
         for key in 0..2 {
@@ -162,7 +162,7 @@ fn expired_entries_stay_absent_while_the_cleaner_is_stalled() {
 
 /// A cleaner that resumes after a pause removes expired entries, and no live ones.
 #[test]
-fn a_cleaner_that_comes_back_leaves_alone_what_lives() {
+fn cleaner_resuming_after_a_pause_keeps_live_entries() {
     let store = || Place::new(StoreSpec { cleaning: Cleaning::Dedicated, ..StoreSpec::of(8) });
     for hours in 1..30 {
         // First there is nothing to clean.
@@ -213,7 +213,7 @@ fn live_entries_are_never_given_up() {
 }
 
 #[test]
-fn computations_that_use_the_same_tag_share_it_unless_they_are_told_apart() {
+fn computations_share_equal_tags_unless_scoped() {
     let of = |computation| Part { computation, ..part(count(1, 2)) };
     for (scoped, second) in [(false, Fate::Dropped), (true, Fate::Forwarded)] {
         let mut place = Place::new(StoreSpec { diagnostics: true, ..StoreSpec::of(100) });
@@ -226,7 +226,7 @@ fn computations_that_use_the_same_tag_share_it_unless_they_are_told_apart() {
 }
 
 #[test]
-fn a_dump_tells_age_and_creator() {
+fn dump_shows_age_and_creator() {
     let mut place = Place::new(StoreSpec { diagnostics: true, ..StoreSpec::of(100) });
     place.fate(put(1, 5));
     place.wait(Nanos::secs(3));
@@ -259,7 +259,7 @@ fn a_tag_named_twice_is_one() {
 
 /// An attacker with the key aims at one line: sixteen lines fill up, and no look-up reads more. Other tags are not affected (spec E-53).
 #[test]
-fn tags_that_are_aimed_at_one_line_fill_sixteen_of_them_at_most() {
+fn tags_aimed_at_one_line_fill_at_most_sixteen_lines() {
     let spec = StoreSpec { key: Key::new([8, 9]), ..StoreSpec::of(100) };
     let mut place = Place::new(spec);
     // The key of the only shard. The first of at most 400 lines is the home of the lowest hashes.

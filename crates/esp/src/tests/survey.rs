@@ -73,7 +73,7 @@ fn executes(survey: &Survey, question: Question, hops: u8) -> Vec<Executes> {
 }
 
 #[test]
-fn a_way_says_of_each_router_what_it_executes() {
+fn survey_reports_the_locations_of_each_router() {
     let survey = survey(&[Kind::Plain, Kind::Executes, Kind::Executes, Kind::Plain]);
     assert_eq!(executes(&survey, Question::Input, 5), [No, Yes, Yes, No, No]);
     assert_eq!(executes(&survey, Question::Central, 5), [No; 5]);
@@ -112,7 +112,7 @@ fn foreign_and_short_quotes_are_ignored() {
 
 /// Two paths with the same probes: routers write the same numbers on both as long as the paths are common.
 #[test]
-fn ways_with_the_same_tag_have_the_same_names_until_they_part() {
+fn routers_show_equal_numbers_on_common_paths() {
     let probes = Probes::new([8, 9]);
     let mut common = vec![(Kind::Executes, router(Kind::Executes, 1)), (Kind::Executes, router(Kind::Executes, 2))];
     let names: Vec<Vec<Option<u64>>> = [3, 4]
@@ -139,7 +139,7 @@ fn ways(text: &[&str]) -> Vec<Vec<Option<char>>> {
 }
 
 #[test]
-fn branches_are_found_where_ways_differ() {
+fn branch_points_are_found_where_paths_differ() {
     let (shared, parted) = branches(&ways(&["abx", "aby", "acz"]));
     let at: Vec<_> = shared.iter().map(|shared| (shared.hop, shared.router, shared.paths.as_slice())).collect();
     let expected: [(usize, Option<char>, &[usize]); 6] = [
@@ -161,7 +161,7 @@ fn branches_are_found_where_ways_differ() {
 }
 
 #[test]
-fn a_branch_behind_somebody_silent_is_said_to_be_somewhere_there() {
+fn branch_behind_a_silent_router_is_not_exact() {
     let (_, parted) = branches(&ways(&["a*x", "a*y"]));
     assert_eq!(parted, [Branch { hop: 1, router: Some('a'), exact: false, towards: vec![vec![0], vec![1]] }]);
     let (_, parted) = branches(&ways(&["a*x", "aby"]));

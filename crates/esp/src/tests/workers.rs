@@ -139,7 +139,7 @@ fn tuple_dispatch_negative_control() {
 }
 
 #[test]
-fn computations_are_spread_evenly_and_nobody_without_the_key_knows_how() {
+fn computations_spread_evenly_and_unpredictably_over_shards() {
     for (name, step) in [("in a row", 1), ("apart", 1 << 48), ("at random", 0x9e37_79b9_7f4a_7c15)] {
         let (mut load, mut other) = ([0u32; WORKERS], 0);
         for n in 0..40_000u64 {

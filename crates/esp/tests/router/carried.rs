@@ -19,7 +19,7 @@ fn changed(mut packet: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
 
 /// Several packets in one batch, of different kinds: exactly those with a valid part are executed, in small and in large stores.
 #[test]
-fn each_packet_of_a_batch_is_what_it_is() {
+fn packets_of_different_kinds_in_one_batch_are_classified_separately() {
     let count = part(Locations::INPUT, Instruction::Count { counter: 42, threshold: 100, inclusive: false });
     let mark = part(EVERYWHERE, Instruction::Mark { tag: 9, value: 1 });
     let sound = dedicated(&CARRIAGES, THERE, &count);

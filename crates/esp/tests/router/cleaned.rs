@@ -35,7 +35,7 @@ fn stores_are_cleaned_without_packets() {
 
 /// The holder of the cleaners frees expired entries. A cleaner ends with its store.
 #[test]
-fn a_thread_of_its_own_may_clean() {
+fn dedicated_thread_cleans_stores() {
     let cleaners = Cleaners::default();
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
     rig.router.execute_by(Arc::new(Executor::new().cleaned_by(cleaners.clone())));

@@ -98,7 +98,7 @@ const COUNT: Instruction = Instruction::Count { counter: 42, threshold: 3, inclu
 
 /// In the order of spec E-37, each location on its own store. The third copy ends at the input.
 #[test]
-fn instructions_are_executed_where_packets_come_in_in_the_middle_and_where_they_leave() {
+fn instructions_are_executed_at_input_centre_and_output() {
     for layout in [Layout::One, Layout::Two, Layout::Three] {
         let mut rig = rig_of(layout, &config(""));
         let count = part(EVERYWHERE, COUNT);
@@ -132,7 +132,7 @@ fn input_and_output_of_a_port_share_one_store() {
 
 /// A single store marks every branch (spec E-09).
 #[test]
-fn a_single_store_is_that_of_all_ports() {
+fn single_store_serves_all_ports() {
     let mut rig = rig("single_store = true\n");
     through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
     assert!(through(&mut rig, &part(Locations::OUTPUT, Instruction::Test { tag: 9 })).is_some());
@@ -215,7 +215,7 @@ fn an_option_is_executed_wherever_a_packet_is() {
 }
 
 #[test]
-fn an_instruction_that_cannot_be_executed_says_so_or_ends() {
+fn aborted_packet_gets_the_error_bit_or_is_dropped() {
     for (state, goes) in [("", true), ("on_abort = 'drop'\n", false)] {
         let mut rig = rig(state);
         let get = part(EVERYWHERE, Instruction::Get { tag: 1, value: 0 });
@@ -255,7 +255,7 @@ fn packets_pass_unchanged_where_nothing_is_executed() {
 }
 
 #[test]
-fn later_fragments_pass_and_what_is_refused_is_not_executed() {
+fn later_fragments_pass_and_refused_packets_are_not_executed() {
     let mut rig = rig("");
     let whole = frame(LAN, &dedicated(&CARRIAGES, THERE, &part(EVERYWHERE, COUNT)));
     let mut later = whole.clone();
@@ -277,7 +277,7 @@ fn later_fragments_pass_and_what_is_refused_is_not_executed() {
 
 /// Expiry is exact at access, and a reload does not move it. Another lifetime means another store.
 #[test]
-fn stores_outlive_what_is_applied_unless_they_are_others() {
+fn unchanged_stores_survive_reloads() {
     let mut rig = rig("");
     let put = part(Locations::CENTRAL, Instruction::Put { tag: 1, value: 5 });
     let get = part(Locations::CENTRAL, Instruction::Get { tag: 1, value: 0 });
@@ -302,7 +302,7 @@ fn stores_outlive_what_is_applied_unless_they_are_others() {
 }
 
 #[test]
-fn the_bound_holds_what_the_line_brings_and_less_does_not() {
+fn store_at_the_bound_has_no_aborts_and_a_smaller_one_has() {
     for (capacity, full) in [(200, 0), (190, 10)] {
         let mut rig = rig_of(Layout::Three, &config("").replace("central = 1000", &format!("central = {capacity}")));
         for child in 0..100 {
@@ -315,7 +315,7 @@ fn the_bound_holds_what_the_line_brings_and_less_does_not() {
 }
 
 #[test]
-fn a_source_may_have_so_much_executed_and_create_so_much() {
+fn sources_are_limited_in_instructions_and_creates() {
     let mut rig = rig("source_creates = '10pps'\n");
     let mark = |tag| part(Locations::CENTRAL, Instruction::Mark { tag, value: 1 });
     let failed =
@@ -349,7 +349,7 @@ fn traced_packets_have_limits_and_traces_survive_reloads() {
 }
 
 #[test]
-fn something_of_the_router_can_be_read_where_a_port_permits_it() {
+fn router_variables_are_readable_where_a_port_permits_them() {
     let mut rig = rig("[port.wan.state]\nvariables = ['rate', 'time', 'node']\n");
     let ask = |locations, variable| part(locations, Instruction::Get { tag: variables::tag(variable), value: 1 });
     let mut read = |locations, variable| match through(&mut rig, &ask(locations, variable)).unwrap() {
@@ -400,7 +400,7 @@ fn super_frames_pass() {
 
 /// With a key only sealed parts are executed. An error about a key names the file and never its content.
 #[test]
-fn with_an_operators_key_only_what_is_sealed_is_executed() {
+fn router_with_a_key_executes_only_sealed_parts() {
     const TEXT: &str = "00112233445566778899aabbccddeeff";
     let file = std::env::temp_dir().join(format!("state-{}.key", std::process::id()));
     let (name, key) = (file.display().to_string(), TEXT.parse::<OperatorKey>().unwrap());
@@ -528,7 +528,7 @@ fn output_after_duplication() {
 
 /// The bound of spec E-04, with the link rates of the devices.
 #[test]
-fn a_store_that_a_device_can_fill_is_told_of_or_refused() {
+fn store_below_the_bound_gives_a_warning_or_is_refused() {
     let slow_rig = || {
         let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
         rig.router.execute_by(Arc::new(Executor::new()));

@@ -76,7 +76,7 @@ proptest! {
 }
 
 #[test]
-fn ports_keep_their_number_where_they_can_and_their_parity_where_not() {
+fn mappings_preserve_the_port_or_else_its_parity() {
     let mut table = Table::new(64, 1);
     let peer = End::new(0xc000_0201, 53);
     for (host, port) in [(1, 1030), (2, 1030), (3, 1031), (4, 1031), (5, 80)] {
@@ -102,7 +102,7 @@ fn connect(table: &mut Table, host: u32, (kind, replied): (Kind, bool), at: u64)
 
 /// Every kind of connection against every other: which one is evicted.
 #[test]
-fn a_full_table_gives_up_the_oldest_of_the_least_worth_and_never_established_tcp() {
+fn full_table_evicts_the_oldest_unanswered_and_never_established_tcp() {
     const WORTH: [(Kind, bool, usize); 7] = [
         (Kind::Opening, false, 0),
         (Kind::Opening, true, 0),
@@ -135,7 +135,7 @@ fn a_full_table_gives_up_the_oldest_of_the_least_worth_and_never_established_tcp
 }
 
 #[test]
-fn a_port_that_is_taken_belonged_to_one_connection_that_may_go() {
+fn evicted_port_belonged_to_a_single_evictable_connection() {
     let mut table = Table::new(16, 1);
     let range = (1000, 1003);
     for host in 0..4 {
