@@ -23,12 +23,11 @@ pub(super) fn prepare(
     slot: &mut Prepared,
 ) -> Todo {
     let why = slot.why;
-    // A length that no built-in instruction has, or an instruction that is not allowed: both may be a sealed or registered part. Any other error
-    // stands.
     let bytes = l3.get(usize::from(slot.at)..).unwrap_or_default();
     if why == Abort::BadLength && is_cut(l3, bytes) {
         return Todo::Pass;
     }
+    // Only a wrong length or an instruction off the allow-list can mean a sealed or registered part. All other errors are final.
     let is_registered = bytes.get(1).is_some_and(|number| *number >= REGISTERED);
     if !matches!((why, is_registered), (Abort::BadLength, false) | (Abort::NotEnabled, _)) {
         return slot.aborted(why);

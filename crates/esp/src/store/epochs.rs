@@ -1,7 +1,7 @@
 //! Activity of workers on a store: a counter per worker, odd while the worker is active (spec E-31, E-32).
 //!
 //! A worker that was active when the cleaner unlinked an entry may still use it. The entry is free once every counter that was odd has changed. A
-//! busy worker changes its counter with every batch, so it does not pin entries. With a mere bit per worker it would: the cleaner samples the bit,
+//! busy worker changes its counter with every batch, so it does not pin entries. With one bit per worker it would: the cleaner samples the bit,
 //! and could find it set every time.
 
 use super::sync::{AtomicU64, Ordering, fence};

@@ -24,7 +24,7 @@ impl Key {
     /// The hash of `word`. All bits of the result are equally good.
     #[inline(always)]
     pub const fn hash(self, word: u64) -> u64 {
-        // The secret enters both multiplications, so the sender who chooses `word` knows neither product.
+        // The secret enters both multiplications, so a sender who chooses `word` knows the input of neither.
         self.join(word, 0)
     }
 
@@ -36,7 +36,7 @@ impl Key {
 
     /// A cheaper hash for words that are already random, such as tags.
     pub const fn scatter(self) -> Scatter {
-        // The factor is odd, so it is a bijection for every secret. All zeros or all ones would not spread anything.
+        // Xor with a constant and set the lowest bit: even a secret of all zeros or all ones gives a factor that spreads.
         Scatter { mask: self.0[0], factor: (self.0[1] ^ ODD[0]) | 1 }
     }
 

@@ -69,7 +69,7 @@ impl Line {
         self.spilled.fetch_add(1 << (2 * (distance - 1)), Ordering::Relaxed);
     }
 
-    // Uncounts such an entry.
+    /// Removes such an entry from the count.
     pub fn unspill(&self, distance: usize) {
         self.spilled.fetch_sub(1 << (2 * (distance - 1)), Ordering::Relaxed);
     }

@@ -347,7 +347,7 @@ impl<'a> Session<'a> {
     #[inline(always)]
     pub fn look_up<const TAGS: usize>(&mut self, tags: &Tags, computation: u64) -> Option<Found<'a>> {
         const { assert!(TAGS <= MAX_TAGS, "an instruction has at most four tags") };
-        // `open` is true for all stores but full or unusable ones: one branch in the common case.
+        // `open` is true unless the store is unusable or has `AbortAll`: one branch in the common case.
         if !self.open && self.is_closed() {
             self.books.counters.full += 1;
             return None;
