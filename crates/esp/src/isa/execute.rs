@@ -147,7 +147,7 @@ fn rcollect(view: &mut impl Values, value: &mut u64, operator: Operator) -> Verd
 
 /// The tag of the mark that all children of a counter share. The store scopes it like the counter's tag.
 pub(crate) const fn mark_tag(counter: u64) -> u64 {
-    // A child's tag is `mix(child, counter)`. Here the counter is the first argument, so the two cannot coincide.
+    // A child's tag is `mix(child, counter)`. Here the counter is the first argument, so the mark's tag is another one.
     mix(counter, 0x6d61_726b_2d6f_6662)
 }
 

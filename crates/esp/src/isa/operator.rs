@@ -57,7 +57,7 @@ impl Operator {
     /// The operator with this number, 0 to 13.
     #[inline(always)]
     pub fn of(number: u8) -> Option<Operator> {
-        // A match instead of an index into `ALL`: the compiler sees that operator and number are equal, and emits one comparison.
+        // A match instead of an index into `ALL`: the compiler sees that operator and number are equal.
         Some(match number {
             0 => Operator::Add,
             1 => Operator::Min,
