@@ -1,8 +1,7 @@
-//! The side of end systems for programs in C, and everything that can call C: `include/switchpath-state.h` says what each function
-//! does, and a test holds it to what is here (adr/0048).
+//! The C interface for end systems. `include/switchpath-state.h` describes each function, and a test compares it with this crate (adr/0048).
 //!
-//! Where C has a pointer that may be NULL there is an `Option` of a reference or a box here, which the language lays out alike; so only
-//! bytes with a length are raw pointers, and [`bytes`] is the one place that looks at them.
+//! A pointer that may be NULL in C is an `Option` of a reference or a box here: Rust guarantees the same layout. So only byte buffers are raw
+//! pointers, and only [`bytes`] dereferences them.
 
 mod bytes;
 mod part;

@@ -1,10 +1,10 @@
-//! Parts as C has them, and packets that carry them.
+//! Parts in their C layout, and packets that carry them.
 
 use crate::bytes;
 use esp::isa::{Instruction, Opcode, Operator};
 use esp::wire::{Carriages, Carried, Locations, Part, WrapError, before_data, strip, with_data, wrap, wrap_option};
 
-/// Bytes of the longest part.
+/// The length of the longest part.
 const MOST: usize = 46;
 const INPUT: u8 = 1;
 const CENTRAL: u8 = 2;
@@ -17,15 +17,15 @@ const TRACE: u8 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct CPart {
-    /// Its computation.
+    /// The computation.
     pub computation: u64,
-    /// What the instruction is about, in the order in which it is sent.
+    /// The operands, in wire order.
     pub operands: [u64; 4],
-    /// The number of the instruction.
+    /// The opcode.
     pub instruction: u8,
-    /// The number of the operator.
+    /// The operator's number.
     pub operation: u8,
-    /// Where it is executed.
+    /// The locations at which routers execute it.
     pub places: u8,
     /// Error, piggybacked, trace.
     pub flags: u8,
@@ -65,7 +65,7 @@ impl From<&Part> for CPart {
 }
 
 impl CPart {
-    /// The part; none where there is no such instruction, or it does not take the operator.
+    /// The part; `None` for an unknown opcode, or an operator that the instruction does not have.
     pub fn part(&self) -> Option<Part> {
         let CPart { computation, operands: [first, second, third, fourth], places, flags, .. } = *self;
         let operator = Operator::of(self.operation)?;
@@ -107,17 +107,17 @@ impl CPart {
     }
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_write(part: Option<&CPart>, into: Option<&mut [u8; MOST]>) -> usize {
     let (Some(part), Some(into)) = (part.and_then(CPart::part), into) else { return 0 };
     part.write(into).unwrap_or(0)
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `from` is null or to `length` bytes.
+/// `from` is null or valid for `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_read(part: Option<&mut CPart>, from: *const u8, length: usize) -> usize {
     // SAFETY: as the caller promises.
@@ -127,10 +127,10 @@ pub unsafe extern "C" fn switchpath_read(part: Option<&mut CPart>, from: *const 
     read.length()
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `data` is null or to `length` bytes, `into` is null or to `room`.
+/// `data` is null or valid for `length` bytes, `into` is null or valid for `room`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_before_data(
     part: Option<&CPart>,
@@ -146,10 +146,10 @@ pub unsafe extern "C" fn switchpath_before_data(
     unsafe { bytes::put(&made, into, room) }
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `from` is null or to `length` bytes.
+/// `from` is null or valid for `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_with_data(part: Option<&mut CPart>, from: *const u8, length: usize) -> usize {
     // SAFETY: as the caller promises.
@@ -159,10 +159,10 @@ pub unsafe extern "C" fn switchpath_with_data(part: Option<&mut CPart>, from: *c
     bytes.len() - data.len()
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+/// `packet` is null or valid for `length` bytes, `into` is null or valid for `room`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_wrap(
     part: Option<&CPart>,
@@ -176,10 +176,10 @@ pub unsafe extern "C" fn switchpath_wrap(
     unsafe { wrapped(wrap, &part, (packet, length), (into, room)) }
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+/// `packet` is null or valid for `length` bytes, `into` is null or valid for `room`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_wrap_option(
     part: Option<&CPart>,
@@ -193,13 +193,13 @@ pub unsafe extern "C" fn switchpath_wrap_option(
     unsafe { wrapped(wrap_option, &part, (packet, length), (into, room)) }
 }
 
-/// How a packet gets a part, sealed or not.
+/// A function that puts a part, sealed or plain, into a packet.
 type Wrap<P> = fn(&Carriages, &[u8], &P) -> Result<Vec<u8>, WrapError>;
 
-/// Puts a packet with a part where the caller wants it. Answers how many bytes that took, or 0.
+/// Writes a packet with a part into the caller's buffer. Returns its length, or 0.
 ///
 /// # Safety
-/// As of those who call it.
+/// `packet` is null or valid for `length` bytes, `into` is null or valid for `room`.
 pub(crate) unsafe fn wrapped<P: Carried>(
     how: Wrap<P>,
     part: &P,
@@ -212,10 +212,10 @@ pub(crate) unsafe fn wrapped<P: Carried>(
     unsafe { bytes::put(&made, into, room) }
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+/// `packet` is null or valid for `length` bytes, `into` is null or valid for `room`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_strip(
     part: Option<&mut CPart>,

@@ -1,4 +1,4 @@
-//! Computations, and both ends of their rounds.
+//! Computations, and the members and roots of their rounds.
 
 use crate::part::CPart;
 use esp::host::{Action, Attempts, Computation, Controller, Outcome, Reporter, Round, Schedule};
@@ -10,17 +10,17 @@ const SEND: u32 = 0;
 const WAIT: u32 = 1;
 const OVER: u32 = 2;
 
-/// `switchpath_schedule`: nanoseconds.
+/// `switchpath_schedule`, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct CSchedule {
-    /// When members begin to make themselves known.
+    /// Members begin to register.
     pub start: u64,
-    /// When they begin to report.
+    /// Members begin to report.
     pub collect: u64,
-    /// When it is over.
+    /// The round is over.
     pub end: u64,
-    /// The time until something is sent again.
+    /// The time between two transmissions.
     pub retry: u64,
 }
 
@@ -28,7 +28,7 @@ impl From<&CSchedule> for Schedule {
     fn from(schedule: &CSchedule) -> Schedule {
         let CSchedule { start, collect, end, retry } = *schedule;
         let [start, collect, end] = [start, collect, end].map(Instant::new);
-        // Who sends again at once would do nothing else.
+        // With an interval of zero a member would transmit without end.
         Schedule { start, collect, end, retry: Nanos::new(retry.max(1)) }
     }
 }
@@ -37,30 +37,30 @@ impl From<&CSchedule> for Schedule {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct COutcome {
-    /// Of those who have reported.
+    /// The result of the children that have reported.
     pub result: u64,
-    /// How many have not.
+    /// The number of children that have not reported.
     pub missing: u64,
-    /// Packets that have come.
+    /// Packets received.
     pub packets: u64,
-    /// How it ended.
+    /// The kind of outcome.
     pub ending: u32,
-    /// Whether there is a result.
+    /// 1 if there is a result, else 0.
     pub has_result: u32,
 }
 
-/// From randomness that the caller gives, or the system.
+/// A computation from the caller's random numbers, or the system's.
 fn drawn(randomness: Option<&[u64; 2]>) -> Option<Computation> {
     randomness.map_or_else(|| Computation::new().ok(), |randomness| Some(Computation::seeded(*randomness)))
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_computation_new(randomness: Option<&[u64; 2]>) -> Option<Box<Computation>> {
     drawn(randomness).map(Box::new)
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_computation_joined_new(
     number: u64,
@@ -69,25 +69,25 @@ pub extern "C" fn switchpath_computation_joined_new(
     drawn(randomness).map(|computation| Box::new(computation.joined(number)))
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_computation_number(computation: Option<&Computation>) -> u64 {
     computation.map_or(0, Computation::id)
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_computation_tag(computation: Option<&mut Computation>) -> u64 {
     computation.map_or(0, Computation::tag)
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_computation_free(computation: Option<Box<Computation>>) {
     drop(computation);
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_plan(
     into: Option<&mut CSchedule>,
@@ -110,11 +110,11 @@ pub extern "C" fn switchpath_plan(
 
 fn round(computation: u64, attempt: u32, operation: u32) -> Option<Round> {
     let operator = u8::try_from(operation).ok().and_then(Operator::of).filter(|operator| operator.combines())?;
-    // Where members that come in by several ports of a router meet (spec E-38).
+    // At the output, members that arrive at several ports of a router share a store (spec E-38).
     Some(Computation::seeded([0; 2]).joined(computation).at(Locations::OUTPUT).round(attempt, operator))
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_reporter_new(
     computation: u64,
@@ -128,7 +128,7 @@ pub extern "C" fn switchpath_reporter_new(
     Some(Box::new(Reporter::new(round, schedule, child, value)))
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_reporter_repeat(reporter: Option<&mut Reporter>, most: u16, every: u64) {
     if let Some(reporter) = reporter {
@@ -136,7 +136,7 @@ pub extern "C" fn switchpath_reporter_repeat(reporter: Option<&mut Reporter>, mo
     }
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_controller_repeat(controller: Option<&mut Controller>, most: u16, every: u64) {
     if let Some(controller) = controller {
@@ -144,7 +144,7 @@ pub extern "C" fn switchpath_controller_repeat(controller: Option<&mut Controlle
     }
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_reporter_poll(
     reporter: Option<&mut Reporter>,
@@ -172,13 +172,13 @@ fn wait(time: Instant, until: Option<&mut u64>) -> u32 {
     WAIT
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_reporter_free(reporter: Option<Box<Reporter>>) {
     drop(reporter);
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_controller_new(
     computation: u64,
@@ -190,7 +190,7 @@ pub extern "C" fn switchpath_controller_new(
     Some(Box::new(Controller::new(round, schedule)))
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_controller_received(controller: Option<&mut Controller>, part: Option<&CPart>) {
     if let (Some(controller), Some(part)) = (controller, part.and_then(CPart::part)) {
@@ -198,7 +198,7 @@ pub extern "C" fn switchpath_controller_received(controller: Option<&mut Control
     }
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_controller_poll(
     controller: Option<&mut Controller>,
@@ -210,7 +210,7 @@ pub extern "C" fn switchpath_controller_poll(
     let over = match controller.poll(Instant::new(now)) {
         Action::Over(over) => over,
         Action::Wait(time) => return wait(time, until),
-        // A root sends nothing.
+        // A root never sends.
         Action::Send(_) => return WAIT,
     };
     let (ending, result, missing) = match over {
@@ -226,7 +226,7 @@ pub extern "C" fn switchpath_controller_poll(
     OVER
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_controller_free(controller: Option<Box<Controller>>) {
     drop(controller);

@@ -1,17 +1,17 @@
-//! Parts that are sealed with an operator's key.
+//! Parts sealed with an operator's key.
 
 use crate::bytes;
 use crate::part::{CPart, wrapped};
 use esp::seal::OperatorKey;
 use esp::wire::{Carriages, before_data, strip_by, with_data_by, wrap, wrap_option};
 
-/// Bytes of the longest part with its seal.
+/// The length of the longest sealed part.
 const MOST: usize = 54;
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `text` is null or to `length` bytes.
+/// `text` is null or valid for `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_key_new(text: *const u8, length: usize) -> Option<Box<OperatorKey>> {
     // SAFETY: as the caller promises.
@@ -19,13 +19,13 @@ pub unsafe extern "C" fn switchpath_key_new(text: *const u8, length: usize) -> O
     text.parse().ok().map(Box::new)
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_key_free(key: Option<Box<OperatorKey>>) {
     drop(key);
 }
 
-/// The header says it.
+/// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn switchpath_write_sealed(
     part: Option<&CPart>,
@@ -38,10 +38,10 @@ pub extern "C" fn switchpath_write_sealed(
     sealed.len()
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `from` is null or to `length` bytes.
+/// `from` is null or valid for `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_read_sealed(
     part: Option<&mut CPart>,
@@ -53,14 +53,14 @@ pub unsafe extern "C" fn switchpath_read_sealed(
     let bytes = unsafe { bytes::read(from, length) };
     let (Some(part), Some(Ok(read))) = (part, key.map(|key| key.read(bytes))) else { return 0 };
     *part = CPart::from(&read);
-    // What was read says how long it is.
+    // The length field was checked by the reader.
     bytes.get(2).map_or(0, |length| usize::from(*length))
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `data` is null or to `length` bytes, `into` is null or to `room`.
+/// `data` is null or valid for `length` bytes, `into` is null or valid for `room`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_before_data_sealed(
     part: Option<&CPart>,
@@ -77,10 +77,10 @@ pub unsafe extern "C" fn switchpath_before_data_sealed(
     unsafe { bytes::put(&made, into, room) }
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `from` is null or to `length` bytes.
+/// `from` is null or valid for `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_with_data_sealed(
     part: Option<&mut CPart>,
@@ -96,10 +96,10 @@ pub unsafe extern "C" fn switchpath_with_data_sealed(
     bytes.len() - data.len()
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+/// `packet` is null or valid for `length` bytes, `into` is null or valid for `room`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_wrap_sealed(
     part: Option<&CPart>,
@@ -114,10 +114,10 @@ pub unsafe extern "C" fn switchpath_wrap_sealed(
     unsafe { wrapped(wrap, &key.sealed(part), (packet, length), (into, room)) }
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+/// `packet` is null or valid for `length` bytes, `into` is null or valid for `room`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_wrap_option_sealed(
     part: Option<&CPart>,
@@ -132,10 +132,10 @@ pub unsafe extern "C" fn switchpath_wrap_option_sealed(
     unsafe { wrapped(wrap_option, &key.sealed(part), (packet, length), (into, room)) }
 }
 
-/// The header says it.
+/// See the header.
 ///
 /// # Safety
-/// `packet` is null or to `length` bytes, `into` is null or to `room`.
+/// `packet` is null or valid for `length` bytes, `into` is null or valid for `room`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn switchpath_strip_sealed(
     part: Option<&mut CPart>,

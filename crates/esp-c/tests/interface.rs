@@ -1,4 +1,4 @@
-//! The C interface as a program in C has it: built by the compiler of the machine, against the header and each of the two libraries.
+//! The C interface as a C program uses it: compiled by the machine's compiler, against the header and each of the two libraries.
 
 use esp::host::Computation;
 use esp::isa::{Instruction, Opcode, Operator};
@@ -11,7 +11,7 @@ use switchpath_state::{COutcome, CPart, CSchedule};
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Where the libraries are: beside this test.
+/// The folder of the libraries: the one of this test.
 fn libraries() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
@@ -22,7 +22,7 @@ fn good(command: &mut Command) -> Output {
     output
 }
 
-/// The C compiler, told to be strict.
+/// The C compiler with strict warnings.
 fn compile(arguments: &[&str], program: &Path) -> Command {
     let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()));
     command.args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]);
@@ -31,7 +31,7 @@ fn compile(arguments: &[&str], program: &Path) -> Command {
     command
 }
 
-/// What the program prints: a line for each thing, by its first words.
+/// The program's output: a value per line, by the words before it.
 fn told(program: &Path) -> BTreeMap<String, String> {
     let output = good(Command::new(program).env("LD_LIBRARY_PATH", libraries()));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -90,7 +90,7 @@ fn check(told: &BTreeMap<String, String>) {
 }
 
 #[test]
-fn a_program_in_c_has_it_from_either_library() {
+fn c_program_links_with_either_library() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (own, shared) = (folder.join("state-own"), folder.join("state-shared"));
     let archive = libraries().join("libswitchpath_state.a");
@@ -102,7 +102,7 @@ fn a_program_in_c_has_it_from_either_library() {
 }
 
 #[test]
-fn the_header_is_c_plus_plus_too() {
+fn header_compiles_as_cpp() {
     let Ok(found) = Command::new("c++").arg("--version").output() else { return };
     assert!(found.status.success());
     let header = Path::new(HERE).join("include/switchpath-state.h");

@@ -1,4 +1,4 @@
-//! What a package brings to people who write programs: the header and the libraries where compilers look, the dissector where tshark does.
+//! The installed package for programmers: header and libraries in the compiler's search path, the dissector in tshark's.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,7 @@ fn good(command: &mut Command) -> Output {
     output
 }
 
-/// Installs what was built here into a folder. Scripts stand for the programs, which are other crates.
+/// Installs the libraries built here into a folder. Scripts replace the programs, which other crates build.
 fn installed() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (root, built) = (folder.join("root"), folder.join("built"));
@@ -40,14 +40,14 @@ fn installed() -> PathBuf {
     root
 }
 
-/// The only folder of that name below another.
+/// The path of `name` in one of the folders below another.
 fn find(below: &Path, name: &str) -> PathBuf {
     let entries = fs::read_dir(below).unwrap().map(|entry| entry.unwrap().path());
     entries.map(|path| path.join(name)).find(|path| path.exists()).unwrap_or_else(|| panic!("{name} below {below:?}"))
 }
 
 #[test]
-fn what_is_installed_compiles_programs_and_is_found_by_tshark() {
+fn installed_package_compiles_programs_and_tshark_loads_its_dissector() {
     let root = installed();
     for file in [
         "bin/switchpath",
@@ -64,7 +64,7 @@ fn what_is_installed_compiles_programs_and_is_found_by_tshark() {
     compiler.arg(format!("{ROOT}/crates/esp-c/tests/program.c")).arg("-o").arg(&program).arg("-lswitchpath_state");
     good(&mut compiler);
     good(Command::new(&program).env("LD_LIBRARY_PATH", &libraries));
-    // The folder of a user's own dissectors is laid out as that of the system.
+    // A user's folder of dissectors has the same layout as the system's.
     let home = root.join("home/.local/lib/wireshark");
     fs::create_dir_all(&home).unwrap();
     symlink(libraries.join("wireshark/plugins"), home.join("plugins")).unwrap();

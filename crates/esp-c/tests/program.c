@@ -1,5 +1,5 @@
-/* What a program in C does with the interface; interface.rs builds it against header and library, runs it, and compares what it prints with
- * what the library is made of. */
+/* A C program that uses the interface. interface.rs compiles it against header and library, runs it, and compares its output with the
+ * Rust implementation. */
 #include "switchpath-state.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 static const uint64_t RANDOMNESS[2] = {3, 4};
 
-/* A part as bytes, which read the same again. */
+/* Prints a part as bytes, and checks that they decode to the same part. */
 static void tell(const char *name, switchpath_part part) {
     uint8_t bytes[SWITCHPATH_MOST];
     switchpath_part again;
@@ -53,7 +53,7 @@ static void instructions(void) {
     CHECK(switchpath_read(NULL, bytes, sizeof bytes) == 0 && switchpath_read(&wrong, NULL, 14) == 0);
 }
 
-/* Data behind a part: of a datagram, and of an IP packet of 24 bytes with protocol 200. */
+/* Piggybacked data: of a datagram, and of an IP packet of 24 bytes with protocol 200. */
 static void carried_along(void) {
     static const uint8_t packet[24] = {0x45, 0, 0, 24, 0, 0, 0x40, 0, 64, 200, 0x26, 0x1c, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4};
     const switchpath_part test = switchpath_test(7, SWITCHPATH_OUTPUT, 9);
@@ -113,7 +113,7 @@ static void again(void) {
     switchpath_controller_repeat(NULL, 2, every);
 }
 
-/* One member and the root, without a router in between: what the one sends the other takes. */
+/* One member and the root, without a router in between: the root receives all packets of the member. */
 static void a_round(void) {
     const uint64_t second = 1000000000;
     switchpath_computation *own = switchpath_computation_new(RANDOMNESS), *other;
@@ -155,7 +155,7 @@ static void a_round(void) {
     CHECK(outcome.missing == 0 && outcome.packets == sent);
     switchpath_reporter_free(member);
     switchpath_controller_free(root);
-    /* Nobody, and a router that has failed. */
+    /* No member registers, and a router that fails. */
     root = switchpath_controller_new(number, 1, SWITCHPATH_MAX, &schedule);
     CHECK(switchpath_controller_poll(root, schedule.end, &outcome, NULL) == SWITCHPATH_OVER && outcome.ending == SWITCHPATH_NOBODY);
     member = switchpath_reporter_new(number, 1, SWITCHPATH_MAX, &schedule, 1, 42);
@@ -169,7 +169,7 @@ static void a_round(void) {
     switchpath_controller_free(NULL);
     switchpath_computation_free(NULL);
     CHECK(switchpath_reporter_poll(NULL, 0, &part, &until) == SWITCHPATH_OVER);
-    /* Drawn by the system: no two are alike. */
+    /* Random numbers of the system differ. */
     own = switchpath_computation_new(NULL);
     other = switchpath_computation_joined_new(number, NULL);
     CHECK(own != NULL && other != NULL && switchpath_computation_number(other) == number);
@@ -196,7 +196,7 @@ static void numbers(void) {
     printf("size ending %d\n", (int)offsetof(switchpath_outcome, ending));
 }
 
-/* Parts that only those read who have the key. */
+/* Sealed parts. */
 static void sealed(void) {
     static const uint8_t packet[24] = {0x45, 0, 0, 24, 0, 0, 0x40, 0, 64, 200, 0x26, 0x1c, 10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4};
     static const char text[] = "000102030405060708090a0b0c0d0e0f\n", third[] = "5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b";

@@ -1,6 +1,5 @@
-//! What each instruction costs a packet, in batches of 32: `cargo bench -p esp`. Packets are parsed, their checksums looked
-//! at, and what they ask for is done; nothing is forwarded. Budgets are ratios to the switching path, and measured by
-//! `switchpath bench`.
+//! The cost of each instruction per packet, in batches of 32: `cargo bench -p esp`. A packet is parsed, its checksum verified and its instruction
+//! executed; nothing is forwarded. Cost budgets are ratios to the forwarding path, which `switchpath bench` measures.
 
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
@@ -13,14 +12,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use units::Instant;
 
-/// Packets of a measurement: eight batches.
+/// Packets per measurement: eight batches.
 const PACKETS: usize = 256;
-/// Tags of a store that stays in the cache.
+/// Tags of a store that fits the cache.
 const WARM: u64 = 1024;
-/// Entries of one that does not.
+/// Entries of a store that does not fit.
 const LARGE: u64 = 10_000_000;
 
-/// A walk through all numbers in no order (Steele et al. 2014, the finalizer of SplitMix64).
+/// A pseudo-random permutation of all numbers (Steele et al. 2014, the finalizer of SplitMix64).
 fn scattered(n: u64) -> u64 {
     let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -34,7 +33,7 @@ fn part(instruction: Instruction) -> Part {
     Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
 }
 
-/// An instruction about the `n`th of a set of tags, as it is where the computation is under way.
+/// An instruction on the `n`th tag, as in a running computation.
 fn instruction(opcode: Opcode, n: u64) -> Instruction {
     let (tag, other, value) = (scattered(n), scattered(n ^ 1 << 60), 5);
     match opcode {
@@ -54,11 +53,11 @@ fn instruction(opcode: Opcode, n: u64) -> Instruction {
     }
 }
 
-/// What has to be there before the instruction makes sense.
+/// The instructions that create the entries which the measured one needs.
 fn before(opcode: Opcode, n: u64) -> Vec<Instruction> {
     let Instruction::Put { tag, .. } = instruction(Opcode::Put, n) else { return Vec::new() };
     match opcode {
-        // More than ever report.
+        // More children than will ever report.
         Opcode::Collect => vec![Instruction::Put { tag, value: u64::MAX }],
         Opcode::Rcollect => vec![instruction(Opcode::Rchld, n), Instruction::Put { tag, value: u64::MAX }],
         Opcode::Nop => Vec::new(),
@@ -104,7 +103,7 @@ impl Rig {
         self.site.process(at, self.now, &mut self.packets, &mut self.fates);
     }
 
-    /// Prepares entries for `tags` tags.
+    /// Creates the entries for `tags` tags.
     fn populate(&mut self, opcode: Opcode, tags: u64) {
         let mut queue = Vec::new();
         for n in 0..tags {
@@ -127,7 +126,7 @@ impl Drop for Rig {
     }
 }
 
-/// Every instruction on tags that it finds in the cache.
+/// Every instruction on entries in the cache.
 fn warm(c: &mut Criterion) {
     let mut group = c.benchmark_group("warm");
     group.throughput(Throughput::Elements(PACKETS as u64));
@@ -142,7 +141,7 @@ fn warm(c: &mut Criterion) {
     group.finish();
 }
 
-/// The same on one of ten million entries, in no order.
+/// The same on random entries out of ten million.
 fn large(c: &mut Criterion) {
     let mut group = c.benchmark_group("10^7 entries");
     group.throughput(Throughput::Elements(PACKETS as u64));
@@ -174,7 +173,7 @@ fn measure(
     group.bench_function(name, |b| b.iter_batched(draw, |()| rig.borrow_mut().run(), BatchSize::PerIteration));
 }
 
-/// Entries that are made, in a store that is as full as it gets: each takes the place of one that has just expired.
+/// Creates in a full store: each new entry replaces one that has just expired.
 fn creating(c: &mut Criterion) {
     let mut group = c.benchmark_group("creating");
     group.throughput(Throughput::Elements(PACKETS as u64));

@@ -1,45 +1,46 @@
-//! Cleaners with a thread of their own (spec E-33, `dedicated`). There are no threads here: whoever has one calls [`Cleaners::clean`] again and again.
+//! Cleaners that run in a thread of their own (spec E-33, `dedicated`). This module starts no thread: the caller's thread calls [`Cleaners::clean`]
+//! in a loop.
 
 use crate::store::{Cleaned, Cleaner};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use units::Instant;
 
-/// Rounds of a cleaner at a time, each of about a thousand entries of every shard.
+/// Cleaner steps per store and call. A step covers about a thousand entries of every shard.
 const ROUNDS: usize = 64;
 
-/// What a cleaner has taken away, told to whoever owns the store.
+/// The cleaner's counters, which the owner of the store reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told(Arc<Mutex<Cleaned>>);
 
 impl Told {
-    /// The same as it stands.
+    /// A copy of the current counters.
     pub fn read(&self) -> Cleaned {
         lock(&self.0).clone()
     }
 }
 
-/// The cleaners of all stores that are cleaned by a thread of their own, shared by that thread and whoever makes stores.
+/// The cleaners of all stores with a dedicated cleaner thread. The cleaner thread and the workers that create stores share it.
 #[derive(Clone, Default)]
 pub struct Cleaners(Arc<Mutex<Vec<(Cleaner, Told)>>>);
 
-/// Who holds it panics nowhere in the middle of a change.
+/// Locks, ignoring poison: no holder of the lock can panic between two dependent writes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Cleaners {
-    /// Takes over the cleaner of a store, for as long as somebody has what it answers.
+    /// Adopts the cleaner of a store. The cleaner is removed when the returned handle is dropped.
     pub(crate) fn take(&self, cleaner: Cleaner) -> Told {
         let told = Told::default();
         lock(&self.0).push((cleaner, told.clone()));
         told
     }
 
-    /// Cleans what is due by a clock. Answers when there is more; [`Instant::FAR`] where there is nothing.
+    /// Cleans every store that is due by the clock. Returns the time of the next call, or [`Instant::FAR`] if there are no stores.
     pub fn clean(&self, clock: impl Fn() -> Instant) -> Instant {
         let mut due = Instant::FAR;
-        // Of a store that is gone nobody is told any more.
+        // The only reference left is ours: the worker dropped its store, so its cleaner ends too.
         lock(&self.0).retain_mut(|(cleaner, told)| {
             if Arc::strong_count(&told.0) == 1 {
                 return false;
@@ -47,6 +48,7 @@ impl Cleaners {
             let now = clock();
             let done = (0..ROUNDS).take_while(|_| cleaner.step(now) > 0).count();
             if done > 0 {
+                // The lock was not held while cleaning, so a worker that reads its report never blocks for a sweep.
                 let spent = told.read().spent + clock().since(now);
                 *lock(&told.0) = Cleaned { spent, ..cleaner.cleaned() };
             }
@@ -56,7 +58,7 @@ impl Cleaners {
         due
     }
 
-    /// How many there are.
+    /// The number of cleaners.
     pub fn count(&self) -> usize {
         lock(&self.0).len()
     }

@@ -1,5 +1,5 @@
-//! Holding an implementation to the vectors: each says what is put into a store, how much later which packet comes,
-//! what becomes of it, and what is in the store then. The format is that of `conformance/vectors.txt`.
+//! Checks an implementation against the test vectors. A vector gives the entries of a store, a packet and its arrival time, the expected fate of the
+//! packet, and the expected entries afterwards. `conformance/vectors.txt` describes the format.
 
 use crate::isa::Instruction;
 use crate::seal::OperatorKey;
@@ -13,41 +13,40 @@ use units::{Instant, Nanos};
 /// The vectors of this build.
 pub const VECTORS: &str = include_str!("../conformance/vectors.txt");
 
-/// The number of the router in the vectors, and the entries of its store. They live for
-/// [`LIFETIME`](crate::store::LIFETIME).
+/// The router's number in the vectors, and the capacity of its store. Entries live for [`LIFETIME`](crate::store::LIFETIME).
 const NODE: u64 = 7;
 const CAPACITY: u64 = 8;
 /// Bytes of an IPv4 header.
 const HEADER: usize = 20;
-/// When what is there is put there.
+/// The time at which the initial entries are created.
 const BEGIN: Instant = Instant::new(1_000_000_000);
 
-/// What is held to the vectors: a router of number 7 with an empty store of eight entries, which live for ten seconds.
+/// The implementation under test: router number 7 with an empty store of eight entries and a lifetime of ten seconds.
 pub trait Implementation {
-    /// What becomes at `now` of a packet with these bytes of a part, and the bytes of the part that goes on.
+    /// Executes the part `part` at `now`. Returns the packet's fate and the part as forwarded.
     fn execute(&mut self, now: Instant, part: &[u8]) -> (Fate, Vec<u8>);
 
-    /// What is there at `now`: tags and values, in any order.
+    /// The live entries at `now`: tags and values, in any order.
     fn entries(&self, now: Instant) -> Vec<(u64, u64)>;
 }
 
-/// A vector, and whether this build does what it says.
+/// The result of one vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// The instruction with its operator, like `collect max`.
     pub instruction: String,
     /// `absent`, `present`, `expired`, `full`, or `present in full`.
     pub condition: String,
-    /// What is different, in words; none where nothing is.
+    /// The difference between expectation and result; `None` if there is none.
     pub differs: Option<String>,
 }
 
-/// A text that is none of vectors: which line, and what is wrong with it.
+/// A syntax error in a text of vectors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
-    /// The line, from 1 on.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub reason: &'static str,
 }
 
@@ -59,7 +58,7 @@ impl std::fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Holds this build to every vector of a text.
+/// Checks this build against every vector of a text.
 ///
 /// # Errors
 /// Those of [`hold`].
@@ -67,11 +66,11 @@ pub fn check(text: &str) -> Result<Vec<Verdict>, Malformed> {
     hold(text, Build::new)
 }
 
-/// Holds an implementation to every vector of a text. It is made anew for each, and executes only what is sealed with a
-/// key where one is said. Nothing waits: it is told what time it is.
+/// Checks an implementation against every vector of a text. `make` creates a fresh implementation for each vector. If the vector names a key, the
+/// implementation must execute only parts sealed with that key. No call sleeps: the vector supplies the time.
 ///
 /// # Errors
-/// That the text is none of vectors.
+/// The text is not a list of vectors.
 pub fn hold<I: Implementation>(
     text: &str,
     mut make: impl FnMut(Option<OperatorKey>) -> I,
@@ -145,14 +144,14 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(pair).collect()
 }
 
-/// What becomes of a packet so much later than this was put there: its fate, the part that goes on, and what is there
-/// then.
+/// Runs one vector: creates the initial entries, executes the packet `later`, and returns its fate, the forwarded part and the entries left.
 fn run(
     implementation: &mut impl Implementation,
     (there, later): (&Entries, Nanos),
     packet: &[u8],
     key: Option<OperatorKey>,
 ) -> (String, Vec<u8>, Entries) {
+    // A PUT creates each initial entry, so the interface needs no second way to fill a store.
     for &(tag, value) in there {
         let (locations, computation) = (Locations::INPUT, 1);
         let instruction = Instruction::Put { tag, value };
@@ -172,7 +171,7 @@ fn run(
     (fate, then, entries)
 }
 
-/// This build.
+/// This build as an implementation.
 struct Build {
     site: Site,
     inspector: Inspector,
@@ -201,7 +200,7 @@ impl Implementation for Build {
     }
 }
 
-/// An IP packet around any bytes of a part.
+/// An IP packet with these bytes as its part.
 fn carrying(part: &[u8]) -> Vec<u8> {
     let (from, to) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
     let (locations, computation) = (Locations::INPUT, 1);
@@ -221,7 +220,7 @@ mod tests {
     use crate::isa::Abort;
 
     #[test]
-    fn this_build_does_what_its_vectors_say_and_another_would_be_found_out() {
+    fn build_passes_its_vectors_and_changed_vectors_fail() {
         let verdicts = check(VECTORS).unwrap();
         assert!(verdicts.len() > 100 && verdicts.iter().all(|verdict| verdict.differs.is_none()), "{verdicts:?}");
         for (from, to) in
@@ -232,7 +231,7 @@ mod tests {
         }
     }
 
-    /// An implementation whose time stands still once it has begun: nothing that it keeps expires.
+    /// An implementation whose clock stops after the first packet: its entries never expire.
     struct Timeless(Build);
 
     impl Implementation for Timeless {
@@ -246,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn an_implementation_that_never_expires_anything_differs_wherever_something_has_expired() {
+    fn implementation_without_expiry_fails_the_expired_vectors() {
         let verdicts = hold(VECTORS, |key| Timeless(Build::new(key))).unwrap();
         for verdict in verdicts {
             assert_eq!(verdict.differs.is_some(), verdict.condition == "expired", "{verdict:?}");
         }
     }
 
-    /// One that aborts all that comes to a full store, and not only what would create.
+    /// An implementation that aborts every creating instruction at a full store, even if all its tags exist.
     struct Closed(Build);
 
     impl Implementation for Closed {
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_implementation_that_does_not_use_what_is_in_a_full_store_differs() {
+    fn implementation_that_ignores_entries_of_a_full_store_fails() {
         let verdicts = hold(VECTORS, |key| Closed(Build::new(key))).unwrap();
         let of = |condition: &str| {
             let differs = |verdict: &&Verdict| verdict.condition == condition && verdict.differs.is_some();
@@ -280,12 +279,12 @@ mod tests {
         assert!(of("present in full") > 20 && of("present") == 0, "{verdicts:?}");
     }
 
-    /// Of an unknown unit of time.
+    /// An unknown unit of time.
     const LATE: &str =
         "nop, expired\n  there nothing\n  later 3 moons\n  packet 00\n  fate x\n  then the same\n  leaves nothing\n";
 
     #[test]
-    fn what_is_no_vector_is_told_by_its_line() {
+    fn malformed_vectors_are_reported_with_their_line() {
         for (text, line) in
             [("x", 1), ("# c\n\nnop, absent\n  there 1\n", 3), ("nop, absent\n  there zz=1\n", 1), (LATE, 1)]
         {

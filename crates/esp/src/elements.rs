@@ -1,20 +1,21 @@
-//! A place of a router taken apart into elements, one for each step, as a graph of Click's would have it (spec E-41, E-X18): beside [`crate::site`],
-//! which does all of them in one, to see what that is worth.
+//! One processing place as a graph of elements in the manner of Click, one element per step (spec E-41, E-X18). [`crate::site`] does all steps in one
+//! function. This module exists to measure the difference.
 //!
-//! | element | what it does | what it leaves for the next |
+//! | element | step | result passed on |
 //! |---|---|---|
-//! | `Classify` | finds the part; whether it is to be executed here | where the part is |
-//! | `Validate` | length, checksum, opcode, operator | the instruction |
-//! | `Hash` | the homes of its tags, whose lines are fetched | the tags |
-//! | `Retrieve` | what the store has of them | the view |
-//! | `Execute` | the instruction | what it says |
-//! | `Update` | writes the view into the store | whether there was room |
-//! | `Rewrite` | the packet's own fields | |
-//! | `Fail` | the error bit | |
+//! | `Classify` | finds the part; checks that its location is this one | offset of the part |
+//! | `Validate` | checks length, checksum, opcode, operator | instruction |
+//! | `Hash` | hashes the tags and prefetches their lines | tags |
+//! | `Retrieve` | looks the tags up in the store | view |
+//! | `Execute` | executes the instruction | verdict |
+//! | `Update` | writes the view back | verdict, or store full |
+//! | `Rewrite` | rewrites the packet's operands | |
+//! | `Fail` | sets the error bit | |
 //!
-//! The first three see all packets of a batch, one element after the other; from then on each packet goes through to the end before the next,
-//! for what it finds the one before may have written. What an element leaves lies beside the packet, as Click's annotations do. It is no part of a router:
-//! parts are without seals, instructions built in, and nothing is counted but what became of packets.
+//! The first three elements each process the whole batch. From `Retrieve` on, each packet passes all elements before the next packet starts, because
+//! it may read entries that the previous packet wrote. Elements store their results beside the packet, as Click does with annotations.
+//!
+//! Routers do not use this module: it has no seals, no registered instructions, and no counters except packet fates.
 
 use crate::isa::{Abort, Instruction, Verdict, execute};
 use crate::site::{BATCH, Carrier, Fate, Location, Rules, commit_repeated};
@@ -23,7 +24,7 @@ use crate::variables;
 use crate::wire::{Part, Unread, peek, rewrite, set_error_in};
 use units::Instant;
 
-/// What elements leave for each other, beside a packet.
+/// Results that elements pass on, stored beside the packet.
 struct Notes {
     at: usize,
     computation: u64,
@@ -37,30 +38,30 @@ impl Notes {
         Notes { at: 0, computation: 0, instruction: Instruction::Nop, tags: Tags::NONE, fate: Fate::Passed };
 }
 
-/// Where a packet goes from an element.
+/// The result of an element: the next hop of a packet in the graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
-    /// To the next one.
+    /// To the next element.
     On,
-    /// To the one behind which nothing more is done with it.
+    /// To `Fail`, and then out of the graph.
     Fails(Abort),
     /// Out of the graph.
     Leaves,
 }
 
-/// A step that needs no more of the store than where tags have their home.
+/// An element that reads the packet and the tags' home lines, but no entries.
 trait Look: Send {
     fn look(&self, session: &Session<'_>, l3: &[u8], notes: &mut Notes) -> Next;
 }
 
-/// What a packet has of the store while it goes from one element to the next.
+/// The view and verdict of a packet between two elements.
 #[derive(Default)]
 struct Held<'a> {
     found: Option<Found<'a>>,
     verdict: Option<Verdict>,
 }
 
-/// A step in the middle of the store.
+/// An element that reads or writes entries.
 trait Act: Send {
     fn act<'a>(&self, session: &mut Session<'a>, l3: &mut [u8], notes: &mut Notes, held: &mut Held<'a>) -> Next;
 }
@@ -169,7 +170,7 @@ impl Act for Rewrite {
     }
 }
 
-/// Tells in the packet that it was not executed.
+/// Sets the error bit: the packet was not executed.
 fn fail(l3: &mut [u8], notes: &mut Notes, why: Abort) {
     set_error_in(l3, notes.at);
     notes.fate = Fate::Aborted(why);
@@ -185,8 +186,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The place of a shard where packets come in, in the middle, or where they leave. Of the rules, limits, keys and registered instructions are not
-    /// looked at.
+    /// A graph for one shard at one location. It ignores the rules' limits, keys and registered instructions.
     pub fn new(shard: Shard, rules: Rules, location: Location) -> Graph {
         let looks: Vec<Box<dyn Look>> =
             vec![Box::new(Classify(rules, location)), Box::new(Validate(rules)), Box::new(Hash(rules))];
@@ -196,7 +196,7 @@ impl Graph {
         Graph { shard, looks, acts, notes: (0..batch).map(|_| (Notes::NONE, Next::On)).collect(), batch }
     }
 
-    /// Executes what packets ask for, in their order: [`crate::site::Site::process`] by elements. `fates` are as many as packets.
+    /// Executes the instructions of a batch in order, like [`crate::site::Site::process`]. `fates` has one element per packet.
     pub fn process<C: Carrier>(&mut self, now: Instant, packets: &mut [C], fates: &mut [Fate]) {
         let Graph { shard, looks, acts, notes, batch } = self;
         for (packets, fates) in packets.chunks_mut(*batch).zip(fates.chunks_mut(*batch)) {

@@ -1,4 +1,4 @@
-//! The plane's stations: what a configuration says becomes stores and places, and packets of the plane go through them.
+//! The packet hooks of the plane: builds stores and processing places from the configuration, and executes the plane's packets there.
 
 use crate::apart::Cleaners;
 use crate::bound;
@@ -26,14 +26,14 @@ use std::io::Read;
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, PortId};
 
-/// Memory that all stores of a router may take together: beyond that a digit too many was written.
+/// The limit for the memory of all stores of a router. A larger sum is taken for a typing error in the configuration.
 const MOST_MEMORY: Bytes = Bytes::new(1 << 40);
-/// Bytes of a key's file that are read: more is none.
+/// Bytes read of a key file. A longer file is no key file.
 const MOST_KEY: u64 = 256;
-/// Entries that are cleaned at a time where nothing else happens.
+/// Entries cleaned per idle call.
 const CLEANED: usize = 4096;
 
-/// Makes stations that execute the instructions of this crate.
+/// Creates the packet hooks that execute the instructions of this crate.
 #[derive(Clone, Debug, Default)]
 pub struct Executor {
     clock: Option<Clock>,
@@ -42,39 +42,38 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// One without a clock, so that no instruction is timed, without another thread, so that the first worker cleans, and with stores
-    /// in small pages.
+    /// An executor without a clock, so that no instruction is timed. The first worker cleans the stores, which use small pages.
     pub const fn new() -> Executor {
         Executor { clock: None, cleaners: None, pages: Pages::Small }
     }
 
-    /// One whose stores are in large pages: for routers that forward real packets.
+    /// Allocates the stores in large pages: for routers that forward real packets.
     pub fn in_large_pages(self) -> Executor {
         Executor { pages: Pages::Large, ..self }
     }
 
-    /// One whose stations time some of their batches.
+    /// Times a sample of the batches with this clock.
     pub fn timed_by(self, clock: Clock) -> Executor {
         Executor { clock: Some(clock), ..self }
     }
 
-    /// One that gives cleaners of stores which are cleaned apart to whoever calls these.
+    /// Passes the cleaners of `dedicated` stores to `cleaners`.
     pub fn cleaned_by(self, cleaners: Cleaners) -> Executor {
         Executor { cleaners: Some(cleaners), ..self }
     }
 }
 
-/// How packets are known that carry instructions.
+/// The configured carriages: how the router recognises packets that carry instructions.
 fn carriages(plan: &StatePlan) -> Carriages {
     let (port, option) = (Some(plan.udp_port).filter(|&port| port > 0), Some(plan.ip_option).filter(|&kind| kind > 0));
     Carriages { protocol: plan.protocol, port, option }
 }
 
-/// The operator's key, where a configuration names one.
+/// The operator's key, if the configuration names a key file.
 fn operator_key(plan: &StatePlan) -> Result<Option<OperatorKey>, CannotMake> {
     let Some(file) = &plan.key else { return Ok(None) };
     let hint = "name a file with 32 hexadecimal digits that the router may read, or two lines of them: `openssl rand -hex 16` draws them";
-    // What is wrong is told, and nothing of what is there.
+    // The message gives the error, never the content of the file.
     let wrong = |why: String| CannotMake { reason: format!("the key in '{file}' {why}"), hint: hint.to_string() };
     let mut text = String::new();
     let read = File::open(file).and_then(|file| file.take(MOST_KEY).read_to_string(&mut text));
@@ -82,7 +81,7 @@ fn operator_key(plan: &StatePlan) -> Result<Option<OperatorKey>, CannotMake> {
     text.parse().map(Some).map_err(|error: NoKey| wrong(format!("is none: {error}")))
 }
 
-/// What a configuration wants, as stores and rules.
+/// The stores and rules of a configuration.
 fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>, pages: Pages) -> RouterSpec {
     let plan = &wanted.plan;
     let key = Key::new([wanted.secret, !wanted.secret]);
@@ -103,13 +102,14 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>, pages: Pages) -> 
         shards,
         cleaning,
         when_full,
-        // Tags that collide in one store do so in no other.
+        // Each store has its own key, so tags that collide in one store do not collide in another.
         key: key.derive(!of),
         diagnostics: plan.diagnostics,
         pages,
     };
     let of_port = |(port, says): &(PortId, PortStatePlan)| {
         let (input, output) = says.at.are();
+        // All ports share the central store: its capacity is the only one.
         let capacity = if plan.single_store { plan.central } else { says.capacity.unwrap_or(plan.capacity) };
         let variables = Permitted::of(&says.variables);
         PortSpec { port: *port, store: store(capacity, port.index() as u64), input, output, variables }
@@ -120,6 +120,7 @@ fn spec(wanted: &Wanted, key_of_operator: Option<OperatorKey>, pages: Pages) -> 
         single: plan.single_store,
         rules: Rules {
             carriages: carriages(plan),
+            // With a key, plain parts are not executed at all; the allow-list applies to sealed parts.
             allowed: if key_of_operator.is_some() { 0 } else { allowed },
             sealed: key_of_operator.map(|key| (key, allowed)),
             scoped: plan.by_computation,
@@ -162,7 +163,7 @@ impl Maker for Executor {
     }
 
     fn print(&self, plan: &StatePlan, secret: u64) -> u64 {
-        // What cannot be read is told when stations are made.
+        // An unreadable key counts as no key here; `make` reports the error.
         operator_key(plan).ok().flatten().map_or(0, |key| key.print(secret))
     }
 
@@ -175,7 +176,7 @@ impl Maker for Executor {
         }
         let read = match &key {
             Ok(Some(key)) => key.read(bytes),
-            // As routers do that have none: what is sealed is not theirs.
+            // A router without a key ignores sealed parts.
             _ => Part::read(bytes),
         };
         let part = match (read, seal::read(bytes)) {
@@ -210,7 +211,7 @@ impl Maker for Executor {
     }
 }
 
-/// What a packet asks for with an instruction that the operator may have registered; none where it has no such one.
+/// Describes a packet with a registered instruction; `None` if its opcode is not one of the registered range or it cannot be read.
 fn read_registered(plan: &StatePlan, key: &Result<Option<OperatorKey>, CannotMake>, bytes: &[u8]) -> Option<Asked> {
     let plain = if seal::is_sealed(bytes) { Some(Plain::of(bytes)?) } else { None };
     let part = RegisteredPart::read(plain.as_ref().map_or(bytes, Plain::bytes)).ok()?;
@@ -239,7 +240,7 @@ impl Onlooker for Inspector {
     }
 }
 
-/// The reason of a drop as a packet's record has it.
+/// The drop reason as the packet's metadata encodes it: 0 is none.
 const fn refused(reason: DropReason) -> u8 {
     reason.index() as u8 + 1
 }
@@ -277,11 +278,11 @@ impl PacketHook for Station {
     fn visit(&mut self, place: Place, variables: Variables, now: Instant, (packets, known): Shown<'_>) -> Visited {
         let drops_aborted = self.drops_aborted();
         let mut fates = std::mem::take(&mut self.fates);
-        // Each gets its fate below.
+        // `execute` overwrites the fate of each packet that carries an instruction.
         fates.resize(packets.len(), Fate::Passed);
         self.note_order(place, packets);
         let asked = self.execute((place, variables), now, (&mut *packets, known), &mut fates);
-        // In bytes, many at a time: nearly always all go on.
+        // Nearly all packets go on. A fold over bytes without a branch lets the compiler check many fates at once.
         let goes_on = |fate: &Fate| matches!(fate, Fate::Passed | Fate::Forwarded);
         let looked_at = if fates.iter().fold(true, |all, fate| all & goes_on(fate)) { 0 } else { fates.len() };
         let mut all = true;
@@ -294,7 +295,7 @@ impl PacketHook for Station {
             packet.meta_mut().refused = refused(reason);
             all = false;
         }
-        // In bytes, many at a time.
+        // The same, for the count. A chunk has at most 64 packets, so its sum fits a byte.
         let executed = |fates: &[Fate]| fates.iter().map(|fate| u8::from(*fate != Fate::Passed)).sum::<u8>();
         let executed = fates.chunks(BATCH).map(|fates| u32::from(executed(fates))).sum();
         self.fates = fates;
@@ -334,7 +335,7 @@ impl PacketHook for Station {
     }
 }
 
-/// What was executed at one place, as it is told.
+/// The counters of one processing place, for the report.
 fn place_report(location: Location, station: &Station, site: Option<&Site>, seen: &Seen) -> PlaceReport {
     let nothing = SiteCounters::default();
     let counters = site.map_or(&nothing, |site| site.counters_at(location));
@@ -356,7 +357,7 @@ fn place_report(location: Location, station: &Station, site: Option<&Site>, seen
 }
 
 impl Station {
-    /// Each store, as this worker has it.
+    /// The report of each store, with this worker's counters.
     fn stores(&self, now: Instant) -> Vec<StoreReport> {
         let report = |(port, part, seen): (Option<PortId>, Option<station::Part<'_>>, &Seen)| {
             let site = part.as_ref().map(|part| part.site);

@@ -1,21 +1,21 @@
-//! Where in a router an instruction is executed, what becomes of its packet, and how that is counted.
+//! The processing locations of a router, the fate of a packet that carries an instruction, and the counters of both.
 
 use crate::isa::Abort;
 use crate::wire::Locations;
 
-/// Where in the life of a packet a place is.
+/// A processing location: a stage in the life of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Location {
-    /// The port it came in by.
+    /// The port at which the packet arrives.
     Input,
-    /// The middle.
+    /// The router's centre, between both ports.
     Central,
-    /// The port it leaves by.
+    /// The egress port.
     Output,
 }
 
 impl Location {
-    /// All of them, in the order in which a packet meets them.
+    /// All locations, in the order in which a packet meets them.
     pub const ALL: [Location; 3] = [Location::Input, Location::Central, Location::Output];
 
     /// Its name in metrics and on the command line.
@@ -36,24 +36,24 @@ impl Location {
     }
 }
 
-/// What became of a packet.
+/// The fate of a packet at one processing place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It has no instruction, or none for this place: nothing was done.
+    /// The packet has no instruction for this location and is unchanged.
     Passed,
-    /// Its instruction was executed, and it goes on.
+    /// The instruction was executed and forwards the packet.
     Forwarded,
-    /// Its instruction was executed and ends it.
+    /// The instruction was executed and drops the packet.
     Dropped,
-    /// Its instruction could not be executed; it says so now, if it is one.
+    /// The instruction was not executed; the part has its error bit set now, if it can be read.
     Aborted(Abort),
 }
 
-/// What a place has counted of one instruction.
+/// The counters of one instruction at one place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpcodeCounters {
-    /// Packets that went on.
+    /// Packets forwarded.
     pub forwarded: u64,
-    /// Packets that ended.
+    /// Packets dropped.
     pub dropped: u64,
 }

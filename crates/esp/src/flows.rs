@@ -1,19 +1,19 @@
-//! Flows that carry instructions along: their other packets go to the same worker, so that none overtakes another (spec E-30).
+//! Keeps packet order in flows that piggyback instructions: all packets of such a flow go to the worker of its computation (spec E-30).
 
 use crate::store::Key;
 use packet::wire::{Ipv4, Ipv6, hosts, protocol};
 use plane::hook::Owner;
 use units::{Instant, Nanos};
 
-/// Flows that are remembered at a time, at most.
+/// The most flows remembered at once.
 const FLOWS: usize = 4096;
 
-/// Whom flows belong to, for one lifetime after they carried something.
+/// The worker of each flow that piggybacked an instruction within the last lifetime.
 #[derive(Debug)]
 pub(crate) struct Flows {
     key: Key,
     span: Nanos,
-    /// When the last of them is forgotten.
+    /// The time at which the last entry expires.
     until: Instant,
     known: Box<[Known]>,
 }
@@ -25,7 +25,7 @@ struct Known {
     owner: Owner,
 }
 
-/// What an IP header carries, and of which protocol.
+/// The protocol and payload of an IP packet.
 pub(crate) fn upper(l3: &[u8]) -> Option<(u8, &[u8])> {
     let (protocol, at) = match l3.first()? >> 4 {
         4 => {
@@ -46,21 +46,22 @@ impl Flows {
         Flows { key, span, until: Instant::START, known: vec![Known::default(); FLOWS].into() }
     }
 
-    /// Whether any is known.
+    /// True if at least one flow is remembered.
     #[inline]
     pub fn any(&self, now: Instant) -> bool {
         now < self.until
     }
 
-    /// The packet `l3` carries an instruction of a computation that belongs to `owner`, and then `inside`, of a protocol.
+    /// Remembers that the flow of `l3` belongs to `owner`. The packet piggybacks an instruction; `inside` is the original payload of `protocol`.
     pub fn note(&mut self, l3: &[u8], (protocol, inside): (u8, &[u8]), owner: Owner, now: Instant) {
         let flow = self.flow(l3, protocol, inside);
         self.until = now + self.span;
         let slot = self.slot(flow);
+        // Direct mapped: a newer flow replaces an older one with the same slot.
         self.known[slot] = Known { flow, until: self.until, owner };
     }
 
-    /// Whom the flow of an IP packet belongs to, if that is known.
+    /// The worker of an IP packet's flow, if it is remembered.
     pub fn owner(&self, l3: &[u8], now: Instant) -> Option<Owner> {
         let (protocol, upper) = upper(l3)?;
         let flow = self.flow(l3, protocol, upper);

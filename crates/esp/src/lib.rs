@@ -1,25 +1,25 @@
-//! Ephemeral state: packets carry one instruction each, and routers keep what it writes for ten seconds and no longer
-//! (Calvert, Griffioen, Imam, Li: "Challenges in implementing an ESP service", IWAN 2003).
+//! Ephemeral state processing: a packet carries one instruction, and routers keep the values it writes for ten seconds (Calvert, Griffioen, Imam, Li:
+//! "Challenges in implementing an ESP service", IWAN 2003).
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`store`] | values under tags: shards, their owners, what takes away the expired |
-//! | [`isa`] | the instructions and what they do |
-//! | [`wire`] | the bytes, and the packets that carry them |
-//! | [`bound`] | how large a store has to be |
-//! | [`host`] | the side of end systems: computations, rounds, who reports and who collects |
-//! | [`site`] | a batch of packets at one place of a router |
-//! | [`elements`] | the same taken apart, to compare with |
-//! | [`station`] | all places of a router, as one worker has them |
-//! | [`Cleaners`] | those of stores that a thread of its own cleans |
-//! | [`Clock`] | the time, where instructions are to be timed |
-//! | [`Executor`] | the stations of the plane, by a configuration |
-//! | [`registered`] | instructions that an operator has registered |
-//! | [`seal`] | parts that only those can make who have the operator's key |
-//! | [`conform`] | holding an implementation to the test vectors |
-//! | [`guard`], [`variables`] | what one source may, and what of a router packets may read |
+//! | [`store`] | values under tags: shards, their owners, cleaners |
+//! | [`isa`] | the instruction set |
+//! | [`wire`] | the wire format, and the packets that carry it |
+//! | [`bound`] | store sizing |
+//! | [`host`] | the end-system side: computations, rounds, reporters, collectors |
+//! | [`site`] | executes a batch of packets at one processing place |
+//! | [`elements`] | the same as a graph of elements, for comparison |
+//! | [`station`] | all processing places of a router, for one worker |
+//! | [`Cleaners`] | cleaners of stores with a dedicated cleaner thread |
+//! | [`Clock`] | the clock that times instructions |
+//! | [`Executor`] | builds the plane's packet hooks from the configuration |
+//! | [`registered`] | instructions that the operator registered |
+//! | [`seal`] | parts authenticated with the operator's key |
+//! | [`conform`] | checks an implementation against the test vectors |
+//! | [`guard`], [`variables`] | limits per source, and the router variables that packets may read |
 //!
-//! Whoever reads of it in the command line, a configuration or a metric reads *ephemeral state*: to people ESP is IPsec.
+//! The command line, the configuration and the metrics say *ephemeral state* instead of ESP, which operators read as IPsec's ESP.
 
 #![forbid(unsafe_code)]
 

@@ -1,21 +1,21 @@
-//! Finds packets that overtook others of their computation on their way to a place (spec E-52: a detector for those who look for a fault). It goes by the
-//! time at which packets came to the router, whoever received them.
+//! A detector for reordering: finds packets of a computation that overtook others on their way to a processing place (spec E-52). It compares arrival
+//! times at the router, across all workers.
 //!
-//! Computations are remembered by a hash, in a table of fixed size: one that lapses from it is not looked at until its next packet, so what is counted did
-//! happen, and not all that happens is counted.
+//! A table of fixed size remembers computations by hash. A collision evicts the older computation until its next packet. So each counted event did
+//! happen, but some events are missed.
 
 use crate::store::{Key, below};
 use units::Instant;
 
-/// Computations that are remembered at a time, about.
+/// Slots of the table, one per computation except for hash collisions.
 const COMPUTATIONS: usize = 4096;
 
-/// When the packet came that was executed last, of each computation.
+/// The arrival time of the last executed packet of each computation.
 #[derive(Debug)]
 pub(crate) struct Order {
     key: Key,
     last: Box<[(u64, Instant)]>,
-    /// Packets that came before one that was executed before them.
+    /// Packets executed after a later packet of their computation.
     pub overtaken: u64,
 }
 
@@ -24,7 +24,7 @@ impl Order {
         Order { key, last: vec![(0, Instant::START); COMPUTATIONS].into(), overtaken: 0 }
     }
 
-    /// A packet of a computation, which came at that time, is executed now.
+    /// Records that a packet of `computation`, received at `came`, is executed now.
     pub fn executed(&mut self, computation: u64, came: Instant) {
         let slot = &mut self.last[below(self.key.hash(computation), COMPUTATIONS as u64) as usize];
         if slot.0 == computation && came < slot.1 {

@@ -1,11 +1,11 @@
-//! Instructions that an operator has registered (spec E-25; adr/0050): their parts, and what one worker has of them.
+//! Instructions that the operator registered (spec E-25; adr/0050): their wire format, and the registry of one worker.
 //!
 //! | offset | field |
 //! |---|---|
-//! | 0 to 11 | the head, as ever, with a number from 128 on |
-//! | 12 | as many tags as the instruction has, 0 to 4, of 8 bytes |
-//! | then | a value of 8 bytes |
-//! | last 2 | Internet checksum over all of it |
+//! | 0 to 11 | the usual head; the opcode is 128 or more |
+//! | 12 | the tags of the instruction, 0 to 4, 8 bytes each |
+//! | then | a value, 8 bytes |
+//! | last 2 | Internet checksum over the whole part |
 
 use crate::fate::{Location, OpcodeCounters};
 use crate::isa::{Abort, Instruction, Operator, REGISTERED};
@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 const HEAD: usize = 12;
 const WORD: usize = 8;
-/// Bytes of one without a tag.
+/// The length of a part without tags.
 const SHORTEST: usize = HEAD + WORD + 2;
 const PIGGYBACKED: u8 = 1;
 const TRACE: u8 = 0x80;
@@ -26,18 +26,18 @@ const TRACE: u8 = 0x80;
 /// A registered instruction with its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisteredInstruction {
-    /// Its number, from 128 on.
+    /// The opcode, 128 or more.
     pub number: u8,
-    /// An operator, which means what the instruction says it means.
+    /// An operator. Its meaning is up to the instruction.
     pub operator: Operator,
     tags: [u64; TAGS],
     count: u8,
-    /// What it takes along.
+    /// The packet's value, which the instruction may change.
     pub value: u64,
 }
 
 impl RegisteredInstruction {
-    /// That one with these tags, of which there are at most four. None where it has no such number.
+    /// The instruction with these tags. `None` if the number is below 128 or there are more than four tags.
     pub fn new(number: u8, operator: Operator, tags: &[u64], value: u64) -> Option<RegisteredInstruction> {
         if number < REGISTERED || tags.len() > TAGS {
             return None;
@@ -47,14 +47,14 @@ impl RegisteredInstruction {
         Some(RegisteredInstruction { number, operator, tags: all, count: tags.len() as u8, value })
     }
 
-    /// Its tags.
+    /// The tags.
     pub fn tags(&self) -> &[u64] {
         &self.tags[..usize::from(self.count)]
     }
 }
 
 impl fmt::Display for RegisteredInstruction {
-    /// As a line that reads back the same: `call 128 add 0x2a 0x2b 7`.
+    /// One line that parses back to the same instruction: `call 128 add 0x2a 0x2b 7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "call {} {}", self.number, self.operator)?;
         self.tags().iter().try_for_each(|tag| write!(f, " {tag:#x}"))?;
@@ -62,7 +62,7 @@ impl fmt::Display for RegisteredInstruction {
     }
 }
 
-/// Words that are no registered instruction.
+/// A text that is no registered instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoCall;
 
@@ -93,22 +93,22 @@ impl FromStr for RegisteredInstruction {
 /// A part with a registered instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegisteredPart {
-    /// Where it is to be executed.
+    /// The locations at which routers execute it.
     pub locations: Locations,
-    /// Whether a router could not execute it.
+    /// True if a router could not execute it.
     pub error: bool,
-    /// Whether data of somebody else follows.
+    /// True if it is piggybacked: the original payload follows.
     pub piggybacked: bool,
-    /// Whether its sender wants to be able to follow it.
+    /// True if the sender asks for a trace.
     pub trace: bool,
-    /// The computation it belongs to.
+    /// The computation.
     pub computation: u64,
-    /// What is to be done.
+    /// The instruction.
     pub instruction: RegisteredInstruction,
 }
 
 impl RegisteredPart {
-    /// The part at the start of `bytes`, which may go on behind it; how many tags it has follows from its length.
+    /// Reads the part at the start of `bytes`, which may continue behind it. The number of tags follows from the length.
     pub fn read(bytes: &[u8]) -> Result<RegisteredPart, Unread> {
         let (Some(head), Some(&[bits, number, length, flags])) = (peek(bytes), bytes.first_chunk::<4>()) else {
             return Err(Unread::Foreign);
@@ -136,7 +136,7 @@ impl RegisteredPart {
         Ok(RegisteredPart { locations, error, piggybacked, trace, computation, instruction })
     }
 
-    /// The same as bytes.
+    /// The part as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let RegisteredPart { locations, error, piggybacked, trace, computation, instruction } = *self;
         let like = Part { locations, error, piggybacked, trace, computation, instruction: Instruction::Nop };
@@ -160,7 +160,7 @@ impl Carried for RegisteredPart {
     }
 }
 
-/// Writes another value into a part without a seal, which has been read before.
+/// Writes a new value into an unsealed part. The caller has read the part before, so its length is right.
 pub(crate) fn rewrite(bytes: &mut [u8], value: u64) {
     let length = bytes.get(2).map_or(0, |length| usize::from(*length));
     let Some(whole) = bytes.get_mut(..length).filter(|whole| whole.len() >= SHORTEST) else { return };
@@ -170,7 +170,7 @@ pub(crate) fn rewrite(bytes: &mut [u8], value: u64) {
     whole[end..].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The registered instructions of a router, as one worker has them.
+/// The registered instructions of a router, as one worker's instances.
 #[derive(Default)]
 pub(crate) struct Registry {
     all: Vec<Entry>,
@@ -181,20 +181,21 @@ struct Entry {
     name: &'static str,
     tags: u8,
     creates: u8,
-    /// None where it has failed too often.
+    /// `None` after too many faults.
     at_work: Option<Box<dyn Registered>>,
-    /// What takes its place after a fault: made beforehand, for that takes longer than a packet may wait.
+    /// Instances that replace the guest after a fault. They are created in advance, because creation takes longer than a packet may be delayed.
     spares: Vec<Box<dyn Registered>>,
     trouble: Option<InstructionTrouble>,
 }
 
 impl Registry {
-    /// Those of a configuration. The error says which does not start, and why.
+    /// Creates the instances for a configuration. The error names the instruction that does not start, and the reason.
     pub fn of(plan: &[RegisteredPlan]) -> Result<Registry, String> {
         let entry = |plan: &RegisteredPlan| {
             let name = plan.declared.name;
             let maker = instructs(&plan.code).ok_or_else(|| format!("instruction '{name}' is none"))?;
             let made = || maker.make().map_err(|why| format!("instruction '{name}': {why}"));
+            // One instance in use and `FAULTS - 1` spares: the last fault leaves none, which disables the instruction.
             let spares = (1..FAULTS).map(|_| made()).collect::<Result<_, String>>()?;
             let (tags, creates) = (plan.declared.tags, plan.declared.creates);
             Ok(Entry { number: plan.number, name, tags, creates, at_work: Some(made()?), spares, trouble: None })
@@ -202,18 +203,18 @@ impl Registry {
         Ok(Registry { all: plan.iter().map(entry).collect::<Result<_, String>>()? })
     }
 
-    /// Their names, in order.
+    /// The names, in order of registration.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.all.iter().map(|entry| entry.name)
     }
 
-    /// Which one has this number, how many tags it has and how many entries it creates at most.
+    /// The index of the instruction with this opcode, its number of tags, and the most entries that it creates.
     pub fn find(&self, number: u8) -> Option<(usize, u8, u8)> {
         let which = self.all.iter().position(|entry| entry.number == number)?;
         Some((which, self.all[which].tags, self.all[which].creates))
     }
 
-    /// Executes one. What it answers is what it may.
+    /// Executes an instruction, and checks that the outcome respects the declared tags and creates.
     pub fn execute(&mut self, which: usize, call: &mut Call) -> Result<Outcome, Abort> {
         let Some(entry) = self.all.get_mut(which) else { return Err(Abort::NotEnabled) };
         let Some(at_work) = &mut entry.at_work else { return Err(Abort::GuestFailed) };
@@ -227,27 +228,27 @@ impl Registry {
         })
     }
 
-    /// What went wrong since this was asked last.
+    /// The first fault since the last call.
     pub fn trouble(&mut self) -> Option<InstructionTrouble> {
         self.all.iter_mut().find_map(|entry| entry.trouble.take())
     }
 }
 
-/// What a place has counted of registered instructions, by their names.
+/// The counters of registered instructions at one place, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     all: Vec<(&'static str, [OpcodeCounters; Location::ALL.len()])>,
 }
 
 impl Tally {
-    /// These are registered from now on. Those that were before go on counting.
+    /// Sets the registered instructions. Instructions that were registered before keep their counters.
     pub fn rename(&mut self, names: impl Iterator<Item = &'static str>) {
         let before = std::mem::take(&mut self.all);
         let known = |name| before.iter().find(|(known, _)| *known == name).map(|(_, counters)| *counters);
         self.all = names.map(|name| (name, known(name).unwrap_or_default())).collect();
     }
 
-    /// One of them has ended a packet, or not.
+    /// Counts a packet that an instruction forwarded or dropped.
     pub fn count(&mut self, which: usize, location: Location, goes_on: bool) {
         if let Some((_, counters)) = self.all.get_mut(which) {
             let counters = &mut counters[location as usize];
@@ -256,7 +257,7 @@ impl Tally {
         }
     }
 
-    /// What was counted at a location.
+    /// The counters at a location.
     pub fn at(&self, location: Location) -> impl Iterator<Item = (&'static str, OpcodeCounters)> {
         self.all.iter().map(move |(name, counters)| (*name, counters[location as usize]))
     }

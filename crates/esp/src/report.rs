@@ -1,103 +1,103 @@
-//! What a router tells of its ephemeral state: each store, and what was executed at each of its places.
+//! The report on ephemeral state: each store, and the instructions executed at each processing place.
 
 use packet::latency::Spread;
 use plane::hook::HookReport;
 use units::{Bytes, Nanos, PortId};
 
-/// What the stations of all workers tell, together.
+/// The sum of all workers' reports.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StationReport {
-    /// Its stores.
+    /// The stores.
     pub stores: Vec<StoreReport>,
-    /// Packets handed to the workers they belong to.
+    /// Packets handed off to the worker of their computation.
     pub handed: u64,
-    /// Packets that wait for the workers they belong to.
+    /// Packets queued in a handoff to the worker of their computation.
     pub waiting: u64,
 }
 
-/// One worker's part of a store.
+/// One worker's shard of a store.
 // Large: a field for each value of the report.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StoreReport {
-    /// The port it belongs to; none for the central one, and where there is one for all.
+    /// The store's port; `None` for the central store, and for a single store of all ports.
     pub port: Option<PortId>,
-    /// What was executed there.
+    /// The counters of each place that uses the store.
     pub places: Vec<PlaceReport>,
-    /// Entries there may be.
+    /// The capacity in entries.
     pub capacity: u64,
-    /// Entries that live.
+    /// Live entries.
     pub live: u64,
     /// Entries that have expired and are not free yet.
     pub expired: u64,
     /// Entries created.
     pub created: u64,
-    /// The most entries there were at a time.
+    /// The high-water mark of entries.
     pub high_water: u64,
-    /// How long the entry freed last had been expired; none where nobody frees any.
+    /// The delay between expiry and release of the last freed entry; `None` while none has been freed.
     pub lag: Option<Nanos>,
-    /// How long entries had been expired that were freed last when somebody looked: after each batch, and each cleaning.
+    /// The distribution of that delay, sampled after each batch and each cleaning.
     pub lags: Spread,
     /// Entries freed.
     pub freed: u64,
-    /// Entries unlinked and not free yet; nothing where owners clean.
+    /// Entries unlinked and not free yet. Zero with inline cleaning.
     pub limbo: u64,
-    /// The time that cleaning took besides batches; nothing where there is no clock.
+    /// Time spent cleaning outside of batches. Zero without a clock.
     pub cleaning: Nanos,
-    /// Instructions executed by a worker that cleans for all workers, besides that; nothing where others clean.
+    /// Instructions executed by the worker that also cleans for all workers. Zero if no worker does.
     pub assisting: u64,
-    /// Look-ups that read two lines of memory, three, four to seven, more.
+    /// Look-ups that read two memory lines, three, four to seven, more.
     pub probed: [u64; 4],
-    /// Look-ups that found another computation's entry, where that is noted.
+    /// Look-ups that found an entry of another computation. Counted with diagnostics only.
     pub collisions: u64,
-    /// Its memory.
+    /// The memory in bytes.
     pub memory: Bytes,
 }
 
-/// What was executed at one place of a store.
+/// The counters of one processing place.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PlaceReport {
     /// `input`, `central` or `output`.
     pub location: &'static str,
-    /// By instruction: its name, how many went on, how many ended.
+    /// By instruction: name, packets forwarded, packets dropped.
     pub executed: Vec<(&'static str, u64, u64)>,
-    /// Why packets were not executed, what their instruction is, `registered` or `unknown` where it is none of ours, and how many.
+    /// By abort: reason, instruction (`registered` or `unknown` if it is not built in), packets.
     pub aborted: Vec<(&'static str, &'static str, u64)>,
-    /// Packets that a router before could not execute.
+    /// Packets whose error bit an earlier router set.
     pub failed_before: u64,
-    /// Packets that passed unexecuted, because the worker did not keep up.
+    /// Packets that passed unexecuted because the worker was overloaded.
     pub overloaded: u64,
-    /// Packets that were executed behind others of their computation that had come later; counted with diagnostics.
+    /// Packets executed after a later packet of their computation. Counted with diagnostics only.
     pub reordered: u64,
-    /// How long instructions take, by their names: batches of which all packets had the same, some of them. Nothing where there is no clock.
+    /// The execution time of instructions, by name, sampled from batches in which every packet has the same instruction. Empty without a clock.
     pub spent: Vec<(&'static str, Spread)>,
-    /// What became of packets that ask for it, by computation: of some of them, those heard of last.
+    /// The fates of packets that ask for a trace, by computation. Only the most recent computations are kept.
     pub traces: Vec<Trace>,
 }
 
-/// What became of those packets of a computation that ask for it.
+/// The fates of the traced packets of a computation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trace {
-    /// Its number.
+    /// The computation.
     pub computation: u64,
-    /// Packets that were executed and went on.
+    /// Packets executed and forwarded.
     pub forwarded: u64,
-    /// Packets that were executed and ended.
+    /// Packets executed and dropped.
     pub dropped: u64,
-    /// Packets that could not be executed.
+    /// Packets aborted.
     pub aborted: u64,
-    /// A hash of their instructions and of what became of each, in their order: equal where the same happened in the same order.
+    /// A hash over instructions and fates in order: equal if the same instructions had the same fates in the same order.
     pub digest: u64,
 }
 
 impl StationReport {
-    /// What the hooks of a router's workers tell, together: a store that several have a part of is one.
+    /// Sums the reports of all workers. Shards of the same store become one store.
     pub fn together<'a>(reports: impl Iterator<Item = &'a HookReport>) -> StationReport {
         let mut all = StationReport::default();
         reports.for_each(|report| all.add(report));
         all
     }
 
-    /// Adds what another worker tells. A hook that is no [`Station`](crate::station::Station) has no stores.
+    /// Adds the report of another worker. A hook that is no [`Station`](crate::station::Station) has no stores.
     pub fn add(&mut self, report: &HookReport) {
         self.handed += report.handed;
         self.waiting += report.waiting;
@@ -123,6 +123,7 @@ impl StoreReport {
         self.expired += other.expired;
         self.created += other.created;
         self.high_water += other.high_water;
+        // The lag of the store is that of the shard whose cleaner is furthest behind.
         self.lag = self.lag.max(other.lag);
         self.lags.add(&other.lags);
         self.freed += other.freed;
@@ -136,7 +137,7 @@ impl StoreReport {
 }
 
 impl PlaceReport {
-    /// Packets that were not executed for this reason.
+    /// Packets aborted for this reason.
     pub fn aborted_for(&self, why: &str) -> u64 {
         self.aborted.iter().filter(|(known, ..)| *known == why).map(|(.., packets)| packets).sum()
     }
@@ -153,7 +154,7 @@ impl PlaceReport {
                 None => self.aborted.push((why, instruction, more)),
             }
         }
-        // One computation is on one worker.
+        // Each computation belongs to one worker, so no two reports have the same trace.
         self.traces.extend_from_slice(&other.traces);
         self.failed_before += other.failed_before;
         self.overloaded += other.overloaded;

@@ -1,17 +1,16 @@
-//! Parts that only those can make who have the operator's key (spec 4; adr/0049).
+//! Sealed parts: parts authenticated with the operator's key (spec 4; adr/0049).
 //!
-//! A sealed part has flag 0x40, and eight bytes more than its instruction has operands:
+//! A sealed part has flag 0x40, and is eight bytes longer than the plain part:
 //!
 //! | offset | field |
 //! |---|---|
-//! | 0 to 11 | the head, as ever: flag 0x40 is set in byte 3, and byte 2 counts the seal |
+//! | 0 to 11 | the usual head, with flag 0x40 in byte 3; the length in byte 2 includes the seal |
 //! | 12 to length - 11 | the operands |
-//! | length - 10 | the seal, 8 bytes: SipHash-2-4 of all that stands before, under the key, its lowest byte first |
-//! | last 2 | Internet checksum over all of it |
+//! | length - 10 | the seal, 8 bytes: SipHash-2-4 over all bytes before it, with the key, in little-endian order |
+//! | last 2 | Internet checksum over the whole part |
 //!
-//! The seal is over everything before it but the error bit, which anybody may set: it only ever ends what would be executed.
-//! A router that writes a value or a child into a part has the key, and seals it anew. Source: Aumasson and Bernstein,
-//! "SipHash: a fast short-input PRF", INDOCRYPT 2012.
+//! The seal covers everything before it except the error bit. Anyone may set that bit: it only prevents execution. A router that rewrites a value or
+//! a child has the key, and seals the part again. Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012.
 
 pub use crate::wire::SEAL;
 
@@ -24,19 +23,19 @@ use std::str::FromStr;
 
 const CHECKSUM: usize = 2;
 const HEAD: usize = 12;
-/// Bytes of the longest part without a seal: four tags and two values.
+/// The longest part without a seal: four tags and two values.
 pub(crate) const LONGEST: usize = HEAD + 6 * 8 + CHECKSUM;
 const ERROR: u8 = 1 << 1;
 
-/// What those share who may have instructions executed: 128 bits, drawn at random. While one key takes the place of another there are two: what is made
-/// is sealed with the first, and what is sealed with either is read, and sealed anew with the one that it came with.
+/// The key shared by all hosts and routers that may have instructions executed: 128 random bits. During a key change there are two keys. New parts
+/// are sealed with the first. A received part may have either seal, and keeps the key of its seal when a router rewrites it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct OperatorKey {
     own: [u8; 16],
     also: Option<[u8; 16]>,
 }
 
-/// A part without its seal, as it would be if it had none.
+/// A part with its seal removed, and length, flag and checksum adjusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plain {
     bytes: [u8; LONGEST],
@@ -44,7 +43,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Takes the seal off a part, whatever it is; its length and its flag are what they should be.
+    /// Removes the seal without verifying it. Adjusts length, flag and checksum.
     pub fn of(sealed: &[u8]) -> Option<Plain> {
         let length = usize::from(*sealed.get(2)?);
         let plain = length.checked_sub(SEAL).filter(|plain| (HEAD + CHECKSUM..=LONGEST).contains(plain))?;
@@ -60,12 +59,12 @@ impl Plain {
         Some(Plain { bytes, length: plain as u8 })
     }
 
-    /// Its bytes.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// The same, to change.
+    /// The bytes, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..usize::from(self.length)]
     }
@@ -77,18 +76,18 @@ fn sum_up(part: &mut [u8]) {
     part[end..].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Whether a part says that it is sealed, and is long enough.
+/// True if a part has the seal flag and all its bytes.
 pub fn is_sealed(bytes: &[u8]) -> bool {
     bytes.first_chunk::<4>().is_some_and(|&[_, _, length, flags]| flags & SEALED != 0 && bytes.len() >= length.into())
 }
 
-/// The bytes of a part without a seal, which is not looked at; the same bytes where there is none.
+/// The part without its seal, which is not verified. A plain part is returned unchanged.
 pub fn unsealed(bytes: &[u8]) -> Vec<u8> {
     let plain = if is_sealed(bytes) { Plain::of(bytes) } else { None };
     plain.map_or_else(|| bytes.to_vec(), |plain| plain.bytes().to_vec())
 }
 
-/// Reads a part, sealed or not, without a look at its seal: to show it, not to believe it.
+/// Reads a part, sealed or plain, without verifying the seal: for display only.
 pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
     match Part::read(bytes) {
         Err(Unread::Sealed) => Part::read(Plain::of(bytes).ok_or(Unread::Wrong(Abort::BadChecksum))?.bytes()),
@@ -97,36 +96,36 @@ pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
 }
 
 impl OperatorKey {
-    /// The key of these bytes.
+    /// A key of these bytes.
     pub const fn new(bytes: [u8; 16]) -> OperatorKey {
         OperatorKey { own: bytes, also: None }
     }
 
-    /// The same, which reads what is sealed with another as well.
+    /// Also accepts seals of `other`, as during a key change.
     pub const fn or(self, other: [u8; 16]) -> OperatorKey {
         OperatorKey { also: Some(other), ..self }
     }
 
-    /// Whose seal a part has, of which `end` bytes are before that.
+    /// The key that sealed the part. Its seal is at `end`.
     fn sealed_by(&self, sealed: &[u8], end: usize) -> Option<[u8; 16]> {
         let seal = sealed.get(end..).and_then(|rest| rest.first_chunk::<SEAL>())?;
-        // Both are numbers of 64 bits: comparing them takes the same time wherever they differ.
+        // Both seals are 64-bit integers, so the comparison takes the same time for every difference.
         let is = |key: &[u8; 16]| u64::from_le_bytes(*seal) == u64::from_le_bytes(seal_of(key, &sealed[..end]));
         [Some(self.own), self.also].into_iter().flatten().find(is)
     }
 
-    /// Tells keys apart, by a secret of whoever asks, without telling what they are.
+    /// A fingerprint of the key, by a secret of the caller. It distinguishes keys without revealing them.
     pub(crate) fn print(&self, secret: u64) -> u64 {
         let keys = [self.own, self.also.unwrap_or_default()].concat();
         SipHasher24::new_with_keys(secret, u64::from(self.also.is_some())).hash(&keys)
     }
 
-    /// The bytes of a part, sealed.
+    /// The part as sealed bytes.
     pub fn seal(&self, part: &impl Carried) -> Vec<u8> {
         self.seal_bytes(&part.carried(false))
     }
 
-    /// Seals the bytes of a part that has no seal.
+    /// Seals the bytes of a plain part.
     fn seal_bytes(&self, plain: &[u8]) -> Vec<u8> {
         let end = plain.len() - CHECKSUM;
         let mut bytes = plain[..end].to_vec();
@@ -138,7 +137,7 @@ impl OperatorKey {
         bytes
     }
 
-    /// Reads a part that is sealed with this key. Any other is [`Abort::Unauthenticated`].
+    /// Reads a part sealed with this key. Other parts give [`Abort::Unauthenticated`].
     pub fn read(&self, bytes: &[u8]) -> Result<Part, Unread> {
         match Part::read(bytes) {
             Err(Unread::Sealed) => Part::read(self.open(bytes).map_err(Unread::Wrong)?.bytes()),
@@ -147,7 +146,7 @@ impl OperatorKey {
         }
     }
 
-    /// The bytes of a part without its seal, where that is made with this key; otherwise [`Abort::Unauthenticated`].
+    /// The part without its seal, if this key sealed it; otherwise [`Abort::Unauthenticated`].
     pub fn unsealed(&self, bytes: &[u8]) -> Result<Vec<u8>, Abort> {
         if !is_sealed(bytes) {
             return Err(Abort::Unauthenticated);
@@ -155,18 +154,18 @@ impl OperatorKey {
         self.open(bytes).map(|plain| plain.bytes().to_vec())
     }
 
-    /// The part in these bytes, without its seal, where that is right.
+    /// Verifies the seal and removes it.
     pub(crate) fn open(&self, sealed: &[u8]) -> Result<Plain, Abort> {
         let plain = Plain::of(sealed).ok_or(Abort::BadChecksum)?;
         let end = usize::from(plain.length) - CHECKSUM;
         self.sealed_by(sealed, end).map(|_| plain).ok_or(Abort::Unauthenticated)
     }
 
-    /// Writes what an executed instruction has changed into the part that `plain` was taken from, and seals that anew.
+    /// Copies the operands of `plain`, which an instruction rewrote, back into the sealed part it came from. Seals that again.
     pub(crate) fn close(&self, sealed: &mut [u8], plain: &Plain) {
         let end = usize::from(plain.length) - CHECKSUM;
         let Some(whole) = sealed.get_mut(..end + SEAL + CHECKSUM) else { return };
-        // Who comes behind may have no other.
+        // Keep the key of the seal: the next router or the receiver may have only that one.
         let key = if self.also.is_some() { self.sealed_by(whole, end).unwrap_or(self.own) } else { self.own };
         whole[HEAD..end].copy_from_slice(&plain.bytes[HEAD..end]);
         let seal = seal_of(&key, &whole[..end]);
@@ -174,13 +173,13 @@ impl OperatorKey {
         sum_up(whole);
     }
 
-    /// A part as packets carry it that is sealed with this key.
+    /// Wraps a part so that packets carry it sealed with this key.
     pub const fn sealed<P: Carried>(self, part: P) -> Sealed<P> {
         Sealed { key: self, part }
     }
 }
 
-/// The seal of what stands before it, less the error bit.
+/// The seal over these bytes, with the error bit taken as zero.
 fn seal_of(key: &[u8; 16], before: &[u8]) -> [u8; SEAL] {
     let mut bytes = [0; LONGEST];
     let bytes = &mut bytes[..before.len().min(LONGEST)];
@@ -189,7 +188,7 @@ fn seal_of(key: &[u8; 16], before: &[u8]) -> [u8; SEAL] {
     SipHasher24::new_with_key(key).hash(bytes).to_le_bytes()
 }
 
-/// A part that is sealed as it is put into a packet: see [`crate::wire::dedicated`].
+/// A part that is sealed when a packet is built: see [`crate::wire::dedicated`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed<P> {
     key: OperatorKey,
@@ -219,7 +218,7 @@ impl std::error::Error for NoKey {}
 impl FromStr for OperatorKey {
     type Err = NoKey;
 
-    /// 32 hexadecimal digits, and space around them; or two lines of them, of which the second is that of another key.
+    /// Parses 32 hexadecimal digits with optional space around them, or two such lines. The second line is the other key.
     fn from_str(text: &str) -> Result<OperatorKey, NoKey> {
         let mut keys = text.split_whitespace().map(|digits| {
             if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -233,7 +232,7 @@ impl FromStr for OperatorKey {
     }
 }
 
-/// A secret is not printed.
+/// Debug output does not reveal the key.
 impl fmt::Debug for OperatorKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OperatorKey")

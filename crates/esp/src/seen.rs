@@ -1,5 +1,4 @@
-//! What is noted of a store besides what its places count (spec E-52), by the batch: how long instructions take, what passed because the worker did not keep
-//! up, what overtook what.
+//! Statistics of a store beyond the counters of its places, taken per batch (spec E-52): execution times, packets passed during overload, reordering.
 
 use crate::order::Order;
 use crate::site::{Carrier, Fate, Location, Rules, Site};
@@ -11,17 +10,17 @@ use std::fmt;
 use std::sync::Arc;
 use units::Nanos;
 
-/// One batch of so many is timed.
+/// One batch in this many is timed.
 const TURN: u32 = 32;
-/// What batches of several instructions are called.
+/// The name of batches with several instructions.
 const MIXED: &str = "mixed";
 
-/// Tells the time since some time ago. The plane has none: who has a clock may lend it.
+/// A monotonic clock. The plane has none, so its caller may supply one.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Nanos + Send + Sync>);
 
 impl Clock {
-    /// One that answers what this does.
+    /// A clock that calls `now`.
     pub fn new(now: impl Fn() -> Nanos + Send + Sync + 'static) -> Clock {
         Clock(Arc::new(now))
     }
@@ -39,55 +38,55 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// How much of each instruction was executed at a location so far, by its name.
+/// Instructions executed at a location so far, by name.
 fn executed(site: &Site, location: Location) -> impl Iterator<Item = (&'static str, u64)> {
     site.executed_at(location).map(|(name, counters)| (name, counters.forwarded + counters.dropped))
 }
 
-/// What is noted of a store at one worker.
+/// The statistics of a store at one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     batches: u32,
-    /// Packets that passed unexecuted, by location.
+    /// Packets passed unexecuted during overload, by location.
     overloaded: [u64; Location::ALL.len()],
-    /// How long an instruction took at a location, by its name.
+    /// Execution times by location and instruction.
     spent: Vec<(Location, &'static str, Histogram)>,
-    /// How much of each instruction had been executed before the batch that is timed.
+    /// Instructions executed before the timed batch.
     before: Vec<u64>,
-    /// What cleaning took besides batches.
+    /// Time spent cleaning outside of batches.
     pub cleaning: Nanos,
-    /// By location; none where nobody looks for a fault.
+    /// Reordering detectors by location; `None` without diagnostics.
     orders: Option<Box<[Order; Location::ALL.len()]>>,
 }
 
 impl Seen {
-    /// Of a store; with a key for computations where somebody looks for a fault.
+    /// The statistics of a new store. `diagnoses` is the hash key of the reordering detectors; without it there are none.
     pub fn new(diagnoses: Option<Key>) -> Seen {
         let orders = |key: Key| Box::new([0, 1, 2].map(|location| Order::new(key.derive(location))));
         Seen { orders: diagnoses.map(orders), ..Seen::default() }
     }
 
-    /// Whether it is the turn of this batch to be timed.
+    /// True if this batch is to be timed.
     #[inline(always)]
     pub fn is_turn(&mut self) -> bool {
         self.batches = self.batches.wrapping_add(1);
         self.batches.is_multiple_of(TURN)
     }
 
-    /// A batch is timed, of which nothing has been executed yet.
+    /// Starts timing a batch, before any of its packets is executed.
     pub fn begin(&mut self, site: &Site, location: Location) {
         self.before.clear();
         self.before.extend(executed(site, location).map(|(_, count)| count));
     }
 
-    /// The batch, of so many packets, took so long.
+    /// Records that a batch of `packets` packets took `time`.
     pub fn took(&mut self, time: Nanos, packets: usize, (site, location): (&Site, Location)) {
         let all = executed(site, location).zip(&self.before);
         let mut executed = all.map(|((name, now), before)| (name, now - before));
         let Some((name, count)) = executed.by_ref().find(|(_, count)| *count > 0) else { return };
         let rest: u64 = executed.map(|(_, count)| count).sum();
         if count + rest != packets as u64 || packets == 0 {
-            // Others were among them, and what they took is not known.
+            // Other packets were in the batch too, and their share of the time is unknown.
             return;
         }
         let name = if rest == 0 { name } else { MIXED };
@@ -102,13 +101,13 @@ impl Seen {
         }
     }
 
-    /// What instructions took at a location, by their names.
+    /// Execution times at a location, by instruction.
     pub fn spent_at(&self, location: Location) -> impl Iterator<Item = (&'static str, packet::latency::Spread)> + '_ {
         let there = self.spent.iter().filter(move |(at, ..)| *at == location);
         there.map(|(_, name, histogram)| (*name, histogram.told()))
     }
 
-    /// Lets packets pass, and counts those that ask to be executed at a location. Answers where one of them does.
+    /// Passes packets unexecuted, and counts those addressed to this location. Returns all locations that any of them asks for.
     #[cold]
     pub fn pass<C: Carrier>(
         &mut self,
@@ -122,7 +121,7 @@ impl Seen {
         Locations::of(asked)
     }
 
-    /// Counts a packet that passes if it asks to be executed at a location. Answers where it does, in bits.
+    /// Counts a passing packet if it is addressed to this location. Returns the locations it asks for, as bits.
     #[cold]
     pub fn passed(&mut self, rules: &Rules, location: Location, l3: &[u8]) -> u8 {
         let Some(head) = rules.carriages.find(l3).and_then(|(range, _)| peek(&l3[range])) else { return 0 };
@@ -130,12 +129,12 @@ impl Seen {
         head.bits()
     }
 
-    /// Packets that passed unexecuted at a location.
+    /// Packets passed unexecuted at a location.
     pub fn overloaded_at(&self, location: Location) -> u64 {
         self.overloaded[location as usize]
     }
 
-    /// Notes in which order packets with instructions come to a location, where that is wanted.
+    /// Feeds a batch to the reordering detector, if there is one.
     #[inline(always)]
     pub fn in_order(&mut self, rules: &Rules, location: Location, packets: &[Packet]) {
         if let Some(orders) = &mut self.orders {
@@ -154,7 +153,7 @@ impl Seen {
         }
     }
 
-    /// Packets that were behind others of their computation that had come later.
+    /// Packets executed after a later packet of their computation.
     pub fn overtaken_at(&self, location: Location) -> u64 {
         self.orders.as_ref().map_or(0, |orders| orders[location as usize].overtaken)
     }

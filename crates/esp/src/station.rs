@@ -1,7 +1,7 @@
-//! Ephemeral state of a router as one of its workers has it: a place for each port, and the central one.
+//! Ephemeral state as one worker has it: a processing place for each port, and the central one. [`Station`] is the plane's packet hook.
 //!
-//! Every store is divided into as many shards as there are workers, or fewer, and worker `w` has shard `w` of each, so a computation
-//! whose packets all go to one worker meets one shard at every place (spec E-10, E-30; adr/0040).
+//! Every store is divided into as many shards as there are workers, or fewer. Worker `w` owns shard `w` of each store. All packets of a computation
+//! go to one worker, so at every place they use the same shard (spec E-10, E-30; adr/0040).
 
 use crate::apart::{Cleaners, Told};
 use crate::bound;
@@ -20,58 +20,58 @@ use plane::registered::InstructionTrouble;
 use std::sync::Arc;
 use units::{Bytes, Instant, Nanos, PortId};
 
-/// Stores whose entries live for less than sixteen times that are not looked after more often.
+/// The shortest interval of housekeeping. A store whose lifetime is below 16 times this is not served more often.
 const LEAST_PACE: Nanos = Nanos::micros(50);
 
-/// What a port executes.
+/// The ephemeral state of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortSpec {
     /// The port.
     pub port: PortId,
-    /// Its store, for what comes in and what leaves alike.
+    /// Its store, which both directions share.
     pub store: StoreSpec,
-    /// Whether what comes in is executed.
+    /// True if arriving packets are executed.
     pub input: bool,
-    /// Whether what leaves is.
+    /// True if leaving packets are executed.
     pub output: bool,
-    /// What of the router may be read there.
+    /// The router variables that packets may read here.
     pub variables: Permitted,
 }
 
-/// What a router executes, and where.
+/// The ephemeral state of a router.
 #[derive(Clone, Debug)]
 pub struct RouterSpec {
-    /// Its ports, those that execute anything.
+    /// The ports that execute instructions.
     pub ports: Vec<PortSpec>,
-    /// The central store; none where nothing is executed in the middle.
+    /// The central store; `None` if the router has no central place.
     pub central: Option<StoreSpec>,
-    /// One store for all of that, which the first port or else the centre describes: to show what breaks then (spec E-09).
+    /// Use one store for all places, described by the first port or else by `central`. This shows what fails without a store per port (spec E-09).
     pub single: bool,
-    /// What is done everywhere.
+    /// The rules of all places.
     pub rules: Rules,
-    /// By which computations are spread over workers.
+    /// The hash key that assigns computations to workers.
     pub key: Key,
-    /// Those who work, at least one.
+    /// The number of workers, at least one.
     pub workers: usize,
-    /// How many of them have a part of each store: the first ones.
+    /// The number of shards of each store. The first workers own them.
     pub shards: usize,
-    /// Queues that packets wait in on their way from one of them to another.
+    /// Queues per worker for packets handed off from other workers.
     pub queues: u8,
-    /// How long a flow that carried something is remembered.
+    /// The time for which a flow that piggybacked an instruction is remembered.
     pub lifetime: Nanos,
-    /// Whether it is.
+    /// True if such flows are remembered.
     pub flow_order: bool,
-    /// Whether packets that were not executed end.
+    /// True if aborted packets are dropped.
     pub drops_aborted: bool,
 }
 
-/// Everything made for a router.
+/// The packet hooks of a router.
 pub struct Made {
-    /// A station for each worker, in their order.
+    /// One hook per worker, in order.
     pub stations: Vec<Station>,
 }
 
-/// Which store a port has, and what it executes.
+/// The store of a port, and the directions in which it executes.
 #[derive(Clone, Copy, Debug)]
 struct AtPort {
     stall: usize,
@@ -80,39 +80,39 @@ struct AtPort {
     variables: Permitted,
 }
 
-/// A store, as a worker has it.
+/// One worker's slot for a store.
 struct Stall {
-    /// The port it belongs to; none for the central one.
+    /// The store's port; `None` for the central store.
     port: Option<PortId>,
-    /// What is done where packets come in.
+    /// The rules for arriving packets.
     entered: Rules,
-    /// Whether it is to be taken over from the station before.
+    /// True if the store comes from the previous generation's hook.
     stays: bool,
-    /// What there is; none before that, and with a worker that has no part of it.
+    /// The shard; `None` until it is taken over, and on workers without a shard.
     has: Option<Has>,
-    /// What else is noted of it.
+    /// The store's statistics.
     seen: Seen,
 }
 
 struct Has {
     site: Site,
     inspector: Inspector,
-    /// What cleans all of the store, where a worker does.
+    /// The cleaner of the whole store, if this worker runs it.
     cleaner: Option<Cleaner>,
-    /// What it tells, where another thread has it.
+    /// The counters of a cleaner with its own thread.
     apart: Option<Told>,
 }
 
-/// One worker's part of a store, to be asked.
+/// One worker's shard of a store, for reports.
 pub(crate) struct Part<'a> {
     pub site: &'a Site,
-    /// What was taken away of it.
+    /// The counters of its cleaner.
     pub cleaned: Cleaned,
-    /// Whether this worker cleans the parts of all workers.
+    /// True if this worker cleans the shards of all workers.
     pub cleans_for_all: bool,
 }
 
-/// One worker's places.
+/// The packet hook of one worker.
 pub struct Station {
     rules: Rules,
     key: Key,
@@ -123,67 +123,69 @@ pub struct Station {
     central: Option<usize>,
     drops_aborted: bool,
     pace: Nanos,
-    /// None where flows are not looked at: there is one worker, or nobody minds.
+    /// Flows that piggyback instructions; `None` with one worker, or if flow order is off.
     flows: Option<Flows>,
-    /// What became of the packets of a visit.
+    /// The fates of the packets of a visit.
     pub(crate) fates: Vec<Fate>,
-    /// Instructions that the operator has registered.
+    /// Registered instructions.
     registry: Registry,
-    /// By which instructions are timed.
+    /// The clock that times instructions.
     clock: Option<Clock>,
-    /// Whether the worker keeps up; none where nobody minds.
+    /// The overload detector; `None` if overload does not pass packets.
     strain: Option<Strain>,
 }
 
-/// The worker of a computation, as [`shard_of`], and the queue its packets wait in on their way there, whatever worker that is.
+/// The worker of a computation, as [`shard_of`], and the handoff queue of its packets. The queue number is the same at every worker.
 fn owner_of(key: Key, computation: u64, (shards, queues): (usize, u8)) -> Owner {
+    // Other bits of the same hash, since the high ones selected the shard.
     let queue = below(key.hash(computation).rotate_left(32), queues.into()) as u8;
     Owner { worker: shard_of(key, computation, shards), queue }
 }
 
-/// The name that the router `node` gives itself in reports that come in by a port.
+/// The number by which router `node` appears as a child in reports that arrive at `port`.
 pub fn name_at(node: u64, port: PortId) -> u64 {
     mix(node, u64::from(port.0))
 }
 
 impl RouterSpec {
-    /// The stores, each with the port it belongs to.
+    /// The stores, each with its port.
     fn stores(&self) -> Vec<(Option<PortId>, StoreSpec)> {
         let mut stores: Vec<(Option<PortId>, StoreSpec)> =
             self.ports.iter().map(|port| (Some(port.port), port.store)).collect();
         stores.extend(self.central.map(|store| (None, store)));
         if self.single {
-            // Whichever ports come and go, it is the same.
+            // The first store serves all ports, so it has no port of its own and survives changes of ports.
             stores.truncate(1);
             stores.iter_mut().for_each(|(port, _)| *port = None);
         }
         stores
     }
 
-    /// What is done where packets come in by a port. The store there is one of several of the router, and those behind each of them are other children to
-    /// the router before it: each has a name of its own.
+    /// The rules for packets that arrive at a port. Each port has its own store and reports by itself, so the router upstream must see each port as a
+    /// separate child: each has its own number.
     fn entered(&self, port: Option<PortId>) -> Rules {
         let node = port.map_or(self.rules.node, |port| name_at(self.rules.node, port));
         Rules { node, ..self.rules }
     }
 
-    /// What all stores take.
+    /// The memory of all stores.
     pub fn memory(&self) -> Bytes {
         let each = |(_, store): (Option<PortId>, StoreSpec)| bound::memory(store.capacity, self.shards);
         self.stores().into_iter().map(each).fold(Bytes::ZERO, |sum, store| sum + store)
     }
 
-    /// Makes all stores, empty, and gives each worker its part of them.
+    /// Creates all stores empty, and gives each worker its shards.
     ///
     /// # Panics
-    /// Where a store cannot be made as it is described, or there is no worker: the configuration was not checked.
+    /// If a store's description is invalid, or there is no worker: the configuration was not checked.
     pub fn make(&self) -> Made {
         self.make_beside(None)
     }
 
-    /// The same, but for those that `before` describes alike: they are taken [over](Station::take_from).
+    /// The same, except for stores that `before` describes identically: their hooks [take them over](Station::take_from).
     pub fn make_beside(&self, before: Option<&RouterSpec>) -> Made {
         let stay = before
+            // A different number of shards maps computations to other shards, so no store can stay.
             .filter(|before| (before.workers, before.shards) == (self.workers, self.shards))
             .map(RouterSpec::stores)
             .unwrap_or_default();
@@ -205,7 +207,7 @@ impl RouterSpec {
             ports: ports.clone(),
             central: self.central.map(|_| stall_of(None)),
             drops_aborted: self.drops_aborted,
-            // Several times in the quarter of a lifetime within which all that has expired is to be free (spec E-33).
+            // All expired entries must be free within a quarter of the lifetime (spec E-33); 16 visits per lifetime serve each quarter four times.
             pace: Nanos::new(self.lifetime.get() / 16).clamp(LEAST_PACE, PACE),
             flows: flows(),
             fates: Vec::new(),
@@ -229,7 +231,7 @@ impl RouterSpec {
                 let seen = Seen::new(spec.diagnostics.then(|| self.key.derive(7)));
                 let has = shards.next().map(|shard| {
                     let site = Site::guarded(shard, self.rules.limits, self.key.derive(5));
-                    // The first worker cleans for all.
+                    // Only the first worker gets the cleaner, and cleans all shards.
                     Has { site, inspector: store.inspector.clone(), cleaner: cleaner.take(), apart: None }
                 });
                 station.stalls.push(Stall { port: *port, entered, stays: false, has, seen });
@@ -240,14 +242,14 @@ impl RouterSpec {
 }
 
 impl Station {
-    /// Which worker a packet belongs to, by its computation; none where it has no instruction.
+    /// The worker of a packet's computation; `None` if the packet has no instruction.
     #[inline]
     pub fn worker(&self, l3: &[u8]) -> Option<usize> {
         let (range, _) = self.rules.carriages.find(l3)?;
         Some(shard_of(self.key, peek(&l3[range])?.computation, self.shards))
     }
 
-    /// The same, and besides for flows that carried an instruction before `now`.
+    /// The same with its handoff queue, also for other packets of a flow that piggybacked an instruction before `now`.
     #[inline]
     pub(crate) fn whose(&mut self, l3: &[u8], now: Instant) -> Option<Owner> {
         let Station { flows, rules, key, shards, queues, .. } = self;
@@ -256,6 +258,7 @@ impl Station {
         };
         let bytes = &l3[range];
         let owner = owner_of(*key, peek(bytes)?.computation, (*shards, *queues));
+        // The flow's key is the payload's protocol and ports: its other packets have no part in front of them.
         let inside = || if carriage == Carriage::Option { upper(l3) } else { behind(bytes) };
         if let Some((flows, inside)) = flows.as_mut().and_then(|flows| Some((flows, inside()?))) {
             flows.note(l3, inside, owner, now);
@@ -263,13 +266,13 @@ impl Station {
         Some(owner)
     }
 
-    /// Whether [`Station::whose`] knows more than instructions at present.
+    /// True if [`Station::whose`] currently knows the worker of packets without instructions.
     #[inline]
     pub(crate) fn follows_flows(&self, now: Instant) -> bool {
         self.flows.as_ref().is_some_and(|flows| flows.any(now))
     }
 
-    /// These instructions are registered by the operator.
+    /// Sets the registered instructions.
     pub(crate) fn register(&mut self, registry: Registry) {
         self.registry = registry;
         for has in self.stalls.iter_mut().filter_map(|stall| stall.has.as_mut()) {
@@ -277,24 +280,24 @@ impl Station {
         }
     }
 
-    /// Some batches of instructions are timed, and cleaning.
+    /// Times some batches and all cleaning with this clock.
     pub(crate) fn timed_by(&mut self, clock: Clock) {
         self.clock = Some(clock);
     }
 
-    /// What was made with a cleaner that is to have a thread of its own gives it away.
+    /// Moves the cleaners of this worker's stores to the cleaner thread.
     pub(crate) fn give_cleaners(&mut self, to: &Cleaners) {
         for has in self.stalls.iter_mut().filter_map(|stall| stall.has.as_mut()) {
             has.apart = has.cleaner.take().map(|cleaner| to.take(cleaner));
         }
     }
 
-    /// Where its worker does not keep up packets pass unexecuted.
+    /// Passes packets unexecuted while the worker is overloaded.
     pub(crate) fn passes_when_short(&mut self) {
         self.strain = Some(Strain::default());
     }
 
-    /// So many packets were taken from where they wait for a place, and there may be more.
+    /// Records that a poll of the queue for a place returned this many packets. `more` says that the queue may hold more.
     #[inline]
     pub(crate) fn note_look(&mut self, place: Place, now: Instant, packets: usize, more: bool) {
         if let Some(strain) = &mut self.strain {
@@ -302,12 +305,12 @@ impl Station {
         }
     }
 
-    /// Whether packets that find no room on their way to their worker pass as well.
+    /// True if packets that find their handoff queue full pass unexecuted.
     pub(crate) fn passes_what_is_late(&self) -> bool {
         self.strain.is_some()
     }
 
-    /// One of those passes a place: if it asks to be executed there it is counted, at this worker.
+    /// Counts a packet that passes a place unexecuted, if it is addressed there.
     #[cold]
     pub(crate) fn note_passed(&mut self, place: Place, l3: &[u8]) {
         let Some((stall, location, _)) = self.at(place) else { return };
@@ -316,7 +319,7 @@ impl Station {
         }
     }
 
-    /// Packets of the plane, which know when they came, are about to be executed at a place.
+    /// Feeds a batch to the reordering detector before it is executed. Packets of the plane have their arrival time.
     #[inline]
     pub(crate) fn note_order(&mut self, place: Place, packets: &[Packet]) {
         let Some((stall, location, _)) = self.at(place) else { return };
@@ -326,27 +329,27 @@ impl Station {
         }
     }
 
-    /// What one of them did wrong since this was asked last.
+    /// The first fault of a registered instruction since the last call.
     pub(crate) fn trouble_of_registered(&mut self) -> Option<InstructionTrouble> {
         self.registry.trouble()
     }
 
-    /// Whether packets may read something of the router at a place.
+    /// True if packets may read router variables at a place.
     pub(crate) fn permits(&self, place: Place) -> bool {
         self.at(place).is_some_and(|(_, _, variables)| variables.any())
     }
 
-    /// How often it is to be looked after at most.
+    /// The shortest interval between two calls of [`Station::tend`].
     pub(crate) fn pace(&self) -> Nanos {
         self.pace
     }
 
-    /// Whether packets that could not be executed end.
+    /// True if aborted packets are dropped.
     pub(crate) fn drops_aborted(&self) -> bool {
         self.drops_aborted
     }
 
-    /// The store of a place that executes, where in a packet's life that is, and what may be read there.
+    /// The slot, location and permitted variables of a place; `None` if it executes nothing.
     #[inline]
     fn at(&self, place: Place) -> Option<(usize, Location, Permitted)> {
         let at_port = |port: PortId| self.ports.get(port.index()).copied().flatten();
@@ -361,14 +364,14 @@ impl Station {
         }
     }
 
-    /// Executes what packets ask for at a place, in their order. `fates` are as many as packets. A place that executes
-    /// nothing lets all pass (spec E-19).
+    /// Executes the instructions of a batch at a place, in order. `fates` has one element per packet. A place that executes nothing passes all
+    /// packets (spec E-19).
     #[inline]
     pub fn visit<C: Carrier>(&mut self, place: Place, now: Instant, packets: &mut [C], fates: &mut [Fate]) {
         self.execute((place, Variables::default()), now, (packets, UNKNOWN), fates);
     }
 
-    /// The same where something of the router may be read. Answers where one of them may ask to be executed.
+    /// The same, with router variables. Returns the locations that any packet may ask for.
     #[inline]
     pub(crate) fn execute<C: Carrier>(
         &mut self,
@@ -377,6 +380,7 @@ impl Station {
         (packets, known): (&mut [C], &Dedicated),
         fates: &mut [Fate],
     ) -> Locations {
+        // Without reading the packets this place cannot tell which locations they ask for.
         let unknown = Locations { input: true, central: true, output: true };
         let Some((stall, location, permitted)) = self.at(place) else {
             fates.fill(Fate::Passed);
@@ -388,6 +392,7 @@ impl Station {
             return Locations::of(0);
         };
         let node = rules.node;
+        // Arriving packets carry reports from downstream, which this port forwards under its own number.
         let rules = if location == Location::Input { &*entered } else { &*rules };
         if strain.as_mut().is_some_and(|strain| strain.is_short(now)) {
             return seen.pass(rules, location, packets, fates);
@@ -405,8 +410,8 @@ impl Station {
         asked
     }
 
-    /// Cleans what is due where the owner does that, or this worker for all, at most `most` entries of each store. Answers
-    /// when there is more to clean; [`Instant::FAR`] where there is nothing.
+    /// Cleans expired entries, at most `most` per store, where owners clean or this worker cleans for all. Returns the time of the next call, or
+    /// [`Instant::FAR`] if there are no entries.
     pub fn tend(&mut self, now: Instant, most: usize) -> Instant {
         let mut due = Instant::FAR;
         let Station { stalls, clock, .. } = self;
@@ -417,7 +422,7 @@ impl Station {
             shard.clean(now, most);
             due = due.min(shard.due(now).unwrap_or(Instant::FAR));
             if let Some(cleaner) = &mut has.cleaner {
-                // Its own part is inactive between two visits: what is unlinked now may be free the next time.
+                // This worker is inactive between two visits, so the next step may already free the entries that this one unlinks.
                 for _ in 0..most {
                     if cleaner.step(now) == 0 {
                         break;
@@ -432,7 +437,7 @@ impl Station {
         due
     }
 
-    /// Takes the stores that the two have in common from the station before.
+    /// Takes over the stores that both generations share from the previous hook.
     pub fn take_from(&mut self, old: Station) {
         let mut old = old.stalls;
         for stall in self.stalls.iter_mut().filter(|stall| stall.stays) {
@@ -445,10 +450,10 @@ impl Station {
                 has.site.register(&self.registry);
             }
         }
-        // Flows keep their order over a change of generations: they part for a moment where none is remembered.
+        // Remembered flows are not taken over: a flow may be split between two workers until its next instruction.
     }
 
-    /// The site of a port, or the central one, to be asked what it has counted.
+    /// The place of a port, or the central one, for its counters.
     pub fn site(&mut self, port: Option<PortId>) -> Option<&mut Site> {
         let stall = match port {
             Some(port) => self.ports.get(port.index()).copied().flatten().map(|at| at.stall),
@@ -457,7 +462,7 @@ impl Station {
         Some(&mut self.stalls.get_mut(stall?)?.has.as_mut()?.site)
     }
 
-    /// Every store with the port it belongs to: this worker's part of it, where there is one, and what else is noted of it.
+    /// Every store with its port, this worker's shard if it has one, and its statistics.
     pub(crate) fn sites(&self) -> impl Iterator<Item = (Option<PortId>, Option<Part<'_>>, &Seen)> {
         self.stalls.iter().map(|stall| {
             let part = stall.has.as_ref().map(|has| {
@@ -472,12 +477,12 @@ impl Station {
         })
     }
 
-    /// The names of instructions that the operator has registered.
+    /// The names of the registered instructions.
     pub(crate) fn registered(&self) -> impl Iterator<Item = &'static str> {
         self.registry.names()
     }
 
-    /// For looking in: each store, all workers' parts, with the port it belongs to, or none for the centre.
+    /// Read access to each store, all shards, with its port; `None` for the central store.
     pub fn inspectors(&self) -> impl Iterator<Item = (Option<PortId>, Inspector)> {
         self.stalls.iter().filter_map(|stall| Some((stall.port, stall.has.as_ref()?.inspector.clone())))
     }

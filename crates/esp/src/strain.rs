@@ -1,27 +1,28 @@
-//! Whether a worker keeps up with what comes (spec E-40): where it does not, an operator may want packets to pass unexecuted, and not be lost.
+//! Overload detection: whether a worker keeps up with arriving packets (spec E-40). With `overload = "pass"` an overloaded worker passes packets
+//! unexecuted instead of losing them.
 //!
-//! A worker that keeps up finds, again and again, that nothing more waits. One that has taken more than [`PATIENCE`] packets from one place
-//! without ever having found that is short of the processor, and is so until it has. No clock and no load is looked at, so it is the same in virtual
-//! time, and rings of a few thousand frames do not overflow meanwhile.
+//! A worker that keeps up finds its queues empty again and again. A worker that has received more than [`PATIENCE`] packets for one place without
+//! finding the queue empty is overloaded, until it finds it empty. The test uses no clock and no load average, so it behaves the same in virtual
+//! time. Rings of a few thousand frames do not overflow before it triggers.
 
 use plane::hook::Place;
 use units::{Instant, Nanos};
 
-/// Packets that may come at once to a worker that keeps up.
+/// The longest burst that does not count as overload.
 pub(crate) const PATIENCE: usize = 512;
-/// What was not looked at for so long is not waited for: its port is gone, or rests.
+/// A place not polled for this long is ignored: its port is gone or idle.
 const STALE: Nanos = Nanos::millis(100);
 
-/// What waits for a worker.
+/// The overload state of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Strain {
     /// By place.
     streaks: Vec<Streak>,
-    /// Places at which it does not keep up.
+    /// Places at which the worker is overloaded.
     short: usize,
 }
 
-/// Packets that were taken from a place while more waited.
+/// Packets received for a place since its queue was last empty.
 #[derive(Clone, Copy, Debug, Default)]
 struct Streak {
     packets: usize,
@@ -37,7 +38,7 @@ impl Strain {
         }
     }
 
-    /// So many packets were taken from where they wait for a place, and there may be more.
+    /// Records a poll that returned `packets` packets. `more` says that the queue may hold more.
     pub fn looked(&mut self, place: Place, now: Instant, packets: usize, more: bool) {
         let index = Strain::index(place);
         if index >= self.streaks.len() {
@@ -54,7 +55,7 @@ impl Strain {
         self.short = self.short + usize::from(is) - usize::from(was);
     }
 
-    /// Whether the worker does not keep up at `now`.
+    /// True if the worker is overloaded at `now`.
     #[inline(always)]
     pub fn is_short(&mut self, now: Instant) -> bool {
         self.short > 0 && self.is_short_yet(now)
@@ -78,7 +79,7 @@ mod tests {
     use units::PortId;
 
     #[test]
-    fn who_takes_more_than_it_may_without_an_end_is_short_until_it_finds_one() {
+    fn worker_is_overloaded_after_512_packets_until_its_queue_is_empty() {
         let (one, other) = (Place::Input(PortId(0)), Place::Output(PortId(3)));
         let mut strain = Strain::default();
         let mut now = Instant::new(1_000_000_000);

@@ -1,12 +1,12 @@
-//! What became of the packets that ask for it (spec E-15), by computation.
+//! The fates of packets that ask for a trace (spec E-15), by computation.
 //!
-//! A few computations at a time: of another one more is noted in the place of the one that nobody has heard of for longest.
+//! Only a few computations are kept. A new one replaces the one that has been silent for longest.
 
 use crate::fate::{Fate, Location};
 use crate::report::Trace;
 use units::Instant;
 
-/// Computations that are traced at a place, on one worker.
+/// The most computations traced at a place, per worker.
 const MOST: usize = 32;
 
 /// See the [module](self).
@@ -14,9 +14,9 @@ const MOST: usize = 32;
 pub(crate) struct Traces([Vec<(Trace, Instant)>; Location::ALL.len()]);
 
 impl Traces {
-    /// Notes what became of a packet of a computation, by the number of its instruction.
+    /// Records the fate of a traced packet, with the opcode of its instruction.
     pub fn note(&mut self, location: Location, (computation, number): (u64, u8), fate: Fate, now: Instant) {
-        // How it ended, in one byte.
+        // The fate as one byte of the digest.
         let ended = match fate {
             Fate::Passed => return,
             Fate::Forwarded => 1,
@@ -52,7 +52,7 @@ impl Traces {
         &mut there[index]
     }
 
-    /// What is noted of a location.
+    /// The traces of a location.
     pub fn at(&self, location: Location) -> impl Iterator<Item = Trace> {
         self.0[location as usize].iter().map(|(trace, _)| *trace)
     }

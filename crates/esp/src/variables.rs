@@ -1,11 +1,11 @@
-//! Something of the router that instructions may read, as if it were a value under a tag: so a computation can ask a path
-//! what it looks like (spec 4). Off unless a port permits it; nothing is ever written there.
+//! Router variables: an instruction reads them under reserved tags, so a computation can query a path (spec 4). A port must permit each variable.
+//! They are never written.
 
 use plan::state::Variable;
 use plane::hook::Variables;
 use units::Instant;
 
-/// The first of the tags that stand for something of the router: 2^64 - 16, and from there on by number.
+/// The first reserved tag, 2^64 - 16. Variable number `n` has tag `FIRST + n`.
 pub const FIRST: u64 = u64::MAX << 4;
 
 /// The tag of a variable.
@@ -13,17 +13,17 @@ pub const fn tag(variable: Variable) -> u64 {
     FIRST | variable as u64
 }
 
-/// Which of them a port lets packets read, a bit for each.
+/// The variables that a port permits, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Permitted(u8);
 
 impl Permitted {
-    /// These.
+    /// Permits these.
     pub fn of(variables: &[Variable]) -> Permitted {
         Permitted(variables.iter().fold(0, |all, one| all | 1 << *one as u8))
     }
 
-    /// Whether there are any.
+    /// True if any is permitted.
     pub const fn any(self) -> bool {
         self.0 != 0
     }
@@ -33,7 +33,7 @@ impl Permitted {
     }
 }
 
-/// What they are at a place.
+/// The values of the variables at a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readings {
     pub permitted: Permitted,
@@ -42,19 +42,19 @@ pub(crate) struct Readings {
     pub now: Instant,
 }
 
-/// What a tag stands for.
+/// The meaning of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reading {
-    /// A value of the store.
+    /// An ordinary tag: a value of the store.
     Ordinary,
-    /// Something that may not be read here.
+    /// A variable that the port does not permit.
     Closed,
-    /// This.
+    /// A variable with this value.
     Value(u64),
 }
 
 impl Readings {
-    /// What a tag stands for, as a packet names it.
+    /// The meaning of a tag in a packet.
     #[inline]
     pub fn of(&self, tag: u64) -> Reading {
         if tag < FIRST {

@@ -1,7 +1,7 @@
-//! A bump in the wire that executes instructions: a unit before a router that knows nothing of them (spec E-40).
+//! A pass-through unit that executes instructions, in front of a router without ephemeral state (spec E-40).
 //!
-//! What flows towards the router is executed at the input of the port on the line, what flows away from it at the output of the
-//! same port; the port beside the router executes nothing.
+//! Packets towards the router are executed at the input of the line's port, packets away from it at the output of the same port. The router's port
+//! executes nothing.
 
 use esp::Executor;
 use esp::isa::{Instruction, Operator};
@@ -33,7 +33,7 @@ fn part(locations: Locations, instruction: Instruction) -> Part {
     Part { locations, error: false, piggybacked: false, trace: false, computation: 7, instruction }
 }
 
-/// A frame from anybody to anybody, whose packet has one hop left.
+/// A frame between foreign hosts, whose packet has a TTL of one.
 fn frame(tags: &[u8], l3: &[u8]) -> Vec<u8> {
     let mut l3 = l3.to_vec();
     if l3[0] == 0x45 {
@@ -45,7 +45,7 @@ fn frame(tags: &[u8], l3: &[u8]) -> Vec<u8> {
     [&[0x46, 0x60, 0x45, 0, 0, 9, 0x46, 0x60, 0x45, 0, 0, 8], tags, &kind[..], &l3].concat()
 }
 
-/// What comes out at the other end.
+/// The frame that leaves at the other port.
 fn passes(rig: &mut Rig, from: &str, frame: &[u8]) -> Option<Vec<u8>> {
     rig.send(from, frame);
     rig.settle();
@@ -65,24 +65,24 @@ fn executed(rig: &Rig) -> Vec<(&'static str, &'static str, u64)> {
 }
 
 #[test]
-fn instructions_are_executed_at_the_line_on_their_way_in_and_out() {
+fn pass_through_executes_at_the_line_port_in_both_directions() {
     for (tags, carried) in [(&[][..], false), (&[0x81, 0, 0, 5], false), (&[], true), (&[0x81, 0, 0, 5], true)] {
         let mut rig = rig();
         let by = |part: &Part| {
             let packet = if carried { datagram(&CARRIAGES, HOSTS, 9, part) } else { None };
             frame(tags, &packet.unwrap_or_else(|| dedicated(&CARRIAGES, HOSTS, part)))
         };
-        // Towards the router: at the input of the line.
+        // Towards the router: at the input of the line's port.
         let mark = by(&part(EVERYWHERE, Instruction::Mark { tag: 1, value: 4 }));
         assert_eq!(passes(&mut rig, "line", &mark), Some(mark));
         assert_eq!(executed(&rig), [("input", "mark", 1)], "{tags:?}");
-        // Away from it: at the output of the line, on the same store.
+        // Away from it: at the output of the line's port, on the same store.
         for (tag, goes) in [(1, true), (2, false)] {
             let test = by(&part(EVERYWHERE, Instruction::Test { tag }));
             assert_eq!(passes(&mut rig, "router", &test), Some(test).filter(|_| goes));
         }
         assert_eq!(executed(&rig), [("input", "mark", 1), ("output", "test", 2)]);
-        // What asks for the other side of the unit, or its middle, passes.
+        // Packets for the unit's other port, or its centre, pass.
         for (from, locations) in
             [("line", Locations::OUTPUT), ("router", Locations::INPUT), ("line", Locations::CENTRAL)]
         {
@@ -90,14 +90,14 @@ fn instructions_are_executed_at_the_line_on_their_way_in_and_out() {
             assert_eq!(passes(&mut rig, from, &put), Some(put));
         }
         assert_eq!(executed(&rig).len(), 2);
-        // Only the value that is read changes, and the part's checksum.
+        // Only the value read and the part's checksum change.
         let get = |value| part(Locations::INPUT, Instruction::Get { tag: 1, value });
         assert_eq!(passes(&mut rig, "line", &by(&get(0))), Some(by(&get(4))));
     }
 }
 
 #[test]
-fn data_is_shed_with_the_instruction_that_it_carries() {
+fn data_is_dropped_with_its_piggybacked_instruction() {
     let mut rig = rig();
     let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 8]));
     let network = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
@@ -115,7 +115,7 @@ fn data_is_shed_with_the_instruction_that_it_carries() {
     assert_eq!(passes(&mut rig, "router", &layer(3)), None);
 }
 
-/// Whatever is no instruction passes as it is, in both directions, in the middle of those that are; nothing else comes out.
+/// Frames without instructions pass unchanged in both directions, between frames with instructions. The unit sends no frames of its own.
 #[test]
 fn bump_in_wire_transparent() {
     let mut rig = rig();
@@ -137,7 +137,7 @@ fn bump_in_wire_transparent() {
                 1 => {
                     let mut damaged = frame(tags, &nop);
                     let at = below(damaged.len());
-                    // What becomes another instruction by that is executed, and may end.
+                    // Damage there may give another valid instruction, which may drop the packet.
                     damaged[at] ^= if at < damaged.len() - 26 { 0x55 } else { 0 };
                     damaged
                 }
@@ -156,9 +156,9 @@ fn bump_in_wire_transparent() {
     assert!(executed(&rig).len() == 2, "among them instructions on their way in and out");
 }
 
-/// Fails open: where nothing can be executed, everything passes.
+/// Fails open: packets that cannot be executed pass.
 #[test]
-fn a_store_that_is_full_stops_nothing() {
+fn pass_through_fails_open_at_a_full_store() {
     let mut rig = rig();
     for tag in 0..200 {
         let mark = part(Locations::INPUT, Instruction::Mark { tag, value: 1 });
@@ -168,7 +168,7 @@ fn a_store_that_is_full_stops_nothing() {
 }
 
 #[test]
-fn computations_of_a_cable_meet_one_worker() {
+fn pass_through_sends_each_computation_to_one_worker() {
     let mut team = Team::new(3, 3, 4096, Layout::Three);
     team.router.execute_by(Arc::new(Executor::new()));
     team.apply(&CONFIG.replace("version = 1\n", "version = 1\n[router]\nworkers = 3\n"));

@@ -1,8 +1,8 @@
-//! The store between its owner, its cleaner and an onlooker, in every interleaving that the memory model allows: `make loom`.
-//! What runs here are the store's own files, with the model checker's atomics.
+//! The store with its owner, its cleaner and an inspector, in every interleaving that the memory model allows: `make loom`. It compiles the store's
+//! own files with the model checker's atomics.
 
 #![cfg(loom)]
-// The files are taken whole, and a model needs a part of each.
+// The files are included whole, and each model uses only parts of them.
 #![allow(dead_code, missing_docs, unused_imports)]
 
 mod sync {
@@ -77,7 +77,7 @@ use view::{Tags, View};
 
 const LIFETIME: Nanos = Nanos::secs(10);
 const KEY: Key = Key::new([1, 2]);
-/// Just before what was created at the start expires, and then.
+/// Just before the first entry expires, and the moment it does.
 const BEFORE: Instant = Instant::new(LIFETIME.get() - 50_000);
 const THEN: Instant = Instant::new(LIFETIME.get());
 
@@ -91,7 +91,7 @@ impl Ended for () {
     }
 }
 
-/// Two tags with the same home.
+/// Two tags with the same home line.
 fn neighbours(space: &Space) -> [u64; 2] {
     let home = space.home(1);
     [1, (2..).find(|tag| space.home(*tag) == home).expect("there are few homes")]
@@ -119,8 +119,8 @@ fn get(shard: &mut Shard, now: Instant, tag: u64) -> Option<u64> {
     found
 }
 
-/// An instruction that writes to an entry it has found, and makes another, while that entry expires: a cleaner that frees
-/// it under its hands lets it write to the one it makes.
+/// An instruction writes an entry that it found, and creates another one, while the found entry expires. A cleaner that freed the slot too early
+/// would let it write into the new entry.
 fn meets(clean: impl Fn(Arc<Space>, Arc<Epochs>) + Send + Sync + Clone + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
@@ -151,7 +151,7 @@ fn meets(clean: impl Fn(Arc<Space>, Arc<Epochs>) + Send + Sync + Clone + 'static
 }
 
 #[test]
-fn what_an_instruction_has_found_is_its_own_until_it_ends() {
+fn found_entries_are_not_reused_before_the_instruction_ends() {
     meets(|space, epochs| {
         let mut cleaner = Cleaner::new(std::iter::once(space), epochs, Grace::Counters);
         for _ in 0..3 {
@@ -160,34 +160,34 @@ fn what_an_instruction_has_found_is_its_own_until_it_ends() {
     });
 }
 
-/// The same with a cleaner that does not wait: the model finds it out.
+/// The same with a cleaner that does not wait: the model finds the error.
 #[test]
 #[should_panic]
-fn a_cleaner_that_does_not_wait_is_found_out() {
+fn model_detects_a_cleaner_that_does_not_wait() {
     meets(|space, _| {
         Sweep::new(space).clean(THEN, 8);
     });
 }
 
-/// What is freed is seen to be free, and there is room for as much again.
+/// The owner sees freed slots as free, and can fill them again.
 #[test]
-fn what_was_freed_is_room_again() {
+fn freed_entries_make_room_for_new_ones() {
     loom::model(|| {
         let (space, epochs, mut shard) = store(1);
         assert_eq!(set(&mut shard, Instant::START, 1, 5), Done::Executed(()));
         assert_eq!(set(&mut shard, BEFORE, 2, 6), Done::Full, "there is room for one");
         let mut cleaner = Cleaner::new(std::iter::once(space.clone()), epochs, Grace::Counters);
         let cleans = thread::spawn(move || (0..2).map(|_| cleaner.step(THEN)).sum::<usize>());
-        // Whether it was cleaned by then or not.
+        // This holds before and after the cleaner has run.
         assert_eq!(set(&mut shard, THEN, 2, 6), Done::Executed(()));
         assert_eq!((get(&mut shard, THEN, 1), get(&mut shard, THEN, 2)), (None, Some(6)));
         cleans.join().unwrap();
     });
 }
 
-/// An onlooker sees no entry with another's value.
+/// An inspector never returns a tag with another entry's value.
 #[test]
-fn an_onlooker_sees_entries_that_were_there() {
+fn inspector_never_mixes_two_entries() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -208,10 +208,10 @@ fn an_onlooker_sees_entries_that_were_there() {
     });
 }
 
-/// An owner that gives up what ticks tell to be alive again, beside a cleaner that is as late and believes them, or not, as it comes: nobody finds it, and
-/// what is made afterwards stays.
+/// An owner gives up entries that ticks show live again, beside a cleaner that is just as late and may or may not believe the ticks. No look-up finds
+/// them, and later entries stay.
 #[test]
-fn what_an_owner_gives_up_is_found_by_nobody() {
+fn entries_given_up_by_the_owner_are_never_found() {
     loom::model(|| {
         let (space, epochs, mut shard) = store(1);
         assert_eq!(set(&mut shard, Instant::START, 1, 5), Done::Executed(()));

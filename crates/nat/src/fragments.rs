@@ -1,8 +1,8 @@
-//! Fragmented packets whose first fragment has been here. The others have no ports: they share the fate of the first (RFC 4787
-//! REQ-14). Fragments that came before it wait in `host::firsts`, which asks here for the first fragments that came.
+//! Fragmented packets whose first fragment has arrived. Later fragments have no ports, so they share the fate of the first (RFC 4787 REQ-14).
+//! Fragments that arrive before the first are held in `stack::firsts`, which asks this module for new first fragments.
 //!
-//! Only first fragments make an entry, so a flood of others displaces no entry. Each set has four entries. A new entry replaces the
-//! oldest of its set.
+//! Only first fragments create entries, so a flood of later fragments displaces none. The table is four-way set associative, and a new entry replaces
+//! the oldest of its set.
 
 use packet::DropReason;
 use packet::wire::{Ipv4Header, protocol};
@@ -11,19 +11,18 @@ use units::{Instant, Nanos};
 /// The fields that all fragments of one packet share (RFC 791 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Datagram {
-    /// Its source.
+    /// The source address.
     pub source: u32,
-    /// Its destination.
+    /// The destination address.
     pub destination: u32,
-    /// Its protocol.
+    /// The protocol.
     pub protocol: u8,
-    /// Its identification.
+    /// The identification.
     pub identification: u16,
 }
 
 impl Datagram {
-    /// That of a fragment which is the first of several; nothing for every other packet, and for protocols that are not
-    /// translated.
+    /// The key of a packet whose first fragment this is. `None` for all other packets, and for protocols that are not translated.
     #[inline]
     pub fn begun_by(l3: &[u8]) -> Option<Datagram> {
         let header = Ipv4Header::of(l3).filter(|header| header.more_fragments() && header.is_first())?;
@@ -37,14 +36,14 @@ impl Datagram {
     }
 }
 
-/// The fate of the first fragment of a packet.
+/// The fate of a first fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Became {
-    /// It goes on, from this address to that.
+    /// Forwarded, with these source and destination addresses.
     Translated(u32, u32),
-    /// It is for the router itself.
+    /// Delivered to the router itself.
     Ours,
-    /// It was dropped.
+    /// Dropped.
     Dropped(DropReason),
 }
 
@@ -55,25 +54,25 @@ struct Known {
     until: Instant,
 }
 
-/// How long, from the first fragment on (RFC 791: no longer than they may wait to be put together).
+/// The lifetime of an entry, from the first fragment on: the reassembly timeout of RFC 791.
 const LAST: Nanos = Nanos::secs(30);
 const SETS: usize = 1024;
 const WAYS: usize = 4;
-/// First fragments whose names are kept.
+/// First fragments that the ring remembers.
 const RECENT: usize = 256;
 
-/// The packets.
+/// The fates of first fragments.
 #[derive(Debug)]
 pub struct Fragments {
     sets: Box<[[Option<Known>; WAYS]]>,
     secret: u64,
-    /// The names of the latest first fragments, a ring.
+    /// The latest first fragments, as a ring.
     recent: Box<[Option<Datagram>]>,
     came: u64,
 }
 
 impl Fragments {
-    /// None yet; `secret` keys the sets, for senders choose the identifications.
+    /// An empty table. `secret` keys the hash, because senders choose the identifications.
     pub fn new(secret: u64) -> Fragments {
         let (sets, recent) = (vec![[None; WAYS]; SETS].into_boxed_slice(), vec![None; RECENT].into_boxed_slice());
         Fragments { sets, secret, recent, came: 0 }
@@ -82,20 +81,20 @@ impl Fragments {
     fn set(&self, datagram: &Datagram) -> usize {
         let ends = u64::from(datagram.source) << 32 | u64::from(datagram.destination);
         let rest = u64::from(datagram.protocol) << 16 | u64::from(datagram.identification);
-        // Folded and multiplied twice (Knuth, TAOCP 3, 6.4): the high half has seen every bit.
+        // Multiplied twice, with a fold in between (Knuth, TAOCP 3, 6.4), so that the high bits depend on every input bit.
         let mixed = (ends ^ self.secret).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 29 ^ rest).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed >> 40) as usize % SETS
     }
 
-    /// The fate of the first fragment of a packet; none if it has not come.
+    /// The fate of a packet's first fragment; `None` if it has not arrived.
     pub fn find(&self, datagram: &Datagram, now: Instant) -> Option<Became> {
         let set = &self.sets[self.set(datagram)];
         let known = set.iter().flatten().find(|known| known.datagram == *datagram && known.until > now)?;
         Some(known.became)
     }
 
-    /// The first fragment of a packet came.
+    /// Records the fate of a first fragment.
     pub fn remember(&mut self, datagram: Datagram, became: Became, now: Instant) {
         let set = self.set(&datagram);
         let set = &mut self.sets[set];
@@ -103,6 +102,7 @@ impl Fragments {
             Some(known) if known.datagram == datagram => Instant::START,
             known => known.map_or(Instant::START, |known| known.until),
         };
+        // A reused identification replaces its old entry, so that no two entries have the same key.
         let same = set.iter().position(|known| known.is_some_and(|known| known.datagram == datagram));
         let oldest = (0..WAYS).min_by_key(|&way| age(&set[way])).unwrap_or(0);
         set[same.unwrap_or(oldest)] = Some(Known { datagram, became, until: now + LAST });
@@ -110,12 +110,12 @@ impl Fragments {
         self.came += 1;
     }
 
-    /// First fragments that have come.
+    /// First fragments so far.
     pub fn came(&self) -> u64 {
         self.came
     }
 
-    /// The first fragments that came after the first `seen`; none if the ring has been overrun.
+    /// The first fragments after the first `seen`; `None` if the ring has overwritten some of them.
     pub fn since(&self, seen: u64) -> Option<impl Iterator<Item = Datagram> + '_> {
         let recent = self.came.saturating_sub(seen) <= RECENT as u64;
         recent.then(|| (seen..self.came).filter_map(|place| self.recent[place as usize % RECENT]))
@@ -133,9 +133,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map: nothing is invented, and as long as there are few nothing is forgotten before its time.
+        /// Compared with a map: no entry is invented, and with few entries none is lost before its time.
         #[test]
-        fn a_first_fragment_is_known_for_its_time(
+        fn first_fragment_is_remembered_for_its_lifetime(
             steps in proptest::collection::vec((0u32..64, 0u64..3_000_000_000, any::<bool>()), 1..300),
         ) {
             let mut fragments = Fragments::new(7);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_of_first_fragments_that_has_been_overrun_names_none() {
+    fn overrun_ring_of_first_fragments_returns_none() {
         let mut fragments = Fragments::new(7);
         (0..=RECENT as u32).for_each(|n| fragments.remember(datagram(n), Became::Ours, Instant::START));
         assert!(fragments.since(0).is_none());

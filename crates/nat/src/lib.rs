@@ -1,16 +1,16 @@
-//! Network address and port translation for IPv4: hosts inside reach the outside by the router's own addresses.
+//! Network address and port translation for IPv4: inside hosts reach the outside by the router's own addresses.
 //!
-//! | what | as |
+//! | function | reference |
 //! |---|---|
 //! | endpoint-independent mapping, port preservation and parity, hairpinning | RFC 4787 REQ-1, 3, 4, 9 |
 //! | UDP, ICMP and TCP lifetimes | RFC 4787 REQ-5, RFC 5508 REQ-2, RFC 5382 REQ-5 |
 //! | ICMP errors with the packets they quote | RFC 5508 REQ-3 to 6 |
-//! | fragments, in whatever order they come | RFC 4787 REQ-14 |
-//! | a bound on the connections of each host inside | RFC 6888 REQ-4 |
-//! | who may come in | by connection as packet filters do, or anyone ([`Filtering`], RFC 4787 REQ-8) |
+//! | fragments in any order | RFC 4787 REQ-14 |
+//! | a limit on the connections of each inside host | RFC 6888 REQ-4 |
+//! | filtering of inbound packets | per connection as in packet filters, or none ([`Filtering`], RFC 4787 REQ-8) |
 //!
-//! The state is one table for all workers, beside the routes: no part of a generation, so a reload does not touch it. A
-//! worker takes its lock once a batch. What a generation says is [`Rules`].
+//! All workers share one table, which belongs to no generation, so a reload does not touch it. A worker locks it once per batch. A generation's
+//! configuration is [`Rules`].
 
 #![forbid(unsafe_code)]
 
@@ -31,58 +31,58 @@ use table::Refused;
 use translate::{ACK, FIN, RST, SYN, rewrite, rewrite_quoted};
 use units::{Instant, InterfaceId};
 
-/// What a configuration says of translation.
+/// The configuration of translation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// Interfaces to the outside, each with the address of ours that stands for the inside there.
+    /// Outside interfaces, each with the address of ours that replaces inside addresses there.
     pub outside: Vec<(InterfaceId, u32)>,
-    /// Every address of ours on those interfaces, sorted.
+    /// All our addresses on those interfaces, sorted.
     pub addresses: Vec<u32>,
-    /// The ports that are given, first and last.
+    /// The ports for mappings, first and last.
     pub ports: (u16, u16),
-    /// Who may come in.
+    /// The filter for inbound packets.
     pub filtering: Filtering,
-    /// How long connections are remembered.
+    /// The lifetimes of idle connections.
     pub timeouts: Timeouts,
-    /// Ports of ours that lead inside.
+    /// Forwarded ports.
     pub forwards: Vec<Forward>,
-    /// Connections there may be; taken over when the first configuration with translation is.
+    /// The capacity of the table, read only from the first configuration with translation.
     pub connections: usize,
-    /// Connections that one host inside may have begun at a time.
+    /// The most connections that one inside host may have opened at a time.
     pub per_host: usize,
-    /// Keys the table's hashes.
+    /// The key of the table's hashes.
     pub secret: u64,
 }
 
-/// A port of ours that leads inside.
+/// A forwarded port of ours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Forward {
     /// The protocol.
     pub protocol: u8,
     /// Our port.
     pub port: u16,
-    /// Where it leads.
+    /// The inside end.
     pub inside: End,
 }
 
-/// Who may come in by a mapping.
+/// The filter for inbound packets at a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Filtering {
-    /// Whom the inside has spoken to: address and port.
+    /// Only peers that the inside end has sent to: address and port.
     #[default]
     Connection,
-    /// Anybody (RFC 4787 REQ-8a, for applications that want to be reached).
+    /// Any peer (RFC 4787 REQ-8a, for applications that accept connections).
     Endpoint,
 }
 
 impl Rules {
-    /// The address that stands for the inside on an interface to the outside.
+    /// The address that replaces inside addresses on an outside interface.
     #[inline]
     pub fn outside_of(&self, interface: InterfaceId) -> Option<u32> {
         self.outside.iter().find(|(id, _)| *id == interface).map(|(_, address)| *address)
     }
 
-    /// Whether an address is ours on the outside.
+    /// True if an address is one of ours on the outside.
     #[inline]
     pub fn is_ours(&self, address: u32) -> bool {
         self.addresses.binary_search(&address).is_ok()
@@ -97,62 +97,61 @@ impl Rules {
     }
 }
 
-/// What the packet is to whoever looks at connections (`Meta::connection`).
+/// The state of a packet's connection (`Meta::connection`), which filters match.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Standing {
-    /// It is of no connection that is known.
+    /// The packet belongs to no known connection.
     Untracked = 0,
-    /// It makes one, or is of one that has not been answered.
+    /// The packet opens a connection, or belongs to one that was not answered yet.
     New = 1,
-    /// It is of one that both sides have spoken on.
+    /// Both sides of the connection have sent packets.
     Established = 2,
-    /// It is an error about one.
+    /// An ICMP error about a packet of a connection.
     Related = 3,
 }
 
-/// What of translation has been counted.
+/// The counters of translation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Packets from the inside that were given an address of ours.
+    /// Packets from the inside whose source was replaced by an address of ours.
     pub out: u64,
-    /// Packets to an address of ours that were given one of the inside.
+    /// Packets to an address of ours whose destination was replaced by an inside address.
     pub back: u64,
     /// Packets to an address of ours that are for the router itself.
     pub own: u64,
     /// ICMP errors translated.
     pub errors: u64,
-    /// Fragments translated that have no ports.
+    /// Translated fragments without ports.
     pub fragments: u64,
-    /// Packets refused because there were too many connections, no port was free, they cannot be translated, or nothing is
-    /// known of what they belong to.
+    /// Packets refused: table full, host at its limit, no free port, not translatable, or no known connection.
     pub refused: u64,
 }
 
-/// Connections looked at for each batch that may be due.
+/// Expired connections removed per batch.
 const DUE_PER_BATCH: usize = 32;
 
-/// The connections of a router, and what is to be remembered besides.
+/// The translation state of a router.
 #[derive(Debug)]
 pub struct State {
     /// The connections.
     pub table: Table,
-    /// What was counted.
+    /// The counters.
     pub counters: Counters,
-    /// Packets whose first fragment has come.
+    /// Fragmented packets whose first fragment has arrived.
     pub fragments: Fragments,
 }
 
-/// The state behind its lock; nothing as long as no configuration translates.
+/// The state behind its lock; `None` while no configuration translates.
 #[derive(Debug, Default)]
 pub struct Nat {
     state: Mutex<Option<Box<State>>>,
-    /// Counts the first fragments that came.
+    /// First fragments so far. Readable without the lock.
     firsts: AtomicU64,
 }
 
 impl Nat {
-    /// A configuration with translation is about to run: there is a table for it. One that is there stays.
+    /// Creates the table for a configuration with translation, unless there is one.
     pub fn open(&self, rules: &Rules) {
         let mut state = self.state.lock();
         if state.is_none() {
@@ -160,7 +159,7 @@ impl Nat {
         }
     }
 
-    /// No configuration translates any more: everything is forgotten.
+    /// Deletes the state: the configuration no longer translates.
     pub fn close(&self) {
         *self.state.lock() = None;
     }
@@ -175,7 +174,7 @@ impl Nat {
         Nat { state: Mutex::new(Some(Box::new(state))), ..Nat::default() }
     }
 
-    /// Works on the state, where there is one.
+    /// Runs `work` on the state, if there is one.
     pub fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> Option<T> {
         let mut state = self.state.lock();
         let state = state.as_deref_mut()?;
@@ -184,27 +183,27 @@ impl Nat {
         Some(done)
     }
 
-    /// First fragments that have come.
+    /// First fragments so far.
     #[inline]
     pub fn firsts(&self) -> u64 {
         self.firsts.load(Ordering::Acquire)
     }
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It goes on, translated or not.
+    /// Continue, translated or not.
     On,
-    /// It has another destination: it is to be classified again.
+    /// Classify again: the destination has changed.
     Elsewhere,
-    /// It is for the router itself.
+    /// Deliver to the router itself.
     Ours,
-    /// Its time to live ends here; its sender is told of the packet as it came.
+    /// The TTL expires here. The ICMP error must quote the packet as it arrived.
     Expired,
-    /// It is a fragment without ports. It waits for the first of its packet.
+    /// Hold the fragment until the first fragment of its packet arrives.
     Waits,
-    /// It is dropped.
+    /// Drop it.
     Drop(DropReason),
 }
 
@@ -213,15 +212,15 @@ impl State {
         State { table, counters: Counters::default(), fragments: Fragments::new(secret) }
     }
 
-    /// A small one that knows nothing.
+    /// A small, empty state.
     fn empty(rules: &Rules) -> State {
         State::new(Table::new(16, rules.secret), rules.secret)
     }
 
-    /// A small one that does to a packet what this one would.
+    /// A small state that gives this packet the same verdict.
     fn sample(&mut self, rules: &Rules, view: &View, now: Instant) -> State {
         self.begin(rules, now);
-        // The real packet would find these connections expired too.
+        // The real packet would find these connections expired too, so remove them first.
         if let Some(slot) = self.table.from_inside(view.protocol, view.source, view.destination) {
             self.stands(rules, slot, now);
         }
@@ -241,7 +240,7 @@ impl State {
         sample
     }
 
-    /// The connections a packet may be of: as it leaves, as it comes, and as it does both.
+    /// The connections that concern a packet: outbound, inbound, and for a hairpinned packet both.
     fn about(&self, view: &View) -> [Option<Connection>; 4] {
         let (protocol, source, destination) = match view.form {
             Form::Error(quoted) => (quoted.protocol, quoted.destination, quoted.source),
@@ -251,30 +250,33 @@ impl State {
         let out = get(self.table.from_inside(protocol, source, destination));
         let back = get(self.table.from_outside(protocol, destination, source));
         let turned = out.and_then(|out| get(self.table.from_outside(protocol, destination, out.outside)));
-        // Of a mapping any connection tells.
+        // Any connection of a mapping brings the mapping along.
         let mapped = self.table.mapping_of_outside(protocol, destination).map(|slot| *self.table.mapping(slot));
         let any = mapped.and_then(|mapping| self.table.iter().find(|known| known.outside == mapping.outside).copied());
         [out, back, turned, any]
     }
 
-    /// What is due is forgotten.
+    /// Removes expired connections at the start of a batch.
     pub fn begin(&mut self, rules: &Rules, now: Instant) {
         self.table.expire(now, &rules.timeouts, DUE_PER_BATCH);
     }
 
-    /// Translates a packet on its way, or one to an address of ours (`Meta::OURS`).
+    /// Translates a packet in transit, or one to an address of ours (`Meta::OURS`).
     #[inline]
     pub fn translate(&mut self, rules: &Rules, packet: &mut Packet, now: Instant) -> Verdict {
         let meta = *packet.meta();
         let ours = meta.flags & Meta::OURS != 0;
         let came_from_outside = rules.outside_of(meta.in_interface).is_some();
         let leaves = if ours || came_from_outside { None } else { rules.outside_of(meta.out_interface) };
+        // From inside to inside, or from outside to a routed address: nothing to translate.
         if !ours && leaves.is_none() {
             return Verdict::On;
         }
         let l3 = packet.bytes().get(usize::from(meta.l3)..).unwrap_or_default();
+        // Read before the rewrite: later fragments carry the original addresses.
         let begun = Datagram::begun_by(l3);
         let verdict = match View::of(l3) {
+            // Not translatable: at our address the router handles it; in transit it would reveal an inside address.
             None if ours => self.own(),
             None => self.refuse(DropReason::NatUnsupported),
             Some(view) if view.form == Form::Fragment => return self.fragment(packet, &view, now),
@@ -299,7 +301,7 @@ impl State {
         Verdict::Drop(reason)
     }
 
-    /// From the inside to an address of ours: as if it had been outside and come back (RFC 4787 REQ-9).
+    /// Hairpinning: a packet from the inside to an address of ours is translated as if it had left and returned (RFC 4787 REQ-9).
     fn hairpin(&mut self, rules: &Rules, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
         let leads = match view.form {
             Form::Flow => {
@@ -311,6 +313,7 @@ impl State {
         if !leads {
             return self.own();
         }
+        // Checked before the translation: an ICMP error must quote the original packet.
         if view.ttl <= 1 {
             return Verdict::Expired;
         }
@@ -322,7 +325,7 @@ impl State {
         let Some(turned) = View::of(l3) else { return self.refuse(DropReason::NatUnsupported) };
         match self.inbound(rules, packet, &turned, now) {
             Verdict::Elsewhere => Verdict::Elsewhere,
-            // Its source is ours by now: nobody is to be answered with it.
+            // The source is translated by now, so an ICMP error would go to ourselves.
             _ => self.refuse(DropReason::NatUnknown),
         }
     }
@@ -348,7 +351,7 @@ impl State {
         Verdict::On
     }
 
-    /// Whether a connection is to be believed: its time is not up, and its address is still ours. Otherwise it goes.
+    /// True if a connection is valid: not expired, and its outside address is still ours. Removes it otherwise.
     fn stands(&mut self, rules: &Rules, slot: u32, now: Instant) -> bool {
         let stands = !self.table.is_due(slot, now, &rules.timeouts)
             && rules.is_ours(self.table.connection(slot).outside.address);
@@ -358,7 +361,7 @@ impl State {
         stands
     }
 
-    /// The port that a host inside has, or gets, at one of our addresses, and the connection that is evicted for it.
+    /// The port of an inside host at one of our addresses, existing or new, and the connection to evict for it.
     fn port_for(&self, rules: &Rules, protocol: u8, inside: End, address: u32) -> Option<(u16, Option<u32>)> {
         if let Some(port) = self.table.foreseen_port(address) {
             return port.map(|port| (port, None));
@@ -367,10 +370,11 @@ impl State {
             return Some((self.table.mapping(mapping).outside.port, None));
         }
         let taken = |port| rules.forward_of(protocol, port).is_some();
-        // The port may have been given to another host before it became a forward.
+        // A host may have got the port before it became a forwarded one.
         let given = rules
             .forward_to(protocol, inside)
             .filter(|&port| self.table.mapping_of_outside(protocol, End::new(address, port)).is_none());
+        // An eviction is the last resort: first the forwarded port, then a free one.
         let free = || self.table.free_port(protocol, inside, address, rules.ports, taken);
         given.or_else(free).map(|port| (port, None)).or_else(|| {
             let victim = self.table.port_to_take(protocol, inside, address, rules.ports, taken)?;
@@ -380,6 +384,7 @@ impl State {
 
     fn connect_out(&mut self, rules: &Rules, view: &View, address: u32, now: Instant) -> Result<u32, Refused> {
         let (protocol, inside, peer) = (view.protocol, view.source, view.destination);
+        // The limit comes before the port, so a host at its limit cannot evict other hosts' connections.
         if self.table.begun_by(inside.address) >= rules.per_host {
             self.table.limited += 1;
             return Err(Refused::Host);
@@ -403,9 +408,11 @@ impl State {
             None => match self.connect_in(rules, view, now) {
                 Some(Ok(slot)) => slot,
                 Some(Err(refused)) => return self.refuse(reason(refused)),
+                // No mapping and no forward: the packet may be for a service of the router itself.
                 None => return self.own(),
             },
         };
+        // Looked at only now: a packet for the router itself is delivered even with a TTL of one.
         if view.ttl <= 1 {
             return Verdict::Expired;
         }
@@ -416,7 +423,7 @@ impl State {
         Verdict::Elsewhere
     }
 
-    /// A connection from the outside, where somebody may make one.
+    /// Opens a connection from the outside, if a forward or the filter permits it.
     fn connect_in(&mut self, rules: &Rules, view: &View, now: Instant) -> Option<Result<u32, Refused>> {
         let (protocol, outside, peer) = (view.protocol, view.destination, view.source);
         let forward = rules.forward_of(protocol, outside.port);
@@ -425,7 +432,7 @@ impl State {
             (None, Filtering::Endpoint, Some(mapping)) => self.table.mapping(mapping).inside,
             _ => return None,
         };
-        // The port may have been given to somebody else before it led inside.
+        // Another host may have got the port before it was forwarded.
         let mapped = self.table.mapping_of_outside(protocol, outside).map(|slot| self.table.mapping(slot).inside);
         if mapped.is_some_and(|mapped| mapped != inside) {
             return Some(Err(Refused::NoPort));
@@ -434,22 +441,24 @@ impl State {
         Some(self.table.connect(protocol, ends, (first_kind(protocol), true), now, &rules.timeouts))
     }
 
-    /// A packet of a connection came from one side: what the connection is now, and what the packet is to it.
+    /// Counts a packet of a connection from one side. Updates the connection, and returns the packet's state.
     fn saw(&mut self, slot: u32, flags: u8, from: Side, now: Instant) -> Standing {
         let connection = self.table.connection_mut(slot);
         let from_inside = from == Side::Source;
         connection.packets[usize::from(!from_inside)] += 1;
+        // True for packets of the side that did not open the connection.
         let answers = from_inside == connection.inbound;
         let standing = if connection.replied || answers { Standing::Established } else { Standing::New };
         let (mut kind, mut replied) = (connection.kind, connection.replied || answers);
         if connection.protocol == packet::wire::protocol::TCP {
             if flags & (SYN | ACK | RST) == SYN && kind == Kind::Closing {
-                // The same ports again, as clients do that are in a hurry.
+                // The client reuses its ports early: treat this as a new connection.
                 (connection.finished, replied, kind) = (0, false, Kind::Opening);
             }
             if flags & FIN != 0 {
                 connection.finished |= if from_inside { 1 } else { 2 };
             }
+            // The opener's ACK completes the handshake. Only then the long lifetime of established connections applies.
             let whole = replied && !answers && flags & (ACK | SYN) == ACK;
             kind = match kind {
                 _ if flags & RST != 0 || connection.finished == 3 => Kind::Closing,
@@ -461,7 +470,7 @@ impl State {
         standing
     }
 
-    /// An error from the inside about a packet that came from the outside: it comes from us (RFC 5508 REQ-5).
+    /// An ICMP error from the inside about a packet from the outside: its source becomes ours (RFC 5508 REQ-5).
     fn error_out(&mut self, packet: &mut Packet, view: &View, quoted: &Quoted, address: u32) -> Verdict {
         let Some(slot) = self.table.from_inside(quoted.protocol, quoted.destination, quoted.source) else {
             return self.refuse(DropReason::NatUnknown);
@@ -476,13 +485,13 @@ impl State {
         Verdict::On
     }
 
-    /// An error from the outside about a packet of the inside.
+    /// An ICMP error from the outside about a packet from the inside.
     fn error_in(&mut self, packet: &mut Packet, view: &View, quoted: &Quoted) -> Verdict {
         let Some(slot) = self.table.from_outside(quoted.protocol, quoted.source, quoted.destination) else {
             return self.own();
         };
         if view.ttl <= 1 {
-            // Nobody is told of an error (RFC 1122 3.2.2).
+            // No ICMP error about an ICMP error (RFC 1122 3.2.2).
             return self.refuse(DropReason::TtlExpired);
         }
         let inside = self.table.connection(slot).inside;
@@ -493,7 +502,7 @@ impl State {
         Verdict::Elsewhere
     }
 
-    /// A fragment without ports shares the fate of the first of its packet (RFC 4787 REQ-14).
+    /// A later fragment has no ports: it shares the fate of the first fragment (RFC 4787 REQ-14).
     fn fragment(&mut self, packet: &mut Packet, view: &View, now: Instant) -> Verdict {
         let (source, destination) = match self.fragments.find(&view.datagram(), now) {
             None => return Verdict::Waits,
@@ -501,6 +510,7 @@ impl State {
             Some(Became::Dropped(reason)) => return self.refuse(reason),
             Some(Became::Translated(source, destination)) => (source, destination),
         };
+        // A changed destination means another route, so the packet is classified again.
         let elsewhere = destination != view.destination.address;
         if elsewhere && view.ttl <= 1 {
             return Verdict::Expired;
@@ -518,7 +528,7 @@ impl State {
     }
 }
 
-/// The fate of a first fragment, which the fragments behind it share.
+/// The fate of a first fragment, which its later fragments share.
 fn became(packet: &Packet, verdict: Verdict) -> Became {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
     match (verdict, packet::wire::Ipv4Header::of(l3)) {
@@ -526,6 +536,7 @@ fn became(packet: &Packet, verdict: Verdict) -> Became {
         (Verdict::Expired, _) => Became::Dropped(DropReason::TtlExpired),
         (Verdict::Ours | Verdict::Waits, _) | (_, None) => Became::Ours,
         (Verdict::On | Verdict::Elsewhere, Some(header)) => {
+            // The header is rewritten by now, so it has the translated addresses.
             Became::Translated(header.source().into(), header.destination().into())
         }
     }
@@ -547,7 +558,7 @@ fn reason(refused: Refused) -> DropReason {
     }
 }
 
-/// Does to the packet what the verdict says. Answers whether it goes on.
+/// Applies a verdict to a packet. Returns true if the packet continues.
 #[inline]
 pub fn settle(packet: &mut Packet, verdict: Verdict) -> bool {
     let meta = packet.meta_mut();

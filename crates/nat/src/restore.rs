@@ -1,13 +1,11 @@
-//! A translated packet as it came. An ICMP error quotes the packet as its sender sent it (RFC 5508 REQ-4), and shows no address of
-//! the inside.
+//! Reverts a translation. An ICMP error must quote the packet as its sender sent it (RFC 5508 REQ-4), and must not reveal an inside address.
 
 use super::translate::{Form, Side, View, rewrite};
 use super::{Rules, State};
 use packet::Packet;
 
 impl State {
-    /// Gives a translated packet back the ends that it came with. False, and the packet is unchanged, if the table has
-    /// forgotten its connection.
+    /// Restores the original ends of a translated packet. Returns false, and leaves the packet unchanged, if its connection has expired.
     pub fn restore(&self, rules: &Rules, packet: &mut Packet) -> bool {
         let view = |packet: &Packet| {
             let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
@@ -16,14 +14,14 @@ impl State {
         let Some(now) = view(packet) else { return false };
         let get = |slot: Option<u32>| slot.map(|slot| *self.table.connection(slot));
         if rules.outside_of(packet.meta().in_interface).is_some() {
-            // From the outside: only its destination is another.
+            // From the outside: only the destination was translated.
             let known = get(self.table.from_inside(now.protocol, now.destination, now.source));
             known.inspect(|known| rewrite(packet, &now, Side::Destination, known.outside)).is_some()
         } else if let Some(known) = get(self.table.from_outside(now.protocol, now.source, now.destination)) {
             rewrite(packet, &now, Side::Source, known.inside);
             true
         } else {
-            // From the inside to one of our addresses and back: both ends are others.
+            // Hairpinned, from the inside to one of our addresses and back inside: both ends were translated.
             let Some(behind) = get(self.table.from_inside(now.protocol, now.destination, now.source)) else {
                 return false;
             };

@@ -1,9 +1,9 @@
-//! Slots that are given again, and hash tables of their numbers: made once, so that nothing allocates when packets flow.
+//! Reusable slots, and hash tables of slot numbers. All memory is allocated at creation, never per packet.
 
 /// No slot.
 pub const NONE: u32 = u32::MAX;
 
-/// A hash table of slot numbers, chained.
+/// A chained hash table of slot numbers.
 #[derive(Debug)]
 pub(super) struct Index {
     heads: Box<[u32]>,
@@ -12,6 +12,7 @@ pub(super) struct Index {
 
 impl Index {
     pub fn new(slots: usize) -> Index {
+        // A power of two, so that a mask selects the bucket.
         let heads = vec![NONE; slots.next_power_of_two().max(2)].into_boxed_slice();
         Index { heads, next: vec![NONE; slots].into_boxed_slice() }
     }
@@ -56,7 +57,7 @@ impl Index {
     }
 }
 
-/// Values in slots that are given again.
+/// Values in reusable slots.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     pub values: Vec<T>,
@@ -74,6 +75,7 @@ impl<T: Copy> Slots<T> {
             self.values[slot as usize] = value;
             return Some(slot);
         }
+        // Within the capacity reserved at creation: this never allocates.
         if self.values.len() == self.most {
             return None;
         }

@@ -1,13 +1,12 @@
-//! Connections and mappings: who is behind which of our ports, found from either side in constant time.
+//! Connections and mappings, found from either side in constant time.
 //!
-//! A mapping ties an inside address and port to one of ours, whoever the peer is (endpoint-independent mapping, RFC 4787
-//! REQ-1). A connection is what one peer and a mapping have said to each other. Everything lies in arrays that are made once:
-//! nothing here allocates when packets flow. Connections of the same kind have the same lifetime, so each kind is a list in
-//! the order of last use, and what is due is at its front.
+//! A mapping ties an inside address and port to one of ours, for all peers (endpoint-independent mapping, RFC 4787 REQ-1). A connection is the
+//! traffic between a mapping and one peer. All arrays are allocated at creation, none per packet. Connections of the same kind have the same
+//! lifetime. So each kind has a list in order of last use, with the next one to expire at its front.
 //!
-//! Two rules keep one host from shutting out the others (RFC 6888 REQ-4). The connections that a host inside may begin at a time are
-//! limited. A new connection that finds the table or the ports full evicts another: the oldest of [`UNANSWERED`], else of
-//! [`ANSWERED`]. Established TCP connections are never evicted.
+//! Two rules prevent one host from starving the others (RFC 6888 REQ-4). The number of connections that an inside host may have opened is limited. A
+//! new connection that finds the table or the ports full evicts another one: the oldest of [`UNANSWERED`], else of [`ANSWERED`]. Established TCP
+//! connections are never evicted.
 
 mod sample;
 
@@ -16,7 +15,7 @@ use super::slots::{Index, Slots};
 use sample::Foreseen;
 use units::{Instant, Nanos};
 
-/// An address and a port; of ICMP its identifier.
+/// An address and a port, or an ICMP identifier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct End {
     /// The IPv4 address.
@@ -26,7 +25,7 @@ pub struct End {
 }
 
 impl End {
-    /// These.
+    /// An end.
     pub const fn new(address: u32, port: u16) -> End {
         End { address, port }
     }
@@ -36,27 +35,27 @@ impl End {
     }
 }
 
-/// What a connection is, and so how long it is remembered.
+/// The kind of a connection, which determines its lifetime.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// TCP that has not been answered, or not in full.
+    /// TCP before the handshake is complete.
     Opening,
-    /// TCP in both directions.
+    /// TCP after the handshake.
     Established,
-    /// TCP that was ended from both sides, or reset.
+    /// TCP after both FINs, or a RST.
     Closing,
     /// UDP.
     Datagrams,
-    /// ICMP questions.
+    /// ICMP queries.
     Queries,
 }
 
 impl Kind {
-    /// Every kind, in order.
+    /// All kinds, in order.
     pub const ALL: [Kind; 5] = [Kind::Opening, Kind::Established, Kind::Closing, Kind::Datagrams, Kind::Queries];
 
-    /// As `show` names it.
+    /// The name in `show`.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Opening => "opening",
@@ -68,82 +67,82 @@ impl Kind {
     }
 }
 
-/// How long connections of each kind are remembered after their last packet.
+/// The lifetime of each kind of connection after its last packet.
 pub type Timeouts = [Nanos; Kind::ALL.len()];
 
-/// An inside end and the end of ours that stands for it.
+/// An inside end and the end of ours that replaces it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapping {
     /// The protocol.
     pub protocol: u8,
-    /// Inside.
+    /// The inside end.
     pub inside: End,
-    /// Ours.
+    /// Our end.
     pub outside: End,
     /// Connections that use it.
     pub connections: u32,
 }
 
-/// What one peer and a mapping say to each other.
+/// The traffic between a mapping and one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
     /// The protocol.
     pub protocol: u8,
     /// Its kind.
     pub kind: Kind,
-    /// Whether the peer began it.
+    /// True if the peer opened it.
     pub inbound: bool,
-    /// Whether both sides have been heard.
+    /// True if both sides have sent packets.
     pub replied: bool,
-    /// Which sides have ended it: the inside 1, the peer 2.
+    /// The sides that have sent a FIN: 1 is the inside, 2 the peer.
     pub finished: u8,
-    /// Inside.
+    /// The inside end.
     pub inside: End,
-    /// Ours.
+    /// Our end.
     pub outside: End,
-    /// The other side.
+    /// The peer.
     pub peer: End,
-    /// When its last packet came.
+    /// The time of its last packet.
     pub used: Instant,
     /// Packets from the inside, and from the peer.
     pub packets: [u64; 2],
     mapping: u32,
-    /// The host inside that began it; [`NONE`] if the peer did.
+    /// The inside host that opened it; [`NONE`] if the peer did.
     host: u32,
-    /// The list it is on.
+    /// Its list.
     list: u8,
     before: u32,
     after: u32,
 }
 
-/// Why there is no connection.
+/// The reason why a connection was not created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// As many connections as there may be.
+    /// The table is full.
     Full,
-    /// No port of ours was found free.
+    /// No port is free.
     NoPort,
-    /// The host inside has reached its limit.
+    /// The inside host has reached its limit.
     Host,
 }
 
-/// A host inside, and the connections it has begun.
+/// An inside host, and the number of connections it has opened.
 #[derive(Clone, Copy, Debug)]
 struct Host {
     address: u32,
     connections: u32,
 }
 
-/// Lists of connections by kind, those of UDP and ICMP by whether they have been answered as well.
+/// Lists of connections by kind. UDP and ICMP have a second list for answered connections.
 const LISTS: usize = Kind::ALL.len() + 2;
 const DATAGRAMS_ANSWERED: usize = Kind::ALL.len();
 const QUERIES_ANSWERED: usize = Kind::ALL.len() + 1;
-/// The lists that are evicted from first: half-open, closing and unanswered connections.
+/// The lists evicted from first: half-open, closing and unanswered connections.
 const UNANSWERED: [usize; 4] =
     [Kind::Opening as usize, Kind::Closing as usize, Kind::Datagrams as usize, Kind::Queries as usize];
-/// The lists that are evicted from if those are empty.
+/// The lists evicted from if those are empty.
 const ANSWERED: [usize; 2] = [DATAGRAMS_ANSWERED, QUERIES_ANSWERED];
-/// Connections examined in each list to find one whose port can be reused.
+/// Connections examined per list to find one whose port can be reused.
 const VICTIMS_TRIED: usize = 16;
 
 fn list_of(kind: Kind, replied: bool) -> usize {
@@ -159,36 +158,36 @@ fn list_of(kind: Kind, replied: bool) -> usize {
 pub struct Table {
     connections: Slots<Connection>,
     mappings: Slots<Mapping>,
-    /// Connections by protocol, inside and peer; by protocol, ours and peer.
+    /// Connections by protocol, inside end and peer; by protocol, our end and peer.
     outbound: Index,
     inbound: Index,
-    /// Mappings by protocol, inside and our address; by protocol and ours.
+    /// Mappings by protocol, inside end and our address; by protocol and our end.
     by_inside: Index,
     by_outside: Index,
-    /// Hosts inside that have begun connections.
+    /// Inside hosts that have opened connections.
     hosts: Slots<Host>,
     by_host: Index,
-    /// The first and the last connection of each list, by last use.
+    /// The oldest and the newest connection of each list.
     ages: [(u32, u32); LISTS],
     secret: u64,
     foreseen: Option<Foreseen>,
-    /// Connections ever made.
+    /// Connections created so far.
     pub made: u64,
-    /// Connections that were forgotten before their time, because there were too many.
+    /// Connections evicted early because the table or the ports were full.
     pub evicted: u64,
     /// Connections refused because their host reached its limit.
     pub limited: u64,
 }
 
-/// Half-done connections that are given up for a new one, at most, and due ones looked at for each packet that makes one.
+/// Expired connections removed per new connection.
 const DUE_PER_CALL: usize = 8;
 /// Ports tried for a new mapping.
 const PORTS_TRIED: u64 = 128;
-/// Ports tried besides, of the other parity too. A range that is so full evicts instead.
+/// Ports tried in addition, of either parity. If all are in use, the range is nearly full, and a connection is evicted instead.
 const OTHERS_TRIED: u64 = 16;
 
 impl Table {
-    /// A table for so many connections; `secret` keys its hashes, for peers choose the ports.
+    /// A table for `most` connections. `secret` keys its hashes, because peers choose the ports.
     pub fn new(most: usize, secret: u64) -> Table {
         let most = most.clamp(1, 1 << 24);
         Table {
@@ -209,34 +208,34 @@ impl Table {
         }
     }
 
-    /// The host inside of an address, where it has begun connections.
+    /// The slot of an inside host that has opened connections.
     fn host(&self, address: u32) -> Option<u32> {
         let hash = self.hash(0, address.into(), 0);
         self.by_host.find(hash, |slot| self.hosts.values[slot as usize].address == address)
     }
 
-    /// Connections that a host inside has begun.
+    /// Connections opened by an inside host.
     pub fn begun_by(&self, address: u32) -> usize {
         self.host(address).map_or(0, |slot| self.hosts.values[slot as usize].connections as usize)
     }
 
-    /// The host inside that has begun the most connections, and how many.
+    /// The inside host with the most open connections, and their number.
     pub fn busiest(&self) -> Option<(u32, u32)> {
         let busiest = self.hosts.values.iter().max_by_key(|host| host.connections)?;
         (busiest.connections > 0).then_some((busiest.address, busiest.connections))
     }
 
-    /// Connections there are.
+    /// Connections in the table.
     pub fn count(&self) -> usize {
         self.connections.used()
     }
 
-    /// Connections there may be.
+    /// The capacity of the table.
     pub fn capacity(&self) -> usize {
         self.connections.most
     }
 
-    /// The mixing function of SplitMix64 (Steele, Lea, Flood 2014), keyed, twice.
+    /// The mixing function of SplitMix64 (Steele, Lea, Flood 2014), keyed and applied twice.
     fn hash(&self, protocol: u8, one: u64, other: u64) -> u64 {
         let mix = |mut z: u64| {
             z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -294,14 +293,13 @@ impl Table {
         &self.connections.values[slot as usize]
     }
 
-    /// A connection, to change what is not how it is found.
+    /// A connection, mutable. The ends must not change: the hash tables find it by them.
     pub fn connection_mut(&mut self, slot: u32) -> &mut Connection {
         &mut self.connections.values[slot as usize]
     }
 
-    /// A port of `ours` that nobody has, between `first` and `last`: the inside one where it is free, as hosts expect, else
-    /// one of the same parity (RFC 4787 REQ-3, REQ-4) at a place that cannot be guessed (RFC 6056). `taken` are ports that
-    /// are given away for good.
+    /// A free port at `ours` between `first` and `last`: the inside port if it is free, as hosts expect; else an unpredictable one (RFC 6056) of the
+    /// same parity (RFC 4787 REQ-3, REQ-4). `taken` are ports reserved for forwards.
     pub fn free_port(
         &self,
         protocol: u8,
@@ -315,16 +313,17 @@ impl Table {
             return Some(inside.port);
         }
         let span = u64::from(last - first) + 1;
+        // `made` changes with each connection, so the next port of a host is not predictable from the last.
         let start = self.hash(protocol, inside.key(), u64::from(ours) ^ self.made << 32);
         let at = |step: u64| first + ((start >> 16).wrapping_add(step) % span) as u16;
-        // An odd step that grows visits neighbourhoods that are crowded only briefly.
+        // Quadratic probing: the growing step leaves a crowded range of ports quickly.
         let alike = (0..PORTS_TRIED).find_map(|i| {
             let port = at(i * (i + 1) / 2 * 2);
             let even = (port & !1) | (inside.port & 1);
             let port = if (first..=last).contains(&even) { even } else { port };
             free(port).then_some(port)
         });
-        // A port of the other parity is better than none; of a small range each is looked at.
+        // A port of the other parity is better than none. In a small range every port is tried.
         let tried = if span <= PORTS_TRIED { span } else { OTHERS_TRIED };
         alike.or_else(|| (0..tried).map(at).find(|&port| free(port)))
     }
@@ -338,6 +337,7 @@ impl Table {
         (first, last): (u16, u16),
         taken: impl Fn(u16) -> bool,
     ) -> Option<u32> {
+        // Only a mapping with a single connection becomes free by evicting that connection.
         let alone = |c: &Connection| self.mappings.values[c.mapping as usize].connections == 1;
         let fits = |c: &Connection| {
             let port = c.outside.port;
@@ -346,6 +346,7 @@ impl Table {
         let found = |lists: &[usize]| {
             let oldest = lists.iter().flat_map(|&list| self.slots_of(list).take(VICTIMS_TRIED));
             let may = oldest.filter(|&slot| fits(self.connection(slot)) && alone(self.connection(slot)));
+            // Right parity first, then least recently used.
             may.min_by_key(|&slot| {
                 let connection = self.connection(slot);
                 (connection.outside.port % 2 != inside.port % 2, connection.used)
@@ -369,8 +370,8 @@ impl Table {
         self.forget(slot);
     }
 
-    /// A connection that was not there, of `inside` behind `outside` with `peer`, by the mapping there is or a new one. Expired connections are removed first. A full table evicts a
-    /// connection.
+    /// Creates a connection of `inside` behind `outside` with `peer`, with the existing mapping or a new one. Removes expired connections first. A
+    /// full table evicts a connection.
     pub fn connect(
         &mut self,
         protocol: u8,
@@ -379,7 +380,9 @@ impl Table {
         now: Instant,
         timeouts: &Timeouts,
     ) -> Result<u32, Refused> {
+        // Expired connections go first, so that an eviction hits a live one only if the table is full of them.
         self.expire(now, timeouts, DUE_PER_CALL);
+        // Evict before looking up the mapping: the evicted connection may be the last one of that mapping.
         if self.connections.used() == self.connections.most {
             let oldest = self.oldest_to_go().ok_or(Refused::Full)?;
             self.evict(oldest);
@@ -387,6 +390,7 @@ impl Table {
         if self.foreseen.as_ref().is_some_and(|foreseen| foreseen.full) {
             return Err(Refused::Full);
         }
+        // An inbound connection to a forwarded port may be the first of its mapping.
         let mapping = match self.mapping_of_outside(protocol, outside) {
             Some(mapping) => mapping,
             None => self.add_mapping(Mapping { protocol, inside, outside, connections: 0 })?,
@@ -421,7 +425,7 @@ impl Table {
         Ok(slot)
     }
 
-    /// One more connection of a host inside. There are no more hosts than connections, so there is a slot.
+    /// Counts a new connection of an inside host. There are no more hosts than connections, so there is a slot.
     fn count_host(&mut self, address: u32) -> u32 {
         let known = self.host(address).or_else(|| {
             let slot = self.hosts.take(Host { address, connections: 0 })?;
@@ -438,6 +442,7 @@ impl Table {
         let Some(host) = self.hosts.values.get_mut(slot as usize) else { return };
         host.connections = host.connections.saturating_sub(1);
         let Host { address, connections } = *host;
+        // Free the slot with the last connection: so there are never more hosts than connections.
         if connections == 0 {
             self.by_host.remove(self.hash(0, address.into(), 0), slot);
             self.hosts.free.push(slot);
@@ -446,18 +451,19 @@ impl Table {
 
     fn add_mapping(&mut self, mapping: Mapping) -> Result<u32, Refused> {
         let Mapping { protocol, inside, outside, .. } = mapping;
-        // Each has a connection, and of those there are no more.
+        // Every mapping has a connection, so there are never more mappings than connections.
         let slot = self.mappings.take(mapping).ok_or(Refused::Full)?;
         self.by_inside.insert(self.hash(protocol, inside.key(), outside.address.into()), slot);
         self.by_outside.insert(self.hash(protocol, outside.key(), 0), slot);
         Ok(slot)
     }
 
-    /// A packet of a connection came: it is the youngest of its list, which may have changed.
+    /// Records a packet of a connection: moves it to the end of its list, which may have changed.
     pub fn touch(&mut self, slot: u32, (kind, replied): (Kind, bool), now: Instant) {
         let list = list_of(kind, replied) as u8;
         let connection = &mut self.connections.values[slot as usize];
         (connection.used, connection.kind, connection.replied) = (now, kind, replied);
+        // Already the newest of its list: a busy connection is usually not moved.
         if connection.list == list && self.ages[usize::from(list)].1 == slot {
             return;
         }
@@ -466,11 +472,12 @@ impl Table {
         self.append(slot);
     }
 
-    /// Forgets connections whose time is up, at most so many. Answers how many.
+    /// Removes at most `most` expired connections. Returns their number.
     pub fn expire(&mut self, now: Instant, timeouts: &Timeouts, most: usize) -> usize {
         let mut forgotten = 0;
         for list in 0..LISTS {
             while forgotten < most {
+                // The list is in order of last use, so the first connection that is not due ends it.
                 let (oldest, _) = self.ages[list];
                 if oldest == NONE || !self.is_due(oldest, now, timeouts) {
                     break;
@@ -482,13 +489,13 @@ impl Table {
         forgotten
     }
 
-    /// Whether the time of a connection is up.
+    /// True if a connection has expired.
     pub fn is_due(&self, slot: u32, now: Instant, timeouts: &Timeouts) -> bool {
         let connection = self.connection(slot);
         connection.used + timeouts[connection.kind as usize] <= now
     }
 
-    /// Forgets a connection, and its mapping where it was the last of it.
+    /// Removes a connection, and its mapping with the last connection.
     pub fn forget(&mut self, slot: u32) {
         self.unlink(slot);
         let Connection { protocol, inside, outside, peer, mapping, host, .. } = *self.connection(slot);
@@ -496,6 +503,7 @@ impl Table {
         self.outbound.remove(self.hash(protocol, inside.key(), peer.key()), slot);
         self.inbound.remove(self.hash(protocol, outside.key(), peer.key()), slot);
         self.connections.free.push(slot);
+        // The mapping lives as long as its connections; its port is free afterwards.
         let used = &mut self.mappings.values[mapping as usize];
         used.connections -= 1;
         if used.connections == 0 {
@@ -506,7 +514,7 @@ impl Table {
         }
     }
 
-    /// Every connection, oldest first within its kind; of UDP and ICMP those that have been answered behind the others.
+    /// All connections, oldest first within their kind. Answered ones of UDP and ICMP come last.
     pub fn iter(&self) -> impl Iterator<Item = &Connection> {
         (0..LISTS).flat_map(|list| self.slots_of(list)).map(|slot| self.connection(slot))
     }

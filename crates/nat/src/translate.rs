@@ -1,8 +1,7 @@
-//! Reading and rewriting the addresses and ports of a packet, its checksums kept right by what changes (RFC 1624).
+//! Reads and rewrites addresses and ports of a packet, and updates its checksums incrementally (RFC 1624).
 //!
-//! Of a partial checksum the field holds the sum of the pseudo-header alone, not complemented: addresses change it, ports do
-//! not, for whoever completes it sums those. Headers that a super-frame is cut into later are copies of its own, so it is
-//! translated as one packet.
+//! A partial checksum field holds only the sum of the pseudo-header, not complemented. A changed address changes it; a changed port does not, because
+//! the sum over the header is added later. Headers of a super-frame's segments are copies of its own, so it is translated as one packet.
 
 use super::fragments::Datagram;
 use super::table::End;
@@ -11,57 +10,57 @@ use packet::wire::checksum::{self, update, update_double};
 use packet::wire::{Ipv4, Ipv4Header, icmp4, protocol};
 use std::net::Ipv4Addr;
 
-/// Which end of a packet.
+/// An end of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Who sends it.
+    /// The sender.
     Source,
-    /// Whom it is for.
+    /// The receiver.
     Destination,
 }
 
-/// What kind of packet it is, to a translator.
+/// The kind of packet, as far as translation is concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// Something with two ends that is whole, or the first fragment of it.
+    /// A whole packet with two ends, or the first fragment of one.
     Flow,
-    /// An ICMP error, about a packet with these ends.
+    /// An ICMP error about a packet with these ends.
     Error(Quoted),
-    /// A fragment that is not the first: it has no ports.
+    /// A later fragment, which has no ports.
     Fragment,
 }
 
-/// The packet that an ICMP error is about.
+/// The packet quoted by an ICMP error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quoted {
-    /// Its protocol.
+    /// The protocol.
     pub protocol: u8,
-    /// Its ends, as its sender had them when it was quoted.
+    /// Source and destination, as in the quoted header.
     pub source: End,
     /// See `source`.
     pub destination: End,
 }
 
-/// What a translator needs of a packet.
+/// The fields of a packet that translation needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct View {
     /// The protocol.
     pub protocol: u8,
-    /// Its ends; ports are zero where it has none.
+    /// The ends. Ports are zero if there are none.
     pub source: End,
     /// See `source`.
     pub destination: End,
-    /// What it is.
+    /// The kind of packet.
     pub form: Form,
-    /// The flags of a TCP header.
+    /// The TCP flags.
     pub flags: u8,
-    /// Whether more fragments follow.
+    /// True if more fragments follow.
     pub more: bool,
-    /// The identification, by which fragments belong together.
+    /// The identification that all fragments of a packet share.
     pub identification: u16,
-    /// The time to live.
+    /// The TTL.
     pub ttl: u8,
-    /// Offset of the transport header from the network header.
+    /// The offset of the transport header from the network header.
     l4: u8,
 }
 
@@ -74,7 +73,7 @@ pub const RST: u8 = 4;
 /// See [`FIN`].
 pub const ACK: u8 = 16;
 
-/// Bytes of a header without which nothing can be translated: up to the checksum and the flags.
+/// The least bytes of a transport header for translation: up to the checksum and the flags.
 const fn needed(protocol: u8) -> usize {
     match protocol {
         protocol::TCP => 20,
@@ -82,7 +81,7 @@ const fn needed(protocol: u8) -> usize {
     }
 }
 
-/// Where the checksum is, from the start of the transport header.
+/// The offset of the checksum in the transport header.
 const fn checksum_at(protocol: u8) -> usize {
     match protocol {
         protocol::TCP => 16,
@@ -101,7 +100,7 @@ fn set_word(bytes: &mut [u8], at: usize, value: u16) {
     }
 }
 
-/// The ports of a transport header, source first; of an ICMP question its identifier at the side of who asked.
+/// The ports of a transport header, source first. For an ICMP query, the identifier is at the querier's side.
 fn ports(protocol: u8, l4: &[u8]) -> Option<(u16, u16)> {
     if l4.len() < 8 {
         return None;
@@ -114,14 +113,13 @@ fn ports(protocol: u8, l4: &[u8]) -> Option<(u16, u16)> {
     }
 }
 
-/// Whether an ICMP message is about another packet.
+/// True if an ICMP message is an error about another packet.
 const fn is_error(kind: u8) -> bool {
     matches!(kind, icmp4::UNREACHABLE | icmp4::SOURCE_QUENCH | icmp4::TIME_EXCEEDED | icmp4::PARAMETER_PROBLEM)
 }
 
 impl View {
-    /// Of the IPv4 packet that begins at the network header of a frame; nothing where it cannot be translated: another
-    /// protocol than TCP, UDP and ICMP, or a header that is cut short.
+    /// Parses an IPv4 packet. `None` if it cannot be translated: a protocol other than TCP, UDP and ICMP, or a truncated header.
     #[inline]
     pub fn of(l3: &[u8]) -> Option<View> {
         let packet = Ipv4::parse_unsummed(l3).ok()?;
@@ -167,7 +165,7 @@ impl View {
         Datagram { source, destination, protocol: self.protocol, identification: self.identification }
     }
 
-    /// How this packet answers: its ends the other way round.
+    /// The end at this side, and the other end.
     pub fn ends(&self, side: Side) -> (End, End) {
         match side {
             Side::Source => (self.source, self.destination),
@@ -177,7 +175,7 @@ impl View {
 }
 
 impl Quoted {
-    /// What is left of a packet that an error quotes: its header and eight bytes at least (RFC 792).
+    /// Parses the quoted packet of an ICMP error: its header and at least eight bytes (RFC 792).
     fn of(quoted: &[u8]) -> Option<Quoted> {
         let header = Ipv4Header::of(quoted)?;
         let length = header.header_length();
@@ -194,16 +192,18 @@ impl Quoted {
     }
 }
 
-/// Gives one side of a packet another end. The view must be that of the packet.
+/// Replaces one end of a packet. The view must be that of the packet.
 #[inline]
 pub fn rewrite(packet: &mut Packet, view: &View, side: Side, new: End) {
     let at = usize::from(packet.meta().l3);
     let partial = packet.is_offloaded()
         && packet.offload().checksum.is_some_and(|partial| {
+            // Only a partial checksum of this very header: the packet may be a tunnel with one inside.
             usize::from(partial.start) == at + usize::from(view.l4)
                 && usize::from(partial.offset) == checksum_at(view.protocol)
         });
     let Some(l3) = packet.bytes_mut().get_mut(at..) else { return };
+    // The transport checksum covers the address through its pseudo-header, so `renumber` needs the old end.
     let old = if side == Side::Source { view.source } else { view.destination };
     set_address(l3, side, new.address);
     if view.form == Form::Fragment {
@@ -224,15 +224,14 @@ fn set_address(l3: &mut [u8], side: Side, address: u32) {
     }
 }
 
-/// Another port, and the checksum that covers it and the address; where a quoted header is cut off before its checksum,
-/// without it.
+/// Replaces a port, and updates the checksum for port and address. A quoted header may end before its checksum, which is skipped then.
 fn renumber(l4: &mut [u8], protocol: u8, side: Side, (old, new): (End, End), partial: bool) {
     let place = match (protocol, side) {
         (protocol::ICMP, _) => 4,
         (_, Side::Source) => 0,
         (_, Side::Destination) => 2,
     };
-    // An answer to a question has its identifier at one side only.
+    // An ICMP reply has its identifier at one side only; the other side's port is zero and must not be written.
     if protocol != protocol::ICMP || old.port != new.port {
         set_word(l4, place, new.port);
     }
@@ -243,22 +242,23 @@ fn renumber(l4: &mut [u8], protocol: u8, side: Side, (old, new): (End, End), par
     let sum = word(l4, at);
     let sum = match protocol {
         protocol::ICMP => update(sum, old.port, new.port),
+        // A zero checksum of UDP means that there is none (RFC 768).
         protocol::UDP if sum == 0 && !partial => return,
         _ if partial => !update_double(!sum, old.address, new.address),
         _ => update(update_double(sum, old.address, new.address), old.port, new.port),
     };
+    // A computed zero is sent as all ones, for the same reason.
     let sum = if protocol == protocol::UDP && sum == 0 && !partial { 0xffff } else { sum };
     set_word(l4, at, sum);
 }
 
-/// Gives one side of the packet that an ICMP error quotes another end, and the error the checksum that follows (RFC 5508
-/// section 4.2).
+/// Replaces one end of the packet quoted by an ICMP error, and updates the error's checksum (RFC 5508 section 4.2).
 pub fn rewrite_quoted(packet: &mut Packet, view: &View, quoted: &Quoted, side: Side, new: End) {
     let at = usize::from(packet.meta().l3) + usize::from(view.l4);
     let Some(message) = packet.bytes_mut().get_mut(at..) else { return };
     let Some((head, body)) = message.split_at_mut_checked(8) else { return };
     let Some(length) = Ipv4Header::of(body).map(Ipv4Header::header_length) else { return };
-    // Everything that may change lies in here; an even number of bytes, so that their sum stands for them.
+    // All bytes that may change, and an even number of them, so that their sum can be replaced as one word.
     let reach = (length + 20).min(body.len()) & !1;
     let before = checksum::sum(&body[..reach]);
     let old = if side == Side::Source { quoted.source } else { quoted.destination };
@@ -279,7 +279,7 @@ mod tests {
     use proptest::prelude::*;
     use std::net::IpAddr;
 
-    /// An IPv4 packet with a transport header of the protocol, its checksums right.
+    /// An IPv4 packet with a transport header and valid checksums.
     fn ip(protocol: u8, source: End, destination: End, payload: &[u8]) -> Vec<u8> {
         let header = match protocol {
             protocol::TCP => 20,
@@ -318,7 +318,7 @@ mod tests {
         bytes
     }
 
-    /// The transport checksum of a packet, the field taken as zero.
+    /// The transport checksum of a packet, computed with a zero field.
     fn sum_of(bytes: &[u8]) -> u16 {
         let parsed = Ipv4::parse(bytes).expect("its header checksum is right");
         let protocol = parsed.header.protocol();
@@ -345,7 +345,7 @@ mod tests {
         let end = || (1u32..0xdfff_ffff, 1u16..).prop_map(|(address, port)| End::new(address, port));
         (prop_oneof![Just(protocol::TCP), Just(protocol::UDP), Just(protocol::ICMP)], end(), end(), end()).prop_map(
             |(protocol, source, destination, new)| {
-                // Of a question only the asking side has a number.
+                // An ICMP query has an identifier at the querier's side only.
                 let port = if protocol == protocol::ICMP { 0 } else { destination.port };
                 (protocol, source, End { port, ..destination }, new)
             },
@@ -354,7 +354,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_translated_packet_is_what_its_sender_would_have_sent_from_there_and_back_it_is_the_same(
+        fn translation_equals_a_packet_sent_from_the_new_end_and_reverts(
             (protocol, source, destination, new) in ends(),
             payload in proptest::collection::vec(any::<u8>(), 0..64),
         ) {
@@ -392,14 +392,14 @@ mod tests {
             prop_assert!(packet::wire::offload::complete(packet.bytes_mut(), partial));
             let expected = ip(protocol, new, destination, &payload);
             prop_assert_eq!(sum_of(&packet.bytes()[14..]), sum_of(&expected));
-            // Zero has two forms in TCP, and both are right.
+            // A TCP checksum of zero has two forms, and both are valid.
             let (made, meant) = (word(&packet.bytes()[34..], checksum_at(protocol)), sum_of(&expected));
             prop_assert!(made == meant || made | meant == 0xffff && made & meant == 0, "{made:x} {meant:x}");
             pool.give(packet);
         }
 
         #[test]
-        fn an_error_about_a_packet_speaks_of_the_packet_its_sender_knows(
+        fn icmp_error_quotes_the_packet_with_its_original_end(
             (protocol, source, destination, new) in ends(),
             payload in proptest::collection::vec(any::<u8>(), 0..40),
         ) {

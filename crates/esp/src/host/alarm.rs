@@ -1,14 +1,14 @@
-//! An alarm that goes off when so many have reported (spec E-46).
+//! An alarm that triggers when enough members have reported (spec E-46).
 
 use super::Computation;
 use crate::wire::Part;
 
-/// An alarm of a computation, as those who report have it and whoever is to be alarmed.
+/// An alarm of a computation, for members and for the root.
 ///
-/// Each router lets as many reports pass as it takes, and no more. So the alarm goes off with the report that makes
-/// them enough, wherever it comes from, and whoever is alarmed gets that many packets from each router next to it,
-/// however many report. Reports are counted for one lifetime, each time that they come: what is lost is not counted,
-/// and what is sent twice is counted twice. Where it has to be exact a round says how many there are.
+/// Each router forwards as many reports as the alarm needs, and drops the rest. So the alarm triggers at the report that reaches the threshold,
+/// no matter which member sends it. The root receives at most that many packets from each neighbouring router, however many members report.
+///
+/// Each received report counts within one lifetime, so lost reports do not count, and retransmissions count twice. For an exact number use a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alarm {
     report: Part,
@@ -17,19 +17,19 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// One that goes off with `needed` reports, which are counted under `tag`.
+    /// An alarm that triggers at `needed` reports, counted under `tag`.
     pub fn new(computation: &Computation, tag: u64, needed: u32) -> Alarm {
         Alarm { report: computation.count_to(tag, needed), needed, came: 0 }
     }
 
-    /// What is sent once by whoever has something to report.
+    /// The part that a member sends once to report.
     pub fn report(&self) -> Part {
         self.report
     }
 
-    /// A part has come. Answers whether it sets the alarm off: once.
+    /// Processes a received part. Returns true once: when it triggers the alarm.
     pub fn received(&mut self, part: &Part) -> bool {
-        // One that a router could not execute is a report all the same.
+        // The error bit is ignored: a report that a router could not execute still is a report.
         let is_report = part.computation == self.report.computation && part.instruction == self.report.instruction;
         if !is_report || self.has_gone_off() {
             return false;
@@ -38,7 +38,7 @@ impl Alarm {
         self.has_gone_off()
     }
 
-    /// Whether so many have reported.
+    /// True if the alarm has triggered.
     pub fn has_gone_off(&self) -> bool {
         self.came >= self.needed
     }

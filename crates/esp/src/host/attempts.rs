@@ -1,24 +1,24 @@
-//! Rounds that are played again where one has not come to its end, each with tags of its own (spec E-43).
+//! Repeated rounds: after an incomplete round another one starts, with tags of its own (spec E-43).
 
 use super::{Round, Schedule};
 use units::Nanos;
 
-/// How often a round is played, and when. Nobody tells members how one ended: root and members have the same, and so
-/// begin the next at the same time, under the tags of its number.
+/// The number and the timing of attempts. Members do not learn how a round ended. Root and members have the same `Attempts`, so they start the next
+/// round at the same time and derive the same tags from its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attempts {
-    /// So many at the most, and one at least.
+    /// The most attempts, at least one.
     pub most: u16,
-    /// The time from the beginning of one to that of the next; where one takes longer, that.
+    /// The time from the start of one attempt to the start of the next. A round that takes longer delays the next until its end.
     pub every: Nanos,
 }
 
 impl Attempts {
-    /// It is played once.
+    /// A single attempt.
     pub const ONE: Attempts = Attempts { most: 1, every: Nanos::ZERO };
 }
 
-/// The round that is played at present, and how many there are with it.
+/// The present round, and the attempts left including it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Present {
     pub round: Round,
@@ -31,7 +31,7 @@ impl Present {
         Present { round, schedule, attempts: Attempts::ONE }
     }
 
-    /// Goes on to the next one. Answers whether there is one.
+    /// Moves on to the next attempt. Returns false if there is none.
     pub fn again(&mut self) -> bool {
         if self.attempts.most <= 1 {
             return false;

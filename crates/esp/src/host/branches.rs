@@ -1,36 +1,36 @@
-//! Where the paths from one host to several part (spec E-44).
+//! Finds the branch points of the paths from one host to several others (spec E-44).
 
 use std::collections::BTreeMap;
 
-/// What is there at one hop of several paths.
+/// A router, or a silent hop, and the paths through it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shared<R> {
-    /// How far away, 1 for the next.
+    /// The distance in hops; 1 is the first router.
     pub hop: usize,
-    /// Which router; none where it does not answer.
+    /// The router; `None` if it does not answer.
     pub router: Option<R>,
-    /// The paths that go through it, by their numbers.
+    /// The paths through it, by index.
     pub paths: Vec<usize>,
 }
 
-/// A router behind which paths part.
+/// A branch point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Branch<R> {
-    /// How far away it is; 0 is the host itself.
+    /// The distance in hops; 0 is the host itself.
     pub hop: usize,
-    /// Which one: the last that is known to be common; none where that is the host itself.
+    /// The last router known to be common; `None` if that is the host itself.
     pub router: Option<R>,
-    /// Whether paths part right there; else there, or behind it where somebody does not answer.
+    /// True if the paths diverge right behind this router. False if silent routers follow, so that they may diverge later.
     pub exact: bool,
-    /// The paths of each branch, by their numbers.
+    /// The paths of each branch, by index.
     pub towards: Vec<Vec<usize>>,
 }
 
-/// Several paths that begin at one host, laid over one another: each a list of routers, in which those that do not answer are none.
-/// Answers who is where, in the order of hops, and where they part.
+/// Merges several paths from one host. Each path is a list of routers; `None` is a router that does not answer. Returns the routers in order of hops,
+/// and the branch points.
 pub fn branches<R: Clone + Ord>(paths: &[Vec<Option<R>>]) -> (Vec<Shared<R>>, Vec<Branch<R>>) {
     let (mut shared, mut branches) = (Vec::new(), Vec::new());
-    // Each group has come the same way so far: the last router known of it, and how far away that is.
+    // Each group has been the same path so far: its last known router, that router's distance, and the paths' indices.
     let mut groups: Vec<(Option<R>, usize, Vec<usize>)> = vec![(None, 0, (0..paths.len()).collect())];
     for hop in 1.. {
         let mut next = Vec::new();
@@ -42,7 +42,7 @@ pub fn branches<R: Clone + Ord>(paths: &[Vec<Option<R>>]) -> (Vec<Shared<R>>, Ve
                 }
             }
             let mut parts: Vec<(Option<R>, Vec<usize>)> = parts.into_iter().collect();
-            // In the order in which the paths were named.
+            // In order of the paths' indices.
             parts.sort_by_key(|(_, paths)| paths.first().copied());
             if parts.len() > 1 {
                 let exact = at + 1 == hop && parts.iter().all(|(here, _)| here.is_some());

@@ -1,4 +1,4 @@
-//! One computation of an end system: its number, its tags, and the instructions about them.
+//! A computation of an end system: its number, its tags, and its instructions.
 
 use super::randomness;
 use super::round::{Number, Round};
@@ -8,7 +8,7 @@ use crate::store::Key;
 use crate::wire::{Locations, Part};
 use std::io::Result;
 
-/// A computation. All its packets carry its number, by which routers keep them together and in order.
+/// A computation. All its packets carry its number, so routers execute them in order on the same shard.
 #[derive(Clone, Debug)]
 pub struct Computation {
     id: u64,
@@ -19,9 +19,9 @@ pub struct Computation {
 }
 
 impl Computation {
-    /// A new one, whose numbers are drawn by the operating system.
+    /// A new computation with random numbers from the operating system.
     ///
-    /// Nobody who does not know them meets its tags but by chance: one of 2^64 for each entry of a router.
+    /// Another host that does not know its tags hits one only by chance: one of 2^64 for each entry of a router.
     ///
     /// # Errors
     /// Those of [`randomness`].
@@ -29,136 +29,134 @@ impl Computation {
         randomness().map(Computation::seeded)
     }
 
-    /// One whose numbers follow from 128 bits of a seed: the same again from the same, as trials want it.
+    /// A computation whose numbers follow from a seed of 128 bits: repeatable, for experiments.
     pub fn seeded(seed: [u64; 2]) -> Computation {
         let secret = Key::new(seed);
         let (id, secret, locations) = (secret.hash(0), secret.derive(1), Locations::INPUT);
         Computation { id, secret, drawn: 0, locations, shared: None }
     }
 
-    /// A part of somebody else's, known by its number, with tags of one's own.
+    /// Joins the computation `id` of another host, with tags of its own.
     #[must_use]
     pub fn joined(self, id: u64) -> Computation {
         Computation { id, ..self }
     }
 
-    /// One whose rounds only those know who have a secret: 128 bits, drawn at random, the same for the root and all
-    /// members.
+    /// Keeps the tags of rounds secret: only hosts that have these 128 random bits can compute them. The root and all members need the same bits.
     #[must_use]
     pub fn sharing(self, secret: [u64; 2]) -> Computation {
         Computation { shared: Some(Secret::new(secret)), ..self }
     }
 
-    /// Where routers are to execute what it sends; where nothing is said, at the port it comes in by.
+    /// Sets the locations at which routers execute its packets. The default is the port where they arrive.
     #[must_use]
     pub fn at(self, locations: Locations) -> Computation {
         Computation { locations, ..self }
     }
 
-    /// Its number.
+    /// The number of the computation.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// A tag that nobody has used.
+    /// A new tag.
     pub fn tag(&mut self) -> u64 {
         self.drawn += 1;
         self.secret.hash(self.drawn)
     }
 
-    /// The `attempt`th round of collecting a value from all members with `operator`. Everybody who knows the number of
-    /// the computation knows the tags of all rounds, but where members [share a secret](Computation::sharing). Where
-    /// members come in by several ports of a router it is better executed where they leave ([`Computation::at`]): by
-    /// the port towards the root, on whose store they meet (spec E-38). Where they come in each port reports by itself.
+    /// The `attempt`th round, which collects a value from all members with `operator`. Every host that knows the computation's number can compute the
+    /// tags of all rounds, unless the members [share a secret](Computation::sharing).
+    ///
+    /// If members arrive at several ports of a router, execute the round at the output ([`Computation::at`]): all of them leave by the port towards
+    /// the root, so they share its store (spec E-38). At the input each port reports separately.
     pub fn round(&self, attempt: u32, operator: Operator) -> Round {
         Round::new(self.id, Number { attempt, beside: 0, secret: self.shared }, operator, self.locations)
     }
 
-    /// A packet with an instruction.
+    /// A part with this instruction.
     pub fn part(&self, instruction: Instruction) -> Part {
         let (locations, computation) = (self.locations, self.id);
         Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
     }
 
-    /// What costs a router the least.
+    /// NOP: the least work for a router.
     pub fn nop(&self) -> Part {
         self.part(Instruction::Nop)
     }
 
-    /// Counts at `tag`; passes while fewer than `below` have come.
+    /// COUNT at `tag`. Routers forward it while the count is below `below`.
     pub fn count(&self, tag: u64, below: u32) -> Part {
         self.part(Instruction::Count { counter: tag, threshold: below, inclusive: false })
     }
 
-    /// Counts at `tag`; passes while at most `most` have come.
+    /// COUNT at `tag`. Routers forward it while the count is at most `most`.
     pub fn count_to(&self, tag: u64, most: u32) -> Part {
         self.part(Instruction::Count { counter: tag, threshold: most, inclusive: true })
     }
 
-    /// Passes each router only if no other with this tag has in a lifetime: filters duplicates, suppresses what others have
-    /// said already.
+    /// Routers forward only the first packet with this tag within a lifetime: a duplicate filter, or suppression of redundant messages.
     pub fn once(&self, tag: u64) -> Part {
         self.count(tag, 2)
     }
 
-    /// Passes a router, and leaves `value` there, where nothing is there or `value relation there` holds. What combines
-    /// holds nowhere.
+    /// COMPARE: routers forward it and store `value`, if the tag is absent or `value relation stored` holds. Combining operators never hold.
     pub fn compare(&self, tag: u64, relation: Operator, value: u64) -> Part {
         self.part(Instruction::Compare { tag, value, relation })
     }
 
-    /// Passes a router only where `value` is greater than any before.
+    /// Routers forward it only if `value` exceeds all values before.
     pub fn new_maximum(&self, tag: u64, value: u64) -> Part {
         self.compare(tag, Operator::Gt, value)
     }
 
-    /// Passes a router only where `value` is less than any before.
+    /// Routers forward it only if `value` is below all values before.
     pub fn new_minimum(&self, tag: u64, value: u64) -> Part {
         self.compare(tag, Operator::Lt, value)
     }
 
-    /// Combines `value` into `result` and takes one from `counter`; the one that leaves nothing there passes with the
-    /// result. Each is to come once: see [`Computation::rcollect`].
+    /// COLLECT: combines `value` into `result` and decrements `counter`. The packet that brings the counter to zero carries the result on. Each child
+    /// must report exactly once, otherwise use [`Computation::rcollect`].
     pub fn collect(&self, counter: u64, result: u64, operator: Operator, value: u64) -> Part {
         self.part(Instruction::Collect { counter, result, value, operator })
     }
 
-    /// The same for `child`, which [`Computation::rchld`] has made known, however often it comes.
+    /// RCOLLECT: the same for a `child` registered by [`Computation::rchld`]. Retransmissions do no harm.
     pub fn rcollect(&self, (counter, result): (u64, u64), child: u64, operator: Operator, value: u64) -> Part {
         self.part(Instruction::Rcollect { counter, result, child, value, operator })
     }
 
-    /// Makes `child` known at `counter`, however often it comes; the first of a router passes.
+    /// RCHLD: registers `child` at `counter`. Retransmissions do no harm. Routers forward the first child only.
     pub fn rchld(&self, counter: u64, child: u64) -> Part {
         self.part(Instruction::Rchld { counter, child })
     }
 
-    /// Marks the way it goes.
+    /// Marks the path of the packet.
     pub fn mark(&self, tag: u64, value: u64) -> Part {
         self.part(Instruction::Mark { tag, value })
     }
 
-    /// Passes where the way is marked. Meant for data, at the output: see [`crate::wire::wrap`].
+    /// Routers forward it on marked paths only. For data, at the output: see [`crate::wire::wrap`].
     pub fn if_marked(&self, tag: u64) -> Part {
         self.part(Instruction::Test { tag })
     }
 
-    /// Brings along the value of the last router on its way; each of them has to have one.
+    /// Returns the value at the last router of the path. Every router on the path must have the tag.
     pub fn get(&self, tag: u64) -> Part {
         self.part(Instruction::Get { tag, value: 0 })
     }
 
-    /// Puts a value on the way it goes.
+    /// Writes a value along the path.
     pub fn put(&self, tag: u64, value: u64) -> Part {
         self.part(Instruction::Put { tag, value })
     }
 
-    /// Passes where something is there and `there relation value` holds. What combines holds nowhere.
+    /// Routers forward it if the tag exists and `stored relation value` holds. Combining operators never hold.
     pub fn setfwd(&self, tag: u64, relation: Operator, value: u64) -> Part {
         self.part(Instruction::Setfwd { tag, value, relation })
     }
 
-    /// Passes where at least `value` was put: the layers that a branch is allowed.
+    /// Routers forward it if the stored value is at least `value`: for example the layers allowed on a branch.
     pub fn if_at_least(&self, tag: u64, value: u64) -> Part {
         self.setfwd(tag, Operator::Ge, value)
     }

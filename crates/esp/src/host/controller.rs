@@ -1,4 +1,4 @@
-//! The root of a computation: gets the few packets that routers let through, and knows when it has heard from all.
+//! The root of a computation: receives the few packets that routers forward, and determines when all members have reported.
 
 use super::attempts::Present;
 use super::{Action, Attempts, Round, Schedule};
@@ -7,29 +7,29 @@ use crate::wire::Part;
 use std::collections::BTreeMap;
 use units::Instant;
 
-/// The most children of a root: it has one for each router next to it, and for each member without a router between.
+/// The most children of a root. Its children are the neighbouring routers, and the members with no router in between.
 const MOST: usize = 1024;
 
-/// How a round ended.
+/// The outcome of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome<T = u64> {
-    /// Everybody who was known has reported, and this is the result.
+    /// All registered members have reported, with this result.
     Complete(T),
-    /// So many children of the root have not reported; the others' result, if there are any.
+    /// Some children of the root have not reported.
     Incomplete {
-        /// Of those who have.
+        /// The result of the others, if any reported.
         result: Option<T>,
-        /// How many have not.
+        /// The number of children that have not reported.
         missing: usize,
     },
-    /// A router could not execute what it was sent, which comes back with its error bit set.
+    /// A router could not execute a packet and set its error bit.
     Failed,
-    /// Nobody has made itself known.
+    /// No member registered.
     Nobody,
 }
 
 impl<T> Outcome<T> {
-    /// The result, if there is one; of all, or of some.
+    /// The result, complete or partial.
     pub fn result(self) -> Option<T> {
         match self {
             Outcome::Complete(result) => Some(result),
@@ -38,7 +38,7 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// How many children of the root are known not to have reported.
+    /// The number of the root's children known not to have reported.
     pub fn missing(&self) -> usize {
         match self {
             Outcome::Incomplete { missing, .. } => *missing,
@@ -46,7 +46,7 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// How much it says.
+    /// The order of outcomes, from the least to the most useful.
     const fn rank(&self) -> u8 {
         match self {
             Outcome::Nobody => 0,
@@ -58,38 +58,37 @@ impl<T> Outcome<T> {
     }
 }
 
-/// The root in one round, or in several one after the other until one is complete.
+/// The root in one round, or in repeated rounds until one is complete.
 #[derive(Clone, Debug)]
 pub struct Controller {
     present: Present,
     children: BTreeMap<u64, Option<u64>>,
     failed: bool,
-    /// Packets that have come.
+    /// Packets received.
     came: u64,
-    /// What the rounds before came to, at best.
+    /// The best outcome of the previous rounds.
     before: Outcome,
 }
 
 impl Controller {
-    /// The root of a round.
+    /// The root of a single round.
     pub fn new(round: Round, schedule: Schedule) -> Controller {
         let (present, children) = (Present::once(round, schedule), BTreeMap::new());
         Controller { present, children, failed: false, came: 0, before: Outcome::Nobody }
     }
 
-    /// The same in so many rounds, of which this is the first: where one is not complete the next is played. Members
-    /// have to be told the same ([`Reporter::repeated`](super::Reporter::repeated)).
+    /// Repeats the round until it is complete, at most so often. Members need the same attempts ([`Reporter::repeated`](super::Reporter::repeated)).
     #[must_use]
     pub fn repeated(self, attempts: Attempts) -> Controller {
         Controller { present: Present { attempts, ..self.present }, ..self }
     }
 
-    /// How many rounds there may be yet after the present one.
+    /// The attempts left after the present round.
     pub fn left(&self) -> u16 {
         self.present.attempts.most.saturating_sub(1)
     }
 
-    /// A part has come. Those of other rounds are nothing to it.
+    /// Processes a received part. Ignores parts of other rounds.
     pub fn received(&mut self, part: &Part) {
         if part.computation != self.present.round.computation {
             return;
@@ -109,28 +108,29 @@ impl Controller {
         }
         if self.children.len() < MOST || self.children.contains_key(&child) {
             let known = self.children.entry(child).or_default();
-            // The last one counts: routers repeat what they have collected, and no less.
+            // The latest report counts: a router's repeated report covers at least as many members as its first.
             *known = report.or(*known);
         }
     }
 
-    /// Packets of its rounds that have come: few, however many members there are.
+    /// Packets received in all rounds: few, however many members there are.
     pub fn packets(&self) -> u64 {
         self.came
     }
 
-    /// What to do at `now`: to wait, or to take the result. Where no round is complete that is what the one came to
-    /// that says most.
+    /// The next action at `now`. If no round was complete, the result is the most useful outcome of all rounds.
     pub fn poll(&mut self, now: Instant) -> Action<Outcome> {
         loop {
             let Schedule { collect, end, .. } = self.present.schedule;
             let outcome = self.outcome();
+            // Not before `collect`: until then more members may register.
             if now >= collect && matches!(outcome, Outcome::Complete(_)) {
                 return Action::Over(outcome);
             }
             if now < end {
                 return Action::Wait(end);
             }
+            // At equal rank the later round wins: its values are newer.
             if outcome.rank() >= self.before.rank() {
                 self.before = outcome;
             }
@@ -142,7 +142,7 @@ impl Controller {
         }
     }
 
-    /// What the present round comes to, as far as is known.
+    /// The outcome of the present round so far.
     fn outcome(&self) -> Outcome {
         let reports: Vec<u64> = self.children.values().filter_map(|report| *report).collect();
         let missing = self.children.len() - reports.len();

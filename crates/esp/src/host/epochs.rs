@@ -1,14 +1,15 @@
-//! State that is to last although no entry does: what is said holds for an epoch, and is said anew for each, under another tag (spec E-45, E-47).
+//! State that outlasts the lifetime of entries: time is divided into epochs, and hosts write it again for each epoch under a new tag (spec E-45,
+//! E-47).
 //!
-//! What holds in an epoch is written from the epoch before on, and read until its end. So an epoch is a third of a lifetime: the last third
-//! is for clocks that are apart and for packets under way.
+//! The state for an epoch is written from the previous epoch on, and read until the epoch ends. So an epoch is a third of a lifetime. The last third
+//! allows for clock differences and packets in flight.
 
 use crate::isa::{Instruction, Operator};
 use crate::store::mix;
 use crate::wire::{Locations, Part};
 use units::{Instant, Nanos};
 
-/// The epochs of one computation, which everybody counts from the same moment.
+/// The epochs of one computation. All hosts count them from the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Epochs {
     computation: u64,
@@ -16,33 +17,34 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// Those of a computation at routers where entries live this long.
+    /// The epochs of a computation, for routers with this lifetime of entries.
     pub fn new(computation: u64, lifetime: Nanos) -> Epochs {
         Epochs { computation, length: Nanos::new((lifetime.get() / 3).max(1)) }
     }
 
-    /// The computation they are of.
+    /// The computation.
     pub fn computation(&self) -> u64 {
         self.computation
     }
 
-    /// How long one is.
+    /// The length of an epoch.
     pub fn length(&self) -> Nanos {
         self.length
     }
 
-    /// Which one it is at `time`, counted from the same moment by everybody.
+    /// The number of the epoch at `time`.
     pub fn at(&self, time: Instant) -> u64 {
         time.get() / self.length.get()
     }
 
-    /// When one begins.
+    /// The start of an epoch.
     pub fn start(&self, epoch: u64) -> Instant {
         Instant::new(epoch.saturating_mul(self.length.get()))
     }
 
-    /// The tag of what holds in one. Never one that stands for something of a router.
+    /// The tag of an epoch. Never a reserved tag of a router variable.
     pub fn tag(&self, epoch: u64) -> u64 {
+        // The shift clears the top bit, and reserved tags are the highest ones.
         mix(self.computation, epoch) >> 1
     }
 
@@ -51,37 +53,37 @@ impl Epochs {
         Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
     }
 
-    /// Sent from a receiver towards the source: the ports that it comes in by are marked for an epoch.
+    /// Sent by a receiver towards the source: marks the ports where it arrives for an epoch.
     pub fn mark(&self, epoch: u64) -> Part {
         self.part(Locations::INPUT, Instruction::Mark { tag: self.tag(epoch), value: 1 })
     }
 
-    /// In front of data of the source: copies leave by marked ports only.
+    /// Carried by the source's data: routers forward copies only to marked ports.
     pub fn if_marked(&self, epoch: u64) -> Part {
         self.part(Locations::OUTPUT, Instruction::Test { tag: self.tag(epoch) })
     }
 
-    /// The tag under which those are counted who want a layer in an epoch.
+    /// The tag that counts the receivers of a layer in an epoch.
     fn counter(&self, epoch: u64, layer: u64) -> u64 {
         mix(self.tag(epoch), layer) >> 1
     }
 
-    /// Sent from a receiver towards the source: `child` wants a layer in an epoch. Ports it comes in by count it once, however often it is said, and the
-    /// first behind a port is made known to the router before it.
+    /// Sent by a receiver towards the source: `child` wants a layer in an epoch. Each port counts the child once, however often it is sent. The first
+    /// child at a port is registered at the next router upstream.
     pub fn want(&self, epoch: u64, layer: u64, child: u64) -> Part {
         let counter = self.counter(epoch, layer);
         self.part(Locations::INPUT, Instruction::Rchld { counter, child })
     }
 
-    /// Sent from a receiver towards the source: `child`, which wanted a layer in an epoch, does without it for the rest of that. The last behind a port to
-    /// say so is made known to the router before it.
+    /// Sent by a receiver towards the source: `child`, which wanted a layer in an epoch, leaves it for the rest of the epoch. The last child to leave
+    /// at a port is reported to the next router upstream.
     pub fn shed(&self, epoch: u64, layer: u64, child: u64) -> Part {
         let (counter, value, operator) = (self.counter(epoch, layer), 1, Operator::Add);
         let result = mix(counter, layer) >> 1;
         self.part(Locations::INPUT, Instruction::Rcollect { counter, result, child, value, operator })
     }
 
-    /// In front of data of a layer: copies leave where somebody wants it.
+    /// Carried by data of a layer: routers forward copies to ports with a receiver of the layer.
     pub fn if_wanted(&self, epoch: u64, layer: u64) -> Part {
         let tag = self.counter(epoch, layer);
         self.part(Locations::OUTPUT, Instruction::Setfwd { tag, value: 0, relation: Operator::Gt })

@@ -1,5 +1,5 @@
-//! Rounds and questions as futures, over any socket of any runtime: what to send when is decided here, a socket that can wait is the caller's
-//! (spec E-49). Where routers want what they execute sealed the socket is to be a [`Sealing`](super::Sealing) one.
+//! Rounds and requests as futures, for any socket of any runtime: this module decides when to send, and the caller supplies an asynchronous socket
+//! (spec E-49). If routers require sealed parts, use a [`Sealing`](super::Sealing) socket.
 
 use super::{Action, Member, Root};
 use crate::wire::Part;
@@ -7,23 +7,22 @@ use std::fmt;
 use std::future::Future;
 use units::{Instant, Nanos};
 
-/// A datagram socket to where a computation is asked or answered, and the clock beside it.
+/// A datagram socket towards the root or the members of a computation, with a clock.
 pub trait Datagrams {
-    /// Why nothing can be sent or received.
+    /// The error of the socket.
     type Error;
 
-    /// The time, by a clock that only goes forward.
+    /// The time, by a monotonic clock.
     fn now(&self) -> Instant;
 
     /// Sends a datagram.
     fn send(&self, bytes: &[u8]) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// The next datagram; none where none has come by `until`.
+    /// Receives the next datagram; `None` if none has arrived by `until`.
     fn receive(&self, until: Instant) -> impl Future<Output = Result<Option<Vec<u8>>, Self::Error>>;
 }
 
-/// Plays the part of a member, like a [`Reporter`](super::Reporter), until its rounds are over. What comes in the
-/// meantime is nothing to it.
+/// Runs a member, such as a [`Reporter`](super::Reporter), until its rounds are over. Ignores received datagrams.
 ///
 /// # Errors
 /// Those of the socket.
@@ -37,8 +36,8 @@ pub async fn report<S: Datagrams>(socket: &S, mut member: impl Member) -> Result
     }
 }
 
-/// Plays the part of the root, like a [`Controller`](super::Controller), and answers how its rounds ended. The root
-/// knows afterwards how many packets that took.
+/// Runs the root, such as a [`Controller`](super::Controller), and returns the outcome of its rounds. Afterwards the root knows the number of packets
+/// received.
 ///
 /// # Errors
 /// Those of the socket.
@@ -58,23 +57,23 @@ pub async fn collect<S: Datagrams, R: Root>(socket: &S, root: &mut R) -> Result<
     }
 }
 
-/// How long to go on asking.
+/// Retransmission and deadline of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
-    /// The time until a part is sent again.
+    /// The time between two transmissions.
     pub retry: Nanos,
-    /// When to give up.
+    /// The time at which to give up.
     pub deadline: Instant,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unanswered<E> {
-    /// A router could not execute it, and said so in the part.
+    /// A router could not execute the part and set its error bit.
     Failed,
-    /// Nothing has come back in time.
+    /// No answer arrived before the deadline.
     Late,
-    /// Nothing could be sent or received.
+    /// The socket failed.
     Socket(E),
 }
 
@@ -90,11 +89,11 @@ impl<E: fmt::Display> fmt::Display for Unanswered<E> {
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for Unanswered<E> {}
 
-/// Sends a part to a host that sends back what it gets (as `switchpath state listen --answer` does), and answers the part as it came back:
-/// what routers have written into it on the way. It is sent again and again, so its instruction is to be one that may be executed twice.
+/// Sends a part to a host that returns it (as `switchpath state listen --answer` does). Returns the part with the values that routers wrote into it.
+/// Retransmits it until the answer arrives, so its instruction must be one that may be executed twice.
 ///
 /// # Errors
-/// That a router has failed, that nothing has come back before the deadline, those of the socket.
+/// A router failed, no answer arrived before the deadline, or the socket failed.
 pub async fn ask<S: Datagrams>(socket: &S, part: &Part, patience: Patience) -> Result<Part, Unanswered<S::Error>> {
     let bytes = part.to_bytes();
     loop {

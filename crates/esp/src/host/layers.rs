@@ -1,38 +1,39 @@
-//! A receiver of data in layers: it takes as many of them as it can, and routers let through on each branch what somebody behind it takes (spec E-47).
+//! A receiver of layered data: it subscribes to as many layers as it can receive, and routers forward on each branch the layers that a receiver
+//! behind it wants (spec E-47).
 //!
-//! Each port counts for each layer who behind it wants that. A receiver that wants a layer says so anew for each epoch, so one that is gone is
-//! forgotten. One that does without a layer says that at once, and a port behind which nobody is left lets nothing more of it leave: what is too
-//! much for a branch ends after the time that one packet takes from the receiver to the branch.
+//! Each port counts, for each layer, the receivers behind it. A receiver repeats its wishes for each epoch, so a receiver that disappears expires. A
+//! receiver that leaves a layer says so at once, and a port without receivers of a layer stops forwarding it. So an overloaded branch is relieved
+//! after one packet's travel time from the receiver to the branch.
 
 use super::{Action, Epochs};
 use std::collections::VecDeque;
 use units::{Instant, Nanos};
 
-/// The most layers there are.
+/// The largest number of layers.
 pub const MOST_LAYERS: u64 = 64;
-/// How often everything is said in an epoch, against losses; in the second half for the next epoch, too.
+/// Transmissions per epoch, against losses. In the second half they cover the next epoch too.
 const TIMES: u64 = 4;
 
-/// A receiver of layers 0 to one below as many as it wants, by the clock that everybody has.
+/// A receiver of the lowest layers, by the shared clock.
 #[derive(Clone, Debug)]
 pub struct Layers {
     epochs: Epochs,
     child: u64,
     wanted: u64,
     said: [Said; 2],
-    /// What is to be sent yet.
+    /// Parts to send now.
     outgoing: VecDeque<super::Part>,
-    /// When all of it is said again.
+    /// The time of the next repetition.
     next: Instant,
 }
 
-/// What was said for an epoch.
+/// The state sent for an epoch.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     epoch: u64,
-    /// Layers that were wanted, at most.
+    /// The most layers wanted so far.
     most: u64,
-    /// Layers that there may still be: routers count everybody once, and who did without a layer does so until the epoch is over.
+    /// The most layers still possible: routers count each child once, so a layer left stays left until the epoch is over.
     left: u64,
 }
 
@@ -43,15 +44,16 @@ impl Said {
 }
 
 impl Layers {
-    /// A receiver that its router knows as `child`, a number drawn at random, and that wants so many layers.
+    /// A receiver that wants `wanted` layers. Its router knows it as `child`, a random number.
     pub fn new(epochs: Epochs, child: u64, wanted: u64) -> Layers {
         let (said, next) = ([Said::nothing(0), Said::nothing(1)], Instant::START);
         Layers { epochs, child, wanted: wanted.min(MOST_LAYERS), said, outgoing: VecDeque::new(), next }
     }
 
-    /// It wants so many from now on. [`Layers::poll`] has something to send then.
+    /// Sets the number of layers. [`Layers::poll`] then sends at once.
     ///
-    /// Fewer end at once. A layer that was ended comes back with the next epoch at the earliest, or with the one after where this one was nearly over.
+    /// Leaving layers takes effect at once. A layer left before returns with the next epoch at the earliest, or with the one after if this one is
+    /// nearly over.
     pub fn want(&mut self, wanted: u64) {
         let wanted = wanted.min(MOST_LAYERS);
         if wanted != self.wanted {
@@ -60,7 +62,7 @@ impl Layers {
         }
     }
 
-    /// What to do at `now`. It is never over.
+    /// The next action at `now`. It never ends.
     pub fn poll(&mut self, now: Instant) -> Action<()> {
         if self.outgoing.is_empty() && now >= self.next {
             self.say(now);
@@ -71,7 +73,7 @@ impl Layers {
         }
     }
 
-    /// Everything that is to be said at `now`.
+    /// Queues all parts to send at `now`.
     fn say(&mut self, now: Instant) {
         let Layers { epochs, child, wanted, said, outgoing, next } = self;
         let length = epochs.length().get();
@@ -88,7 +90,7 @@ impl Layers {
             }
             let has = said.left.min(*wanted);
             said.most = said.most.max(has);
-            // What is too much comes first: somebody may be losing packets by it.
+            // Leave first: another receiver may be losing packets because of these layers.
             outgoing.extend((has..said.most).rev().map(|layer| epochs.shed(epoch, layer, *child)));
             outgoing.extend((0..has).map(|layer| epochs.want(epoch, layer, *child)));
         }

@@ -1,22 +1,21 @@
-//! The mean of what members have: two rounds at the same time, of which one adds up what they have, and the other how
-//! many they are (spec E-46).
+//! The mean of the members' values: two rounds at the same time, one for the sum and one for the number of members (spec E-46).
 
 use super::{Action, Attempts, Computation, Controller, Outcome, Reporter, Round, Schedule};
 use crate::isa::Operator;
 use crate::wire::Part;
 use units::Instant;
 
-/// What members have, added up, and how many they are.
+/// The sum of the members' values, and the number of members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mean {
-    /// At most 2^64-1, which stands for all that is more.
+    /// The sum, saturating at 2^64-1.
     pub sum: u64,
-    /// At least one.
+    /// The number of members, at least one.
     pub members: u64,
 }
 
 impl Mean {
-    /// The quotient.
+    /// The mean.
     pub fn value(self) -> f64 {
         self.sum as f64 / self.members as f64
     }
@@ -30,7 +29,7 @@ pub struct MeanRounds {
 }
 
 impl MeanRounds {
-    /// The `attempt`th of a computation, at the places of routers that are its.
+    /// The `attempt`th pair of rounds of a computation, executed at its locations.
     pub fn of(computation: &Computation, attempt: u32) -> MeanRounds {
         let sum = computation.round(attempt, Operator::Add);
         MeanRounds { sum, members: sum.beside() }
@@ -41,24 +40,24 @@ impl MeanRounds {
     }
 }
 
-/// A member of which the mean is asked.
+/// A member of a mean.
 #[derive(Clone, Debug)]
 pub struct MeanReporter([Reporter; 2]);
 
 impl MeanReporter {
-    /// A member that its router knows as `child`, a number drawn at random, and that has `value`.
+    /// A member with `value`. Its router knows it as `child`, a random number.
     pub fn new(rounds: MeanRounds, schedule: Schedule, child: u64, value: u64) -> MeanReporter {
         let reporter = |round, value| Reporter::new(round, schedule, child, value);
         MeanReporter([reporter(rounds.sum, value), reporter(rounds.members, 1)])
     }
 
-    /// The same again: see [`Reporter::repeated`].
+    /// Repeats the rounds: see [`Reporter::repeated`].
     #[must_use]
     pub fn repeated(self, attempts: Attempts) -> MeanReporter {
         MeanReporter(self.0.map(|reporter| reporter.repeated(attempts)))
     }
 
-    /// What to do at `now`.
+    /// The next action at `now`.
     pub fn poll(&mut self, now: Instant) -> Action<()> {
         let [sum, members] = &mut self.0;
         match sum.poll(now) {
@@ -80,7 +79,7 @@ pub struct MeanController {
     attempts: Attempts,
     sum: Controller,
     members: Controller,
-    /// Packets of rounds before.
+    /// Packets received in previous rounds.
     came: u64,
 }
 
@@ -91,29 +90,29 @@ impl MeanController {
         MeanController { rounds, schedule, attempts: Attempts::ONE, sum, members, came: 0 }
     }
 
-    /// The same again until both rounds of an attempt are complete: see [`Controller::repeated`].
+    /// Repeats the rounds until both of an attempt are complete: see [`Controller::repeated`].
     #[must_use]
     pub fn repeated(self, attempts: Attempts) -> MeanController {
         MeanController { attempts, ..self }
     }
 
-    /// A part has come. Those of other rounds are nothing to it.
+    /// Processes a received part. Ignores parts of other rounds.
     pub fn received(&mut self, part: &Part) {
         self.sum.received(part);
         self.members.received(part);
     }
 
-    /// Packets of its rounds that have come.
+    /// Packets received in all rounds.
     pub fn packets(&self) -> u64 {
         self.came + self.sum.packets() + self.members.packets()
     }
 
-    /// What to do at `now`: to wait, or to take the result, which is that of the last attempt.
+    /// The next action at `now`. The result is that of the last attempt.
     pub fn poll(&mut self, now: Instant) -> Action<Outcome<Mean>> {
         loop {
             let (sum, members) = match (self.sum.poll(now), self.members.poll(now)) {
                 (Action::Over(sum), Action::Over(members)) => (sum, members),
-                // The one that is over has what it waits for.
+                // A round that is over keeps its outcome until the other one ends.
                 _ => return Action::Wait(self.schedule.end),
             };
             let outcome = both(sum, members);
@@ -127,7 +126,7 @@ impl MeanController {
     }
 }
 
-/// What two rounds come to.
+/// Combines the outcomes of both rounds.
 fn both(sum: Outcome, members: Outcome) -> Outcome<Mean> {
     let mean = |sum: Option<u64>, members: Option<u64>| {
         let members = members.filter(|members| *members > 0)?;

@@ -1,7 +1,7 @@
-//! For end systems: computations, and the parts of them that hosts play (spec E-43 to E-49).
+//! The end-system side: computations, and the roles of hosts in them (spec E-43 to E-49).
 //!
-//! Nothing here sends or receives, or knows the time: a host asks what to do ([`Action`]), and says what has come. How parts
-//! travel is [`crate::wire`]'s. All that is asked of the system is randomness, for a new [`Computation`].
+//! Nothing here does input or output or reads a clock. A host asks for its next [`Action`] and passes in the parts that it receives. [`crate::wire`]
+//! puts parts into packets. The only system call is for randomness, for a new [`Computation`].
 
 mod alarm;
 mod attempts;
@@ -39,13 +39,13 @@ pub use survey::{Executes, Probes, Question, Returned, Survey};
 use crate::wire::Part;
 use units::Instant;
 
-/// What a host is to do next.
+/// The next action of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action<T> {
-    /// Send this towards the root of the computation, and ask again.
+    /// Send this part towards the root of the computation, then poll again.
     Send(Part),
-    /// Nothing before this time, unless something comes.
+    /// Wait until this time, or until a part is received.
     Wait(Instant),
-    /// It is over.
+    /// The role is over, with this result.
     Over(T),
 }

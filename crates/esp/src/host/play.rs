@@ -1,24 +1,24 @@
-//! What members and roots have in common, whatever they find out: the futures play any of them.
+//! Traits of members and roots, which the futures run.
 
 use super::{Action, Controller, Mean, MeanController, MeanReporter, Outcome, Reporter};
 use crate::wire::Part;
 use units::Instant;
 
-/// A member of a group, which sends and hears nothing.
+/// A member of a group. It only sends.
 pub trait Member {
-    /// What to do at `now`.
+    /// The next action at `now`.
     fn poll(&mut self, now: Instant) -> Action<()>;
 }
 
-/// The root of a group, which hears what routers let through.
+/// The root of a group. It receives the parts that routers forward.
 pub trait Root {
-    /// What it finds out.
+    /// The result.
     type Outcome;
 
-    /// What to do at `now`.
+    /// The next action at `now`.
     fn poll(&mut self, now: Instant) -> Action<Self::Outcome>;
 
-    /// A part has come.
+    /// Processes a received part.
     fn received(&mut self, part: &Part);
 }
 

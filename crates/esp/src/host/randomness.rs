@@ -1,15 +1,15 @@
-//! Randomness of the operating system's, for numbers and tags that nobody may guess (spec E-49).
+//! Randomness of the operating system, for unguessable numbers and tags (spec E-49).
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io::{Error, ErrorKind, Result};
 
-/// 128 bits of it.
+/// 128 random bits.
 ///
 /// # Errors
-/// That this system gives none.
+/// If the system cannot supply them.
 pub fn randomness() -> Result<[u64; 2]> {
     let mut bytes = [0; 16];
-    // Up to 256 come whole (getrandom(2)); before there are any, waiting for them may be interrupted.
+    // getrandom(2) delivers up to 256 bytes at once. Only the wait for the initial entropy can be interrupted.
     if rustix::io::retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()))? != bytes.len() {
         return Err(Error::new(ErrorKind::UnexpectedEof, "the system gave less randomness than it was asked for"));
     }

@@ -1,37 +1,36 @@
-//! A member of a group that is asked for a value: makes itself known, then reports.
+//! A member of a group: registers, then reports its value.
 
 use super::attempts::Present;
 use super::{Action, Attempts, Round, Schedule};
 use units::Instant;
 
-/// A member in one round, or in several one after the other.
+/// A member in one round, or in repeated rounds.
 #[derive(Clone, Debug)]
 pub struct Reporter {
     present: Present,
     child: u64,
     value: u64,
-    /// Whether it is known by now, and reports.
+    /// False in the setup phase, true once it reports.
     reports: bool,
-    /// When it sends next.
+    /// The time of its next transmission.
     next: Instant,
 }
 
 impl Reporter {
-    /// A member that its router knows as `child`, a number drawn at random, and that has `value` to report.
+    /// A member that reports `value`. Its router knows it as `child`, a random number.
     pub fn new(round: Round, schedule: Schedule, child: u64, value: u64) -> Reporter {
         Reporter { present: Present::once(round, schedule), child, value, reports: false, next: schedule.start }
     }
 
-    /// The same in so many rounds, of which this is the first. It plays all of them: whoever hears that one was
-    /// complete may end it before.
+    /// Repeats the round so often. It takes part in all attempts; a program that learns of a complete round may stop earlier.
     #[must_use]
     pub fn repeated(self, attempts: Attempts) -> Reporter {
         Reporter { present: Present { attempts, ..self.present }, ..self }
     }
 
-    /// What to do at `now`.
+    /// The next action at `now`.
     ///
-    /// Everything is sent as often as there is time: nobody answers, and routers count each member once.
+    /// Retransmits as often as time permits: there is no acknowledgement, and routers count each member once.
     pub fn poll(&mut self, now: Instant) -> Action<()> {
         while now >= self.present.schedule.end {
             if !self.present.again() {

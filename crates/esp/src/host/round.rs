@@ -1,5 +1,5 @@
-//! A round of a computation: who is there is set up, what they have to say is collected, and all of it before the first
-//! state of it is gone (spec E-43; Calvert et al. 2003, 2.2).
+//! A round of a computation: members register in the setup phase and report in the collect phase. Both phases end before the first entry expires
+//! (spec E-43; Calvert et al. 2003, 2.2).
 
 use super::secret::Secret;
 use crate::isa::{Instruction, Operator};
@@ -8,23 +8,23 @@ use crate::wire::{Locations, Part};
 use std::fmt;
 use units::{Instant, Nanos};
 
-/// When what happens in a round.
+/// The times of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Schedule {
-    /// When members begin to make themselves known.
+    /// Members begin to register.
     pub start: Instant,
-    /// When they begin to report.
+    /// Members begin to report.
     pub collect: Instant,
-    /// When it is over: routers may have forgotten about it afterwards.
+    /// The round is over; routers may drop its state from now on.
     pub end: Instant,
-    /// How long whoever has sent something waits before it sends it again.
+    /// The time between two transmissions.
     pub retry: Nanos,
 }
 
-/// A lifetime that is too short for two phases.
+/// The lifetime is too short for two phases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooShort {
-    /// How long it would have to be.
+    /// The shortest lifetime that suffices.
     pub needed: Nanos,
 }
 
@@ -37,11 +37,11 @@ impl fmt::Display for TooShort {
 impl std::error::Error for TooShort {}
 
 impl Schedule {
-    /// A round that begins at `start`. `delay` is what a packet takes from the farthest member to the root, `skew` how far
-    /// the clocks of members are apart, and in each phase everything is sent `tries` times.
+    /// A round that starts at `start`. `delay` is the one-way delay from the farthest member to the root, and `skew` the largest difference between
+    /// members' clocks. Each phase transmits everything `tries` times.
     ///
-    /// State is made from `start` on, by the earliest clock, and is gone a lifetime later; the last of it is used when the
-    /// last report of the latest clock arrives.
+    /// The member with the earliest clock creates state from `start` on, and it expires one lifetime later. The last report, by the latest clock,
+    /// must arrive before that.
     pub fn plan(
         start: Instant,
         lifetime: Nanos,
@@ -49,18 +49,18 @@ impl Schedule {
         tries: u32,
     ) -> Result<Schedule, TooShort> {
         let needed = |retry: Nanos| (retry * u64::from(tries.max(1)) + delay + skew) * 2;
-        // Two are never on their way at a time: the second would come before anybody could tell that the first is lost.
+        // Retransmit no sooner than one delay: earlier the first packet may still be in flight.
         let shortest = needed(delay);
         if shortest > lifetime {
             return Err(TooShort { needed: shortest });
         }
-        // What is left of a lifetime is spread over the tries.
+        // The tries share all time that the lifetime leaves.
         let phase = Nanos::new(lifetime.get() / 2);
         let retry = phase.saturating_sub(delay + skew).get() / u64::from(tries.max(1));
         Ok(Schedule { start, collect: start + phase, end: start + phase + phase, retry: Nanos::new(retry) })
     }
 
-    /// The same again: so much later, or where this one takes longer when it is over.
+    /// The same round, later by `every`, or by its own length if that is longer.
     #[must_use]
     pub fn after(&self, every: Nanos) -> Schedule {
         let Schedule { start, collect, end, retry } = *self;
@@ -69,28 +69,28 @@ impl Schedule {
     }
 }
 
-/// The tags of a round, and how its values are combined.
+/// The tags of a round, and its operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Round {
-    /// The computation it belongs to.
+    /// The computation.
     pub computation: u64,
-    /// Where routers count their children.
+    /// The tag under which routers count their children.
     pub counter: u64,
-    /// Where they combine what those report.
+    /// The tag under which they combine reports.
     pub result: u64,
-    /// How.
+    /// The combining operator.
     pub operator: Operator,
     locations: Locations,
     number: Number,
 }
 
-/// Which round of its computation it is.
+/// The number of a round within its computation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Number {
     pub attempt: u32,
-    /// Which of those that are played at the same time.
+    /// The index among rounds that run at the same time.
     pub beside: u8,
-    /// What its tags are made with; the number of the computation alone where there is none.
+    /// The secret behind its tags; without one they follow from the computation's number alone.
     pub secret: Option<Secret>,
 }
 
@@ -107,13 +107,13 @@ impl Round {
         Round { computation, counter, result, operator, locations, number }
     }
 
-    /// The next attempt, with tags of its own.
+    /// The next attempt, with new tags.
     #[must_use]
     pub fn next(&self) -> Round {
         self.of(Number { attempt: self.number.attempt.wrapping_add(1), ..self.number })
     }
 
-    /// One that is played at the same time, with tags of its own.
+    /// A round that runs at the same time, with other tags.
     pub(super) fn beside(&self) -> Round {
         self.of(Number { beside: self.number.beside.wrapping_add(1), ..self.number })
     }
@@ -127,12 +127,12 @@ impl Round {
         Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
     }
 
-    /// What makes `child` known.
+    /// The part that registers `child`.
     pub fn known(&self, child: u64) -> Part {
         self.part(Instruction::Rchld { counter: self.counter, child })
     }
 
-    /// What `child` reports.
+    /// The part that reports `value` of `child`.
     pub fn report(&self, child: u64, value: u64) -> Part {
         let Round { counter, result, operator, .. } = *self;
         self.part(Instruction::Rcollect { counter, result, child, value, operator })

@@ -1,12 +1,11 @@
-//! Datagrams at routers that execute only what is sealed with the operator's key ([`crate::seal`]).
+//! A socket for routers that execute only parts sealed with the operator's key ([`crate::seal`]).
 
 use super::Datagrams;
 use crate::seal::OperatorKey;
 use crate::wire::Part;
 use units::Instant;
 
-/// A socket by which parts go that are sealed with a key, if there is one: what is sent is sealed, what comes without
-/// its seal is passed over. Data behind a part stays as it is.
+/// A socket that seals the parts it sends, if it has a key, and discards received parts without a valid seal. Data behind a part stays unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealing<S> {
     socket: S,
@@ -14,7 +13,7 @@ pub struct Sealing<S> {
 }
 
 impl<S: Datagrams> Sealing<S> {
-    /// By this socket, with this key.
+    /// Wraps a socket, with an optional key.
     pub const fn new(socket: S, key: Option<OperatorKey>) -> Sealing<S> {
         Sealing { socket, key }
     }
@@ -46,7 +45,7 @@ impl<S: Datagrams> Datagrams for Sealing<S> {
         loop {
             let came = self.socket.receive(until).await?;
             let (Some(bytes), Some(key)) = (&came, self.key) else { return Ok(came) };
-            // Its seal is right, so its length is, too.
+            // The seal is valid, so the length in the head is right.
             if let (Ok(plain), Some(&length)) = (key.unsealed(bytes), bytes.get(2)) {
                 let data = bytes.get(usize::from(length)..).unwrap_or_default();
                 return Ok(Some([plain.as_slice(), data].concat()));

@@ -1,10 +1,12 @@
-//! What the routers of a path do with instructions, found out by probes whose time to live ends at one router after the other: each quotes
-//! them as they came to it (RFC 792, RFC 4443 3.3), and needs no privilege to do so.
+//! A survey of the routers on a path: probes whose TTL expires at one router after the other. Each router returns the probe as it arrived there,
+//! quoted in an ICMP error (RFC 792, RFC 4443 3.3). This needs no privilege.
+//! A probe is RCHLD: a router that executes it overwrites the child with its own number, and a retransmission has the same effect. So two quotes of a
+//! probe differ exactly if a router between them has executed it, even if packets were lost in between.
 //!
-//! A probe is RCHLD: whoever executes it writes a name of its own over the child, and does so again when the same comes again. So two quotes
-//! of a probe differ exactly where a router between them has executed it, whatever was lost in between; and as the name is made of the
-//! router and the tag, two paths that are asked with the same tag have the same names for as long as they are one (spec E-44). Where a
-//! packet comes in and in the middle it is executed before its time to live is looked at; where it leaves, only what leaves is (spec E-37).
+//! The number depends on the router and the tag, so two paths probed with the same tag show the same numbers as long as they are common (spec E-44).
+//!
+//! At the input and in the centre a router executes the packet before it checks the TTL. At the output it executes only packets that leave (spec
+//! E-37).
 
 use crate::isa::Instruction;
 use crate::seal;
@@ -14,23 +16,23 @@ use crate::wire::{Locations, Part};
 use plan::state::Variable;
 use std::collections::BTreeMap;
 
-/// One thing that is asked of every router of a path.
+/// A question to every router of a path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Question {
-    /// Whether it executes where packets come in.
+    /// Does it execute at the input?
     Input,
-    /// Whether it does in the middle.
+    /// Does it execute in the centre?
     Central,
-    /// Whether it does where they leave.
+    /// Does it execute at the output?
     Output,
-    /// Its name, where the port that packets come in by lets them read that.
+    /// Its number, if the input port permits that variable.
     NodeAtInput,
-    /// The same of the port that they leave by.
+    /// Its number, if the output port permits that variable.
     NodeAtOutput,
 }
 
 impl Question {
-    /// All of them.
+    /// All questions.
     pub const ALL: [Question; 5] =
         [Question::Input, Question::Central, Question::Output, Question::NodeAtInput, Question::NodeAtOutput];
 
@@ -42,20 +44,20 @@ impl Question {
         }
     }
 
-    /// Whether a router at which the time to live ends has executed it before.
+    /// True if a router executes the probe before its TTL expires there.
     const fn is_before_its_end(self) -> bool {
         !self.locations().output
     }
 }
 
-/// The probes of one search: the same for all paths that are to be compared.
+/// The probes of one survey. Paths to be compared must use the same probes.
 #[derive(Clone, Copy, Debug)]
 pub struct Probes {
     secret: Key,
 }
 
 impl Probes {
-    /// Probes whose numbers are drawn from 128 bits of randomness: those of the operating system, or a seed.
+    /// Probes with numbers derived from 128 random bits of the operating system, or from a seed.
     pub fn new(randomness: [u64; 2]) -> Probes {
         Probes { secret: Key::new(randomness) }
     }
@@ -66,15 +68,15 @@ impl Probes {
             Question::NodeAtInput | Question::NodeAtOutput => {
                 Instruction::Get { tag: variables::tag(Variable::Node), value: drawn(1) }
             }
-            // Not a tag that stands for something of the router.
+            // The shift keeps the tag out of the reserved range of router variables.
             _ => Instruction::Rchld { counter: drawn(1) >> 1, child: drawn(2) },
         };
         let (locations, computation) = (question.locations(), drawn(0));
         Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
     }
 
-    /// What a datagram with time to live `hop` says. Behind the part it has the hop and the attempt, so that its quote says which it was.
-    /// `bytes_of` makes the part's bytes, sealed or not.
+    /// The payload of a probe with TTL `hop`. Hop and attempt follow the part, so the quote identifies the probe. `bytes_of` encodes the part, sealed
+    /// or plain.
     pub fn datagram(
         &self,
         question: Question,
@@ -88,10 +90,10 @@ impl Probes {
     }
 }
 
-/// A probe as it came to a router.
+/// A probe as it arrived at a router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Seen {
-    /// What is in the place that whoever executes it writes.
+    /// The operand that a router overwrites when it executes the probe.
     value: u64,
     error: bool,
 }
@@ -107,31 +109,31 @@ impl Seen {
     }
 }
 
-/// A probe that has come back.
+/// A returned probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Returned {
-    /// What it asked.
+    /// Its question.
     pub question: Question,
-    /// Its time to live.
+    /// Its TTL.
     pub hop: u8,
-    /// Which attempt it was.
+    /// Its attempt.
     pub attempt: u8,
 }
 
-/// What a router does with an instruction for one place.
+/// The behaviour of a router at one location.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Executes {
-    /// It executes it.
+    /// It executes the instruction.
     Yes,
-    /// It forwards it like any packet.
+    /// It forwards the packet unexecuted.
     No,
-    /// It could not execute it, and said so in the packet.
+    /// It could not execute the instruction and set the error bit.
     Failed,
-    /// One of several routers does one of these, or nothing can be said: neighbours do not answer, or a router before has failed.
+    /// Undecided: a neighbouring hop did not answer, so one of several routers did it, or an earlier router set the error bit.
     Unknown,
 }
 
-/// What has been found out of one path.
+/// The results for one path.
 #[derive(Clone, Debug)]
 pub struct Survey {
     probes: Probes,
@@ -139,15 +141,14 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Nothing yet.
+    /// An empty survey.
     pub fn new(probes: Probes) -> Survey {
         let sent = Question::ALL.map(|question| ((question, 0), Seen::of(&probes.part(question))));
         Survey { probes, seen: sent.into() }
     }
 
-    /// Bytes that a router, or the far end, has quoted or sent back: from the part on. `None` where they are of no probe of this search, or too
-    /// few: a router need not quote more than eight bytes of a datagram. Whether a part is sealed, and by whom, does not matter: anybody can answer
-    /// anything.
+    /// Processes a part that a router quoted or the far end returned. `None` if it is no probe of this survey or too short: a router need not quote
+    /// more than eight bytes of a datagram. Seals are not verified, because any host could forge the quote anyway.
     pub fn came(&mut self, bytes: &[u8]) -> Option<Returned> {
         let part = seal::read(bytes).ok()?;
         let question = Question::ALL.into_iter().find(|&question| {
@@ -161,12 +162,12 @@ impl Survey {
         Some(Returned { question, hop, attempt })
     }
 
-    /// Whether the answer to a question has come from this hop.
+    /// True if this hop has answered this question.
     pub fn has(&self, question: Question, hop: u8) -> bool {
         self.seen.contains_key(&(question, hop))
     }
 
-    /// What the router at `hop`, which is 1 for the first, does.
+    /// The behaviour of the router at `hop`; 1 is the first.
     pub fn executes(&self, question: Question, hop: u8) -> Executes {
         let (from, to) =
             if question.is_before_its_end() { (hop.saturating_sub(1), hop) } else { (hop, hop.saturating_add(1)) };
@@ -175,7 +176,7 @@ impl Survey {
         let (Some((&(_, first), before)), Some((&(_, last), after))) = (before, after) else {
             return Executes::Unknown;
         };
-        // What leaves this host has left no router.
+        // A packet that leaves this host has not passed any router's output yet, so the first output probe is that of hop 1.
         let first = if question.is_before_its_end() { first } else { first.max(1) };
         match (before.error, after.error) {
             (true, _) => Executes::Unknown,
@@ -186,12 +187,12 @@ impl Survey {
         }
     }
 
-    /// The name that the router at `hop` has in this search; none where it executes nothing where packets come in, or it is not known.
+    /// The number that the router at `hop` writes in this survey; `None` if unknown, or if it does not execute at the input.
     pub fn name(&self, hop: u8) -> Option<u64> {
         self.written(Question::Input, hop)
     }
 
-    /// The name that the router at `hop` says it has, where it lets packets read that.
+    /// The router's own number, if a port permits that variable.
     pub fn node(&self, hop: u8) -> Option<u64> {
         self.written(Question::NodeAtInput, hop).or_else(|| self.written(Question::NodeAtOutput, hop))
     }

@@ -1,10 +1,10 @@
-//! What each instruction does (spec E-20 to E-25). `S[...]` of the spec is the view, by the order of
-//! [`Instruction::tags`]; every function is a straight line.
+//! The semantics of each instruction (spec E-20 to E-25). `S[...]` of the spec is the view, indexed in the order of [`Instruction::tags`]. No
+//! function has a loop.
 
 use super::{Abort, Instruction, Operator, Verdict};
 use crate::store::{Values, mix};
 
-/// The counter of instructions that have one, or the only tag of the others.
+/// The counter of instructions that have one, otherwise the only tag.
 const COUNTER: usize = 0;
 /// The result of COLLECT.
 const RESULT: usize = 1;
@@ -12,19 +12,18 @@ const RESULT: usize = 1;
 const CHILD: usize = 1;
 /// The result of RCOLLECT.
 const RELIABLE_RESULT: usize = 2;
-/// The mark of RCOLLECT, which only [`repeat`] reads.
+/// The mark of RCOLLECT; only [`repeat`] reads it.
 const MARK: usize = 3;
 
-/// The flags of a child: it was the first to register, it has reported, it was the only child at completion.
+/// Flags of a child: first to register, has reported, only child at completion.
 const FIRST: u64 = 1;
 const REPORTED: u64 = 2;
 const ONLY: u64 = 4;
-/// The bits above the flags hold the mark that the child saw last.
+/// The bits above the flags hold the last mark that the child saw.
 const SEEN: u32 = 3;
 
-/// Executes an instruction on the values of its tags, at the router `node`. Where the answer is [`Verdict::Rewritten`] its
-/// operands have changed; where it is [`Verdict::Abort`] nothing has, and nothing of the view is to be kept. After
-/// [`Verdict::Repeated`] the view is unchanged, and [`repeat`] decides.
+/// Executes an instruction on the values of its tags, at router number `node`. After [`Verdict::Rewritten`] its operands have changed. After
+/// [`Verdict::Abort`] they have not, and the caller must discard the view. After [`Verdict::Repeated`] the view is unchanged, and [`repeat`] decides.
 #[inline(always)]
 pub fn execute(instruction: &mut Instruction, view: &mut impl Values, node: u64) -> Verdict {
     match instruction {
@@ -34,6 +33,7 @@ pub fn execute(instruction: &mut Instruction, view: &mut impl Values, node: u64)
         Instruction::Collect { value, operator, .. } => collect(view, value, *operator),
         Instruction::Rcollect { counter, child, value, operator, .. } => {
             let verdict = rcollect(view, value, *operator);
+            // The next router upstream sees this router as the child, not the host that reported last.
             if verdict == Verdict::Rewritten {
                 *child = mix(node, *counter);
             }
@@ -88,7 +88,7 @@ fn collect(view: &mut impl Values, value: &mut u64, operator: Operator) -> Verdi
         Some(_) => {}
     }
     combine_into(RESULT, view, *value, operator);
-    // The counter may be the result, as far as a sender is concerned.
+    // Read the counter again: a sender may give counter and result the same tag, and `combine_into` then wrote to it.
     let left = view.get(COUNTER).map_or(0, |left| left.saturating_sub(1));
     view.set(COUNTER, left);
     if left > 0 {
@@ -100,6 +100,7 @@ fn collect(view: &mut impl Values, value: &mut u64, operator: Operator) -> Verdi
 
 #[inline(always)]
 fn rchld(view: &mut impl Values) -> Verdict {
+    // A retransmission: it passes if the first packet passed, so a loss upstream is repaired. The counter stays.
     if let Some(bits) = view.get(CHILD) {
         return if bits & FIRST != 0 { Verdict::Rewritten } else { Verdict::Drop };
     }
@@ -130,6 +131,7 @@ fn rcollect(view: &mut impl Values, value: &mut u64, operator: Operator) -> Verd
         let is_only = view.get(RELIABLE_RESULT).is_none();
         view.set(CHILD, bits | REPORTED);
         combine_into(RELIABLE_RESULT, view, *value, operator);
+        // Read again, as in `collect`: counter and result may have the same tag.
         view.set(COUNTER, view.get(COUNTER).map_or(0, |left| left.saturating_sub(1)));
         if view.get(COUNTER) != Some(0) {
             return Verdict::Drop;
@@ -143,23 +145,23 @@ fn rcollect(view: &mut impl Values, value: &mut u64, operator: Operator) -> Verd
     Verdict::Rewritten
 }
 
-/// The tag of the mark that the children at a counter share. The store has the counter under this very tag.
+/// The tag of the mark that all children of a counter share. The store scopes it like the counter's tag.
 pub(crate) const fn mark_tag(counter: u64) -> u64 {
-    // Children are `mix(child, counter)`: the counter is the second there and the first here.
+    // A child's tag is `mix(child, counter)`. Here the counter is the first argument, so the mark's tag is another one.
     mix(counter, 0x6d61_726b_2d6f_6662)
 }
 
-/// Decides about an RCOLLECT for which [`execute`] answered [`Verdict::Repeated`]: a child repeats its report after completion.
+/// Decides an RCOLLECT for which [`execute`] returned [`Verdict::Repeated`]: a child repeats its report after completion.
 ///
-/// The packet that the router sent upstream may be lost, so a repeat must pass, whichever child sends it (spec E-23). If every
+/// The packet that the router sent upstream may be lost, so a repeat must pass, no matter which child sends it (spec E-23). If every
 /// repeat passed, the root would receive as many packets as the group has members. So the children share a mark. A child
 /// that saw the present mark passes and raises it by one. Any other child only learns the present mark, and its packet is dropped.
 ///
 /// - One repeat of every child is a wave: at most one of a wave passes. The next child has not seen the raised mark.
 /// - A child that repeats alone passes from its second repeat on, and from its first if it missed no wave.
 ///
-/// `view` has the tags of the instruction and that of the mark ([`mark_tag`]). Where the store has no room for the mark
-/// (`has_mark` is false), only the first child's repeats pass, and the view stays as it is.
+/// `view` has the tags of the instruction and the mark's tag ([`mark_tag`]). If the store has no room for the mark (`has_mark` is false), only the
+/// first child's repeats pass, and the view does not change.
 pub(crate) fn repeat(instruction: &mut Instruction, view: &mut impl Values, node: u64, has_mark: bool) -> Verdict {
     let Instruction::Rcollect { counter, child, value, .. } = instruction else { return Verdict::Drop };
     let (Some(bits), Some(result)) = (view.get(CHILD), view.get(RELIABLE_RESULT)) else {
@@ -173,7 +175,7 @@ pub(crate) fn repeat(instruction: &mut Instruction, view: &mut impl Values, node
     Verdict::Rewritten
 }
 
-/// Compares what a child saw with the mark, as far as a child has bits for it, and updates both.
+/// Compares the mark that the child saw with the present mark, in the bits that a child has for it. Updates both.
 fn passes_by_mark(view: &mut impl Values, bits: u64) -> bool {
     let mark = view.get(MARK).unwrap_or(0);
     let passes = bits >> SEEN == mark & u64::MAX >> SEEN;

@@ -1,8 +1,8 @@
-//! The instructions that packets carry: straight lines over at most four values, without a loop (spec E-20 to E-28; Calvert
-//! et al. 2003, 2.1, names COUNT, COMPARE, COLLECT and RCOLLECT).
+//! The instruction set: straight-line code over at most four values, without loops (spec E-20 to E-28). Calvert et al. 2003, 2.1, names COUNT,
+//! COMPARE, COLLECT and RCOLLECT.
 //!
-//! An instruction does not know the store. What it may see and write is a [`View`](crate::store::View); the shard looks its tags up before and
-//! commits what it wrote afterwards.
+//! An instruction does not access the store. It reads and writes a [`View`](crate::store::View). The shard looks up the tags before the instruction,
+//! and commits the view afterwards.
 
 mod execute;
 mod operator;
@@ -16,8 +16,8 @@ pub use text::NoInstruction;
 use crate::store::{Ended, Tags, mix};
 use zerocopy::{Immutable, KnownLayout, TryFromBytes};
 
-/// The instructions, a line each: variant, number, tags and operands, then its name, the bytes of the part of a packet that carries it with its
-/// checksum (spec E-15), the most entries that it creates (spec E-26), and what it does. `$then!` gets all lines.
+/// The instructions, one per line: variant, number, number of tags, operands, name, length of its part with checksum (spec E-15), most entries
+/// created (spec E-26), and semantics. `$then!` receives all lines.
 macro_rules! instructions {
     ($then:ident) => {
         $then! {
@@ -39,7 +39,7 @@ pub(crate) use instructions;
 
 macro_rules! opcodes {
     ($($opcode:ident $number:literal $_tags:literal $_operands:tt ($name:literal $length:literal $creates:literal $doc:literal))*) => {
-        /// Which instruction: the second byte of the part of a packet that routers execute.
+        /// The opcode: the second byte of a part.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, TryFromBytes, Immutable, KnownLayout)]
         #[repr(u8)]
         pub enum Opcode {
@@ -47,28 +47,28 @@ macro_rules! opcodes {
         }
 
         impl Opcode {
-            /// Every instruction of the built-in set, in the order of their numbers.
+            /// All built-in instructions, by number.
             pub const ALL: [Opcode; [$($number),*].len()] = [$(Opcode::$opcode),*];
 
-            /// Its name on the command line.
+            /// The name on the command line.
             pub const fn name(self) -> &'static str {
                 match self { $(Opcode::$opcode => $name),* }
             }
 
-            /// Bytes of the part of a packet that carries it, its checksum included.
+            /// The length of its part in bytes, checksum included.
             #[inline(always)]
             pub const fn length(self) -> usize {
                 match self { $(Opcode::$opcode => $length),* }
             }
 
-            /// The most entries it creates.
+            /// The most entries that it creates.
             pub const fn creates(self) -> u64 {
                 match self { $(Opcode::$opcode => $creates),* }
             }
         }
 
         impl Instruction {
-            /// Which one it is.
+            /// The opcode.
             pub const fn opcode(&self) -> Opcode {
                 match self { $(Instruction::$opcode { .. } => Opcode::$opcode),* }
             }
@@ -77,17 +77,17 @@ macro_rules! opcodes {
 }
 instructions!(opcodes);
 
-/// The lowest opcode of instructions that an operator has registered.
+/// The lowest opcode of registered instructions.
 pub const REGISTERED: u8 = 128;
 
 impl Opcode {
-    /// The instruction of a number, if it is one of the built-in set.
+    /// The built-in instruction with this number.
     #[inline(always)]
     pub fn of(number: u8) -> Option<Opcode> {
         Opcode::try_read_from_bytes(&[number]).ok()
     }
 
-    /// Its number on the wire.
+    /// The number on the wire.
     pub const fn number(self) -> u8 {
         self as u8
     }
@@ -99,100 +99,100 @@ impl std::fmt::Display for Opcode {
     }
 }
 
-/// An instruction with its operands. Tags are chosen at random by whoever computes.
+/// An instruction with its operands. End systems choose tags at random.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Instruction {
     /// Forwards.
     Nop,
-    /// One more at `counter`, at least 1. Forwards where that is below `threshold`, or equal with `inclusive`.
+    /// Increments `counter`, which starts at 1. Forwards if the new count is below `threshold`, or with `inclusive` also if it equals it.
     Count {
-        /// Where it counts.
+        /// Tag of the counter.
         counter: u64,
-        /// What the count is compared to.
+        /// The threshold.
         threshold: u32,
-        /// Whether being equal is enough.
+        /// Forward at the threshold itself too.
         inclusive: bool,
     },
-    /// Puts `value` at `tag`, and forwards, where nothing is there or `value relation there` holds; drops otherwise.
+    /// Writes `value` at `tag` and forwards, if the tag is absent or `value relation stored` holds. Drops otherwise.
     Compare {
-        /// Where the value is.
+        /// Tag of the value.
         tag: u64,
-        /// The packet's.
+        /// The packet's value.
         value: u64,
-        /// A comparison.
+        /// A comparison operator.
         relation: Operator,
     },
-    /// Combines `value` into `result` and takes one from `counter`, which setup has left there. Drops, but where nothing is
-    /// left: then it forwards with the result as its value.
+    /// Combines `value` into `result` and decrements `counter`, which the setup phase created. Drops, except at zero: then it forwards with the
+    /// result as the packet's value.
     Collect {
-        /// How many children are yet to report.
+        /// Tag of the number of children that have not reported.
         counter: u64,
-        /// Where the result is.
+        /// Tag of the result.
         result: u64,
-        /// The packet's.
+        /// The packet's value.
         value: u64,
-        /// Combines.
+        /// A combining operator.
         operator: Operator,
     },
-    /// The same for a child that [`Instruction::Rchld`] has made known, and only once for each.
+    /// Like COLLECT, for a child that registered with [`Instruction::Rchld`]. Counts each child once.
     Rcollect {
-        /// How many children are yet to report.
+        /// Tag of the number of children that have not reported.
         counter: u64,
-        /// Where the result is.
+        /// Tag of the result.
         result: u64,
-        /// Who reports: a host by a random number, a router as it forwards writes its own.
+        /// The child: a host's random number. A forwarding router writes its own.
         child: u64,
-        /// The packet's.
+        /// The packet's value.
         value: u64,
-        /// Combines.
+        /// A combining operator.
         operator: Operator,
     },
-    /// One more child at `counter`. Forwards the first one's, and that again where it comes again.
+    /// Registers a child at `counter`. Forwards the first child's packet, and its retransmissions.
     Rchld {
-        /// How many children there are.
+        /// Tag of the number of children.
         counter: u64,
-        /// Who makes itself known.
+        /// The child that registers.
         child: u64,
     },
-    /// Creates `tag` with `value` unless it is there. Forwards.
+    /// Creates `tag` with `value` if it is absent. Forwards.
     Mark {
-        /// What is marked.
+        /// The tag to mark.
         tag: u64,
-        /// With what.
+        /// The value of a new mark.
         value: u64,
     },
-    /// Forwards where `tag` is there.
+    /// Forwards if `tag` exists.
     Test {
-        /// What is looked for.
+        /// The tag to test.
         tag: u64,
     },
-    /// Takes the value at `tag` along, and forwards.
+    /// Copies the value at `tag` into the packet and forwards.
     Get {
-        /// What is read.
+        /// The tag to read.
         tag: u64,
-        /// What it takes along.
+        /// The packet's field for the value.
         value: u64,
     },
-    /// Puts `value` at `tag`, and forwards.
+    /// Writes `value` at `tag` and forwards.
     Put {
-        /// What is written.
+        /// The tag to write.
         tag: u64,
-        /// What it is to be.
+        /// The new value.
         value: u64,
     },
-    /// Forwards where `tag` is there and `there relation value` holds: `allowed ge layer`.
+    /// Forwards if `tag` exists and `stored relation value` holds, as in `allowed ge layer`.
     Setfwd {
-        /// What is looked at.
+        /// The tag to compare.
         tag: u64,
-        /// What it is compared to.
+        /// The packet's value.
         value: u64,
-        /// A comparison.
+        /// A comparison operator.
         relation: Operator,
     },
 }
 
 impl Instruction {
-    /// What it looks at, in the order in which [`execute`] numbers it.
+    /// The tags that it accesses, in the order in which [`execute`] numbers them.
     #[inline]
     pub fn tags(&self) -> Tags {
         let mut tags = Tags::default();
@@ -200,7 +200,7 @@ impl Instruction {
         tags
     }
 
-    /// The same, where other tags were.
+    /// The same, into `tags`, whose content is replaced.
     #[inline(always)]
     pub(crate) fn put_tags(&self, tags: &mut Tags) {
         match *self {
@@ -213,42 +213,43 @@ impl Instruction {
             | Instruction::Put { tag, .. }
             | Instruction::Setfwd { tag, .. } => tags.set([tag]),
             Instruction::Collect { counter, result, .. } => tags.set([counter, result]),
+            // A child is known per counter: the same child at another counter is another entry.
             Instruction::Rchld { counter, child } => tags.set([counter, mix(child, counter)]),
             Instruction::Rcollect { counter, result, child, .. } => tags.set([counter, mix(child, counter), result]),
         }
     }
 }
 
-/// Why an instruction is not executed (spec E-06).
+/// The reason why an instruction was not executed (spec E-06).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Abort {
-    /// The store has no room for what it creates.
+    /// The store has no room for the entries that it would create.
     Full,
-    /// A tag that has to be there is not.
+    /// A required tag is absent.
     AbsentTag,
-    /// There is no such instruction, or it has no such operator.
+    /// Unknown opcode, or an operator that this instruction does not have.
     BadOpcode,
-    /// Its length is not that of the instruction.
+    /// The length is wrong for this opcode.
     BadLength,
-    /// Its checksum is wrong.
+    /// The checksum is wrong.
     BadChecksum,
-    /// More children report than have been counted.
+    /// More children reported than registered.
     Underflow,
-    /// This router does not execute it.
+    /// The router's allow-list does not have this instruction.
     NotEnabled,
-    /// Its source has more executed than one may.
+    /// The source exceeded its instruction rate.
     RateLimited,
-    /// Its source creates more than one may.
+    /// The source exceeded its entry rate.
     Quota,
     /// It is not sealed with the operator's key.
     Unauthenticated,
-    /// It is registered by the operator, and what executes it has failed.
+    /// The guest of this registered instruction failed.
     GuestFailed,
 }
 
 impl Abort {
-    /// Every reason, in the order of their numbers.
+    /// All reasons, by number.
     pub const ALL: [Abort; 11] = [
         Abort::Full,
         Abort::AbsentTag,
@@ -263,7 +264,7 @@ impl Abort {
         Abort::GuestFailed,
     ];
 
-    /// Its name in metrics and on the command line.
+    /// The name in metrics and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Abort::Full => "full",
@@ -281,11 +282,10 @@ impl Abort {
     }
 }
 
-/// As what kind of instruction a packet counts that was not executed: one of ours by its number, then all that operators register, then those that there
-/// are not.
+/// The kinds by which aborted packets are counted: each built-in instruction by number, then all registered instructions, then unknown opcodes.
 pub(crate) const KINDS: usize = Opcode::ALL.len() + 2;
 
-/// That of an opcode, known or not.
+/// The kind of an opcode.
 pub(crate) fn kind(number: u8) -> usize {
     match Opcode::of(number) {
         Some(opcode) => usize::from(opcode.number()),
@@ -293,7 +293,7 @@ pub(crate) fn kind(number: u8) -> usize {
     }
 }
 
-/// Its name.
+/// The name of a kind.
 pub(crate) fn kind_name(kind: usize) -> &'static str {
     let rest = if kind == Opcode::ALL.len() { "registered" } else { "unknown" };
     Opcode::ALL.get(kind).map_or(rest, |opcode| opcode.name())
@@ -305,18 +305,18 @@ impl std::fmt::Display for Abort {
     }
 }
 
-/// What becomes of the packet.
+/// The verdict of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It goes on as it is.
+    /// Forward the packet unchanged.
     Forward,
-    /// It goes on with other operands: [`execute`] has changed them.
+    /// Forward the packet with the operands that [`execute`] changed.
     Rewritten,
-    /// It ends here, and nobody is told.
+    /// Drop the packet silently.
     Drop,
-    /// A child repeats its report after completion. The router looks up one tag more and decides by it.
+    /// A child repeats its report after completion. The router looks up one more tag to decide.
     Repeated,
-    /// It was not executed.
+    /// The instruction was not executed.
     Abort(Abort),
 }
 

@@ -1,25 +1,25 @@
-//! What a packet asks to be done with two values: to combine or to compare them (spec E-24).
+//! Operators, which combine or compare two values (spec E-24).
 
-/// An operator of an instruction: the low half of its fourth byte.
+/// The operator of an instruction: the low nibble of the part's fourth byte.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Operator {
-    /// The sum; the most there is where it would be more.
+    /// The sum, saturating.
     #[default]
     Add = 0,
-    /// The lesser.
+    /// The lesser value.
     Min = 1,
-    /// The greater.
+    /// The greater value.
     Max = 2,
-    /// Bits that both have.
+    /// Bitwise and.
     And = 3,
-    /// Bits that one has.
+    /// Bitwise or.
     Or = 4,
-    /// Bits that only one has.
+    /// Bitwise exclusive or.
     Xor = 5,
-    /// What was there before.
+    /// The stored value.
     First = 6,
-    /// What comes last.
+    /// The packet's value.
     Last = 7,
     /// Less than.
     Lt = 8,
@@ -36,7 +36,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Every operator, in the order of their numbers.
+    /// All operators, by number.
     pub const ALL: [Operator; 14] = [
         Operator::Add,
         Operator::Min,
@@ -54,10 +54,10 @@ impl Operator {
         Operator::Gt,
     ];
 
-    /// The operator of a number, 0 to 13.
+    /// The operator with this number, 0 to 13.
     #[inline(always)]
     pub fn of(number: u8) -> Option<Operator> {
-        // By name, and not by place in the list: of these the compiler sees that the operator is the number.
+        // A match instead of an index into `ALL`: the compiler sees that operator and number are equal.
         Some(match number {
             0 => Operator::Add,
             1 => Operator::Min,
@@ -77,12 +77,12 @@ impl Operator {
         })
     }
 
-    /// Its number on the wire.
+    /// The number on the wire.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Operator::Add => "add",
@@ -102,13 +102,13 @@ impl Operator {
         }
     }
 
-    /// Whether it makes one value of two.
+    /// True for operators that combine, false for comparisons.
     #[inline(always)]
     pub const fn combines(self) -> bool {
         (self as u8) < Operator::Lt as u8
     }
 
-    /// `there` and `comes` made one; a comparison is 0 or 1.
+    /// Combines the stored value `there` with the packet's value `comes`. A comparison gives 0 or 1.
     #[inline(always)]
     pub fn combine(self, there: u64, comes: u64) -> u64 {
         match self {
@@ -124,7 +124,7 @@ impl Operator {
         }
     }
 
-    /// Whether a comparison holds; what combines never does.
+    /// True if the comparison holds. Always false for combining operators.
     #[inline(always)]
     pub fn holds(self, left: u64, right: u64) -> bool {
         match self {
@@ -153,7 +153,7 @@ impl std::str::FromStr for Operator {
     }
 }
 
-/// A name no operator has.
+/// An unknown operator name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownOperator(String);
 

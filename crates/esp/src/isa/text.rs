@@ -1,11 +1,11 @@
-//! Instructions in words: as people write them, and as they are told.
+//! The text form of instructions.
 
 use super::{Instruction, Operator};
 use std::fmt;
 use std::str::FromStr;
 
 impl fmt::Display for Instruction {
-    /// As a line that reads back the same: `count 0x2a below 3`.
+    /// One line that parses back to the same instruction: `count 0x2a below 3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.opcode())?;
         match *self {
@@ -29,7 +29,7 @@ impl fmt::Display for Instruction {
     }
 }
 
-/// Words that are no instruction.
+/// A text that is no instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoInstruction;
 
@@ -45,7 +45,7 @@ impl fmt::Display for NoInstruction {
 
 impl std::error::Error for NoInstruction {}
 
-/// A number, in decimal or as `0x2a`.
+/// A number, decimal or hexadecimal as `0x2a`.
 fn number(text: &str) -> Result<u64, NoInstruction> {
     let read = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),

@@ -1,8 +1,8 @@
-//! Instructions on a store whose entries are so few that they lie near the processor. Nothing has to be fetched ahead, so a packet is
-//! read and executed at once: what it asks for goes from its bytes into registers, and from there into the entries.
+//! The fast path for a store that fits the core's cache. It needs no prefetch, so a packet is parsed and executed in one pass, with its operands in
+//! registers.
 //!
-//! That is for what nearly all packets are: nothing is wrong with them, their tags are their own, and all of these have
-//! entries where they have their home, or in the next line. All else goes the longer way, and is what it was.
+//! It handles nearly all packets: well-formed ones with distinct tags that all exist in their home line or the next. For any other packet it changes
+//! nothing, and the two stages process it.
 
 use super::{Carrier, Fate, Rules, SiteCounters};
 use crate::isa::{Opcode, Verdict, execute, instructions};
@@ -11,18 +11,18 @@ use crate::wire::{Heads, Locations, Ordinary, peek, rewrite};
 use std::cell::Cell;
 use std::hint::cold_path;
 
-/// What all packets of a batch have in common.
+/// The state that all packets of a batch share.
 pub(super) struct Means<'a> {
     pub near: Near<'a>,
     pub rules: &'a Rules,
     pub heads: Heads,
-    /// Where the packets are.
+    /// The location.
     pub wanted: Locations,
     /// Look-ups that read two lines.
     pub twice: &'a Cell<u64>,
 }
 
-/// What becomes of a packet. `None` where it is unusual: then nothing has been done.
+/// Executes a packet. `None` if it needs the two stages; then nothing has changed.
 #[inline(always)]
 pub(super) fn execute_at_once<C: Carrier>(
     means: &Means<'_>,
@@ -39,7 +39,7 @@ pub(super) fn execute_at_once<C: Carrier>(
     execute_carried(means, asked, packet.network_mut(), counters)
 }
 
-/// The same, whatever carries it, and wherever else it is to be executed.
+/// The same for any carriage, and for packets that ask for other locations too.
 #[inline(never)]
 fn execute_carried(means: &Means<'_>, asked: &mut u8, l3: &mut [u8], counters: &mut SiteCounters) -> Option<Fate> {
     let Some((range, _)) = means.rules.carriages.find(l3) else { return Some(Fate::Passed) };
@@ -52,7 +52,7 @@ fn execute_carried(means: &Means<'_>, asked: &mut u8, l3: &mut [u8], counters: &
     execute_begun(means, means.heads.begin(bytes)?, bytes, counters)
 }
 
-/// The same of a part that begins as most do.
+/// The same for a part with the usual head.
 #[inline(always)]
 #[expect(clippy::manual_range_patterns, reason = "a range is two comparisons")]
 fn execute_begun(means: &Means<'_>, head: Ordinary, bytes: &mut [u8], counters: &mut SiteCounters) -> Option<Fate> {
@@ -60,7 +60,7 @@ fn execute_begun(means: &Means<'_>, head: Ordinary, bytes: &mut [u8], counters: 
         ($($opcode:ident $number:literal $tags:literal $_operands:tt $_about:tt)*) => {
             match head.number() {
                 $($number => execute_known::<$tags>(Opcode::$opcode, means, head, bytes, counters),)*
-                // No head is one of these. Each by itself, so that nothing is compared before the jump.
+                // No head has these numbers. Listed separately, they fill the jump table, so that the match needs no range check.
                 11 | 12 | 13 | 14 | 15 => unknown(),
                 _ => None,
             }
@@ -74,7 +74,7 @@ fn unknown() -> Option<Fate> {
     None
 }
 
-/// The same where it is known which instruction it is.
+/// The same with the opcode as a constant.
 #[inline(always)]
 fn execute_known<const TAGS: usize>(
     opcode: Opcode,
@@ -87,10 +87,11 @@ fn execute_known<const TAGS: usize>(
     let mut tags = Tags::NONE;
     instruction.put_tags(&mut tags);
     let tags: [u64; TAGS] = usual(tags.apart())?;
-    // Tags that stand for something of the router are never found.
+    // Router variables are never in the store, so their tags end the fast path here.
     let values = usual(means.near.find(tags, means.twice))?;
     let mut view = Present::of(values.map(Value::get));
     let verdict = execute(&mut instruction, &mut view, means.rules.node);
+    // Nothing has been written yet; the two stages execute the instruction again.
     if matches!(verdict, Verdict::Repeated | Verdict::Abort(_)) {
         cold_path();
         return None;
@@ -112,7 +113,7 @@ fn execute_known<const TAGS: usize>(
     Some(Fate::Forwarded)
 }
 
-/// Nearly always there is something.
+/// Tells the compiler that `None` is rare.
 #[inline(always)]
 fn usual<T>(some: Option<T>) -> Option<T> {
     if some.is_none() {

@@ -1,5 +1,4 @@
-//! The two stages of a batch: what a packet asks for is read, and what was read is executed. In both each instruction has its own
-//! straight line.
+//! The two stages of a batch: parse each packet, then execute each. In both every instruction has its own straight-line code.
 
 use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo};
 use crate::guard::Guard;
@@ -9,7 +8,7 @@ use crate::variables::{self, Reading, Readings};
 use crate::wire::{Locations, Ordinary, Peeked, computation, peek, rewrite, set_error_in};
 use units::Instant;
 
-/// What there is to execute with.
+/// The state that an execution needs.
 pub(super) struct Means<'a, 'b> {
     pub node: u64,
     pub session: &'a mut Session<'b>,
@@ -48,7 +47,7 @@ pub(super) fn prepare(
     prepare_each(opcode, head, (rules, readings), session, bytes, slot)
 }
 
-/// What is to be done with an instruction that may be executed.
+/// The first stage of an instruction that may be executed.
 #[inline(always)]
 pub(super) fn prepare_each(
     opcode: Opcode,
@@ -74,7 +73,7 @@ pub(super) fn prepare_each(
     instructions!(known)
 }
 
-/// The same of a part that begins as most do, at `at` in its packet. `None` where something else is wrong with it: then nothing is prepared.
+/// The same for a part with the usual head at `at` in its packet. `None`, and nothing prepared, if the part has another error.
 #[inline(always)]
 pub(super) fn prepare_begun(
     head: Ordinary,
@@ -97,14 +96,14 @@ pub(super) fn prepare_begun(
     Some(instructions!(known))
 }
 
-/// An instruction that is not executed here. If something else is wrong with it, that is told.
+/// The abort reason of an instruction that is not allowed. A malformed part reports that instead.
 #[cold]
 fn refused((opcode, head): (Opcode, Peeked), bytes: &[u8]) -> Abort {
     let wrong = head.instruction(opcode, bytes).err().filter(|why| *why != Abort::BadOpcode);
     wrong.unwrap_or(Abort::NotEnabled)
 }
 
-/// The same where it is known which instruction it is: a straight line for each.
+/// The same with the instruction as a constant: straight-line code for each.
 #[inline(always)]
 fn prepare_known<const TAGS: usize>(
     (instruction, mut todo): (Instruction, Todo),
@@ -117,7 +116,7 @@ fn prepare_known<const TAGS: usize>(
     instruction.put_tags(&mut slot.tags);
     if slot.tags.as_slice().iter().any(|tag| *tag >= variables::FIRST) {
         if slot.tags.as_slice().iter().any(|tag| readings.of(*tag) == Reading::Closed) {
-            // As a router that knows nothing of it (spec E-19).
+            // A variable that the port does not permit: forward the packet like a router without ephemeral state (spec E-19).
             return Todo::Pass;
         }
         todo = Todo::Read;
@@ -129,7 +128,7 @@ fn prepare_known<const TAGS: usize>(
     todo
 }
 
-/// The second: again a straight line for each instruction.
+/// The second stage, with straight-line code for each instruction.
 #[inline(always)]
 pub(super) fn run<C: Carrier, const GUARDED: bool>(
     means: &mut Means<'_, '_>,
@@ -137,7 +136,7 @@ pub(super) fn run<C: Carrier, const GUARDED: bool>(
     (slot, readings): (&Prepared, &Readings),
     counters: &mut SiteCounters,
 ) -> Fate {
-    // Taken apart and put together, so that it is known in each line which one it is.
+    // Destructured and rebuilt, so that the compiler knows the variant in each arm.
     macro_rules! known {
         ($($opcode:ident $_number:literal $tags:literal { $($operand:ident)* } $_about:tt)*) => {
             match slot.todo {
@@ -156,7 +155,7 @@ pub(super) fn run<C: Carrier, const GUARDED: bool>(
     instructions!(known)
 }
 
-/// Executes an instruction that has so many tags.
+/// Executes an instruction with `TAGS` tags.
 #[inline(always)]
 fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
     means: &mut Means<'_, '_>,
@@ -167,6 +166,7 @@ fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
     counters: &mut SiteCounters,
 ) -> Fate {
     let before = means.session.created();
+    // Checked before the look-up, against the most that the instruction may create, because a commit cannot be undone.
     if GUARDED && !means.may_create(source, instruction.opcode()) {
         return abort(packet, at, Abort::Quota, counters);
     }
@@ -186,12 +186,12 @@ fn one<C: Carrier, const GUARDED: bool, const TAGS: usize>(
 }
 
 impl Means<'_, '_> {
-    /// Whether its source may create what an instruction creates.
+    /// True if the source's allowance has room for the instruction's creates.
     pub fn may_create(&self, source: u16, opcode: Opcode) -> bool {
         self.guard.as_ref().is_none_or(|guard| guard.may_create(source.into(), opcode.creates(), self.now))
     }
 
-    /// Its source pays for what was created since so many were.
+    /// Charges the source for the entries created since `before`.
     pub fn pay(&mut self, source: u16, before: u64) {
         if let Some(guard) = &mut self.guard {
             guard.created(source.into(), self.session.created() - before, self.now);
@@ -199,7 +199,7 @@ impl Means<'_, '_> {
     }
 }
 
-/// What becomes of the packet.
+/// The fate of the packet.
 #[inline(always)]
 fn ended<C: Carrier>(
     packet: &mut C,
@@ -226,7 +226,7 @@ fn ended<C: Carrier>(
     Fate::Forwarded
 }
 
-/// Executes an instruction that reads something of the router: it finds that among its values, and may not write it.
+/// Executes an instruction that reads router variables. It finds their values in its view, and must not write them.
 #[cold]
 fn read_and_run<C: Carrier>(
     means: &mut Means<'_, '_>,
@@ -254,6 +254,7 @@ fn read_and_run<C: Carrier>(
                 }
             }
             let verdict = execute(&mut instruction, &mut found.view, means.node);
+            // A write to a variable discards the whole view, including writes to ordinary tags.
             let wrote = (0..MAX_TAGS).any(|index| read[index].is_some() && found.view.wrote(index));
             match if wrote { Verdict::Abort(Abort::NotEnabled) } else { verdict } {
                 Verdict::Repeated => commit_repeated(means.session, about, found, &mut instruction, means.node),
@@ -266,8 +267,7 @@ fn read_and_run<C: Carrier>(
     ended(packet, (slot.at, &instruction), done, counters)
 }
 
-/// Decides about a report that its child repeats after completion, and commits it. Only here is the tag of the mark looked up and
-/// its line read: no other packet needs it.
+/// Decides and commits a child's repeated report after completion. Only this function looks up the mark and reads its line; no other packet needs it.
 #[cold]
 #[inline(never)]
 pub(crate) fn commit_repeated<'a>(
@@ -280,6 +280,7 @@ pub(crate) fn commit_repeated<'a>(
     let (mark, mut tags) = (tags.count(), tags.with(mark_tag));
     session.prepare::<MAX_TAGS>(&mut tags);
     session.look_up_one(mark, &tags, computation, &mut found);
+    // The mark may be the entry that the full store refuses. Then the decision is made again without it.
     let mut without_mark = found.view;
     let verdict = repeat(instruction, &mut found.view, node, true);
     match session.commit::<MAX_TAGS, _>(&tags, computation, found, verdict) {
@@ -288,7 +289,7 @@ pub(crate) fn commit_repeated<'a>(
     }
 }
 
-/// Says in the packet that it was not executed.
+/// Aborts: sets the error bit and counts the reason.
 #[cold]
 pub(super) fn abort<C: Carrier>(packet: &mut C, at: u16, why: Abort, counters: &mut SiteCounters) -> Fate {
     let (l3, at) = (packet.network_mut(), usize::from(at));

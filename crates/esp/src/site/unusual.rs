@@ -1,6 +1,5 @@
-//! Packets off the straight line: parts that are sealed with an operator's key, or should be (adr/0049), and instructions that
-//! an operator has registered (adr/0050). They come here from where something seemed to be wrong with them, so that others pay
-//! nothing.
+//! The slow path: sealed parts, parts that lack a required seal (adr/0049), registered instructions (adr/0050) and traced packets. The fast path
+//! sends packets here only after one of its checks fails, so other packets pay nothing.
 
 use super::stages::{Means, abort, prepare_each, run};
 use super::{Carrier, Fate, Prepared, Rules, SiteCounters, Todo, act, read};
@@ -15,7 +14,7 @@ use crate::wire::{Locations, Unread, peek, set_error};
 use packet::wire::{Ipv4Header, Ipv6};
 use plane::registered::{Call, Outcome, TAGS};
 
-/// What becomes of a part that is not to be executed as it is.
+/// The first stage for a part that the fast path refused.
 #[cold]
 pub(super) fn prepare(
     (rules, readings, registry): (&Rules, &Readings, &Registry),
@@ -28,6 +27,7 @@ pub(super) fn prepare(
     if why == Abort::BadLength && is_cut(l3, bytes) {
         return Todo::Pass;
     }
+    // Only a wrong length or an instruction off the allow-list can mean a sealed or registered part. All other errors are final.
     let is_registered = bytes.get(1).is_some_and(|number| *number >= REGISTERED);
     if !matches!((why, is_registered), (Abort::BadLength, false) | (Abort::NotEnabled, _)) {
         return slot.aborted(why);
@@ -38,7 +38,7 @@ pub(super) fn prepare(
             Ok(plain) => Some(plain),
             Err(why) => return slot.aborted(why),
         },
-        // Of whatever length it is, there is no seal.
+        // With a key, a plain part of any length lacks its seal.
         (Some(_), false) if why == Abort::NotEnabled => return slot.aborted(Abort::Unauthenticated),
         (_, false) => None,
     };
@@ -50,7 +50,7 @@ pub(super) fn prepare(
     }
 }
 
-/// Whether the rest of a part is in another fragment (spec E-16). Nothing is wrong with it.
+/// True if the rest of the part is in another fragment (spec E-16). That is no error.
 fn is_cut(l3: &[u8], bytes: &[u8]) -> bool {
     let whole = bytes.get(2).is_some_and(|length| usize::from(*length) <= bytes.len());
     let is_fragment = match Ipv4Header::of(l3) {
@@ -60,7 +60,7 @@ fn is_cut(l3: &[u8], bytes: &[u8]) -> bool {
     !whole && is_fragment
 }
 
-/// Both stages of one packet that is in some way unusual, where all others are executed at once.
+/// Both stages of a packet that the merged stage refused.
 #[cold]
 #[inline(never)]
 pub(super) fn alone<C: Carrier>(
@@ -77,6 +77,7 @@ pub(super) fn alone<C: Carrier>(
 }
 
 fn prepare_sealed(
+    // The allow-list of sealed parts; the one of plain parts is empty when there is a key.
     with: (&Rules, &Readings),
     allowed: u16,
     session: &Session<'_>,
@@ -118,7 +119,7 @@ fn prepare_registered(
         return slot.aborted(Abort::BadLength);
     }
     if tags.iter().any(|tag| readings.of(*tag) == Reading::Closed) {
-        // As a router that knows nothing of it (spec E-19).
+        // A variable that the port does not permit: forward the packet like a router without ephemeral state (spec E-19).
         return Todo::Pass;
     }
     slot.tags = match *tags {
@@ -135,7 +136,7 @@ fn prepare_registered(
     Todo::Registered
 }
 
-/// Executes a part without its seal, and seals it anew where something was written into it.
+/// Executes a sealed part without its seal. Seals it again if the instruction rewrote it.
 fn without_seal<C: Carrier>(
     packet: &mut C,
     at: usize,
@@ -147,6 +148,7 @@ fn without_seal<C: Carrier>(
     let fate = execute(&mut plain);
     let bytes = packet.network_mut().get_mut(at..).unwrap_or_default();
     match fate {
+        // The seal excludes the error bit, so it stays valid.
         Fate::Aborted(_) => _ = set_error(bytes),
         _ if plain != before => key.close(bytes, &plain),
         _ => {}
@@ -166,11 +168,12 @@ pub(super) fn run_sealed<C: Carrier>(
     let key = rules.sealed.map(|(key, _)| key);
     without_seal(packet, slot.at.into(), key, |plain| {
         let slot = Prepared { at: 0, todo: slot.unsealed, ..*slot };
+        // `GUARDED` is true: without limits the guard is absent and its checks succeed.
         run::<Plain, true>(means, plain, (&slot, readings), counters)
     })
 }
 
-/// What there is for registered instructions, and where they are counted.
+/// The worker's state beyond the store: registered instructions, their counters, traces.
 pub(super) struct Registers<'a> {
     pub registry: &'a mut Registry,
     pub tally: &'a mut Tally,
@@ -178,7 +181,7 @@ pub(super) struct Registers<'a> {
     pub location: Location,
 }
 
-/// Executes a part whose sender wants to know what becomes of it, and notes that.
+/// Executes a traced packet and records its fate.
 #[cold]
 #[inline(never)]
 pub(super) fn run_traced<C: Carrier, const GUARDED: bool>(
@@ -196,7 +199,7 @@ pub(super) fn run_traced<C: Carrier, const GUARDED: bool>(
     fate
 }
 
-/// Executes a registered instruction, sealed or not.
+/// Executes a registered instruction, sealed or plain.
 #[inline(never)]
 pub(super) fn run_registered<C: Carrier>(
     means: &mut Means<'_, '_>,
@@ -236,7 +239,7 @@ fn call<C: Carrier>(
     let (operator, value) = (instruction.operator.number(), instruction.value);
     let (none, now, node) = ([None; TAGS], readings.now, readings.node);
     let mut call = Call { now, node, operator, value, there: none, written: none };
-    // What is the router's is read, and not written.
+    // Router variables can be read, but not written.
     let mut read = none;
     for (read, tag) in read.iter_mut().zip(tags).filter(|(_, tag)| **tag >= FIRST) {
         if let Reading::Value(value) = readings.of(*tag) {
@@ -253,6 +256,7 @@ fn call<C: Carrier>(
             Ok(outcome) => outcome,
             Err(why) => return Verdict::Abort(why),
         };
+        // A write to a variable discards all writes of the instruction.
         if read.iter().zip(&call.written).any(|(read, written)| read.is_some() && written.is_some()) {
             return Verdict::Abort(Abort::NotEnabled);
         }
@@ -286,6 +290,7 @@ fn call<C: Carrier>(
             }
         }
     }
+    // Rewrite only a changed value, so that most packets need no new checksum.
     if call.value != value {
         registered::rewrite(packet.network_mut().get_mut(usize::from(slot.at)..).unwrap_or_default(), call.value);
     }

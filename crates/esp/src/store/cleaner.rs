@@ -1,7 +1,7 @@
-//! The cleaner beside the owners: unlinks what has expired, waits for those who may be using it, and frees it.
+//! The cleaner: unlinks expired entries, waits until no worker can still be using them, and frees them.
 //!
-//! Who calls it is its mode: a thread that does nothing else (dedicated), or a worker between its vectors, whose spare time
-//! it takes (assist). Where owners clean their own shards (inline) there is none.
+//! The caller determines the mode: a thread of its own (`dedicated`), or a worker between its batches (`assist`). With `inline` cleaning, owners
+//! clean their own shards and there is no cleaner.
 
 use super::epochs::{Epochs, Grace, Waiting};
 use super::space::Space;
@@ -9,19 +9,19 @@ use super::sweep::{Cleaned, Sweep};
 use super::sync::Arc;
 use units::{Instant, Nanos};
 
-/// Who cleans.
+/// The cleaning mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cleaning {
-    /// The owner of each shard, after each batch.
+    /// The owner of each shard cleans it after each batch.
     #[default]
     Inline,
-    /// A thread of its own.
+    /// A dedicated thread.
     Dedicated,
-    /// A worker, when it has nothing else to do, and at least a few times in a lifetime.
+    /// A worker cleans when it is idle, and at least a few times per lifetime.
     Assist,
 }
 
-/// Entries of a shard in limbo at a time: unlinked and not yet free.
+/// The most entries of a shard in limbo: unlinked, not yet free.
 const LIMBO: usize = 1024;
 
 /// Cleans the shards of one store.
@@ -32,25 +32,25 @@ pub struct Cleaner {
     counters: CleanerCounters,
 }
 
-/// What is unlinked and waits for somebody.
+/// Unlinked entries, and the workers that may still use them.
 struct Limbo {
-    /// Entries up to this one.
+    /// The end of these entries in the log.
     end: u64,
     waiting: Waiting,
 }
 
-/// What a cleaner has counted.
+/// The counters of a cleaner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CleanerCounters {
     /// Entries freed.
     pub freed: u64,
-    /// Entries in limbo, and the most there were at a time.
+    /// Entries in limbo.
     pub limbo: u64,
-    /// The most there were.
+    /// The high-water mark of entries in limbo.
     pub most_limbo: u64,
-    /// How long the entry unlinked last had been expired, and the longest there was.
+    /// The delay between expiry and unlinking of the last unlinked entry.
     pub lag: Nanos,
-    /// The longest lag there was.
+    /// The longest such delay.
     pub most_lag: Nanos,
 }
 
@@ -60,8 +60,8 @@ impl Cleaner {
         Cleaner { shards, epochs, grace, counters: CleanerCounters::default() }
     }
 
-    /// Cleans at most [`LIMBO`] entries of each shard. Answers how many it unlinked or freed: where none, nothing is to be
-    /// done before [`Cleaner::due`], or somebody is waited for.
+    /// Cleans at most [`LIMBO`] entries of each shard. Returns the number of entries unlinked or freed. Zero means that there is nothing to do before
+    /// [`Cleaner::due`], or that a worker still holds the entries in limbo.
     pub fn step(&mut self, now: Instant) -> usize {
         let Cleaner { shards, epochs, grace, counters } = self;
         let mut done = 0;
@@ -75,11 +75,12 @@ impl Cleaner {
                 }
             };
             free(limbo, sweep);
+            // One group in limbo per shard: the next unlinks only after the last is free, which bounds the memory held back.
             if limbo.is_none() {
                 let unlinked = sweep.unlink(now, LIMBO);
                 if unlinked > 0 {
                     *limbo = Some(Limbo { end: sweep.unlinked, waiting: epochs.unlinked() });
-                    // Often nobody is active: a worker that cleans is not.
+                    // Try at once: often no worker is active. A worker that cleans is not.
                     free(limbo, sweep);
                     counters.lag = sweep.lag;
                     counters.most_lag = counters.most_lag.max(sweep.lag);
@@ -92,24 +93,25 @@ impl Cleaner {
         done
     }
 
-    /// When something expires next; none where there is nothing.
+    /// The next expiry, or `now` if entries are in limbo; `None` if the store is empty.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let due = |(sweep, limbo): &(Sweep, Option<Limbo>)| {
-            // What seems to live for longer than anything does is what ticks are wrong about: its owner will say so.
+            // An expiry more than a lifetime ahead is a wrapped tick: the store was not cleaned for too long, and its owner aborts. Look again within
+            // one lifetime.
             let expires = || sweep.due(now).map(|due| due.min(now + sweep.lifetime()));
             if limbo.is_some() { Some(now) } else { expires() }
         };
         self.shards.iter().filter_map(due).min()
     }
 
-    /// What it has taken away.
+    /// The counters of all shards.
     pub fn cleaned(&self) -> Cleaned {
         let mut all = Cleaned::default();
         self.shards.iter().for_each(|(sweep, _)| all.add(&sweep.cleaned()));
         all
     }
 
-    /// What it has counted.
+    /// The cleaner's own counters.
     pub fn counters(&self) -> CleanerCounters {
         self.counters
     }

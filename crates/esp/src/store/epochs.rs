@@ -1,12 +1,12 @@
-//! Who is using a store: a counter for each worker, odd while it is active (spec E-31, E-32).
+//! Activity of workers on a store: a counter per worker, odd while the worker is active (spec E-31, E-32).
 //!
-//! What the cleaner has unlinked, a worker that was active then may still be using. It is free once every counter that was
-//! odd has changed: a worker that is always busy changes its counter with every batch, so it pins nothing. With a bare bit it
-//! would: the cleaner, looking now and then, would find it set each time.
+//! A worker that was active when the cleaner unlinked an entry may still use it. The entry is free once every counter that was odd has changed. A
+//! busy worker changes its counter with every batch, so it does not pin entries. With one bit per worker it would: the cleaner samples the bit,
+//! and could find it set every time.
 
 use super::sync::{AtomicU64, Ordering, fence};
 
-/// The counters of all workers, each in a cache line of its own.
+/// The counters of all workers, each in its own cache line.
 #[derive(Debug)]
 pub struct Epochs(Box<[Counter]>);
 
@@ -14,60 +14,62 @@ pub struct Epochs(Box<[Counter]>);
 #[repr(align(64))]
 struct Counter(AtomicU64);
 
-/// What a cleaner waits for.
+/// The condition that ends a grace period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Grace {
-    /// That each counter that was odd has changed.
+    /// Each counter that was odd has changed.
     #[default]
     Counters,
-    /// That each worker is found inactive once, as with a register of bits (Calvert et al. 2003, 3.2): a busy worker pins
-    /// what is unlinked. To compare with, not to use.
+    /// Each worker was seen inactive once, as with a register of bits (Calvert et al. 2003, 3.2). A busy worker pins unlinked entries. For comparison
+    /// only.
     Bits,
 }
 
-/// The counters as they were when something was unlinked.
+/// The odd counters at the time of unlinking.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Waiting(Vec<(usize, u64)>);
 
 impl Epochs {
-    /// Of so many workers, all inactive.
+    /// Counters for this many workers, all inactive.
     pub fn new(workers: usize) -> Epochs {
         Epochs((0..workers).map(|_| Counter(AtomicU64::new(0))).collect())
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     pub fn workers(&self) -> usize {
         self.0.len()
     }
 
-    /// A worker becomes active: what it finds from now on it may use until it leaves.
+    /// The worker becomes active: entries that it finds from now on stay valid until it leaves.
     #[inline]
     pub(super) fn enter(&self, worker: usize) {
         let counter = &self.0[worker].0;
         let before = counter.load(Ordering::Relaxed);
         debug_assert!(before.is_multiple_of(2), "a worker enters once");
+        // Only this worker writes its counter; the fence below orders the store.
         counter.store(before + 1, Ordering::Relaxed);
-        // Its first read is not before this; the cleaner's fence stands between unlinking and looking here. So either the
-        // cleaner sees the worker, or the worker sees that the entry is unlinked.
+        // Orders this store before the worker's first read. The cleaner has the same fence between unlinking and reading the counters. So either the
+        // cleaner sees the worker active, or the worker sees the entry unlinked.
         fence(Ordering::SeqCst);
     }
 
-    /// It uses nothing any more.
+    /// The worker becomes inactive, and uses no entry any more.
     #[inline]
     pub(super) fn leave(&self, worker: usize) {
         let counter = &self.0[worker].0;
-        // Whatever it did is done before the cleaner sees this.
+        // Release: the cleaner sees this only after all accesses of the batch.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Everything unlinked so far may be in use by those who are active now.
+    /// Starts a grace period: the currently active workers may use any entry unlinked so far.
     pub(super) fn unlinked(&self) -> Waiting {
         fence(Ordering::SeqCst);
+        // Pairs with the fence in `enter`: a worker not seen active here finds every unlinked entry unlinked.
         let counters = self.0.iter().map(|counter| counter.0.load(Ordering::Acquire)).enumerate();
         Waiting(counters.filter(|(_, count)| !count.is_multiple_of(2)).collect())
     }
 
-    /// Whether nobody is waited for any more.
+    /// True if the grace period is over: no worker is waited for.
     pub(super) fn are_over(&self, waiting: &mut Waiting, grace: Grace) -> bool {
         let over = |(worker, then): &(usize, u64)| {
             let now = self.0[*worker].0.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! Looking into a store from outside, while its owners work on it: it costs them nothing.
+//! Read access to a store from another thread. It does not slow down the owners.
 
 use super::line::{Line, Place, SLOTS};
 use super::space::Space;
@@ -7,25 +7,25 @@ use super::time::Tick;
 use plane::hook::Entry;
 use units::Instant;
 
-/// Looks into a store.
+/// Read access to a store.
 #[derive(Clone, Debug)]
 pub struct Inspector(pub(super) Vec<Arc<Space>>);
 
-/// How full a store is.
+/// The occupancy of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Occupancy {
-    /// Entries there may be.
+    /// The capacity in entries.
     pub capacity: u64,
-    /// Entries that live.
+    /// Live entries.
     pub live: u64,
-    /// Entries that have expired, and are not free yet.
+    /// Entries that have expired and are not free yet.
     pub expired: u64,
     /// Entries created since the store was made.
     pub created: u64,
 }
 
 impl Inspector {
-    /// Every entry that lives at `now`, shard by shard; what changes meanwhile is in it before or after.
+    /// All live entries at `now`, shard by shard. An entry that changes during the call is returned in its old or its new state.
     pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> + '_ {
         let now = Tick::of(now);
         let places = |space: &Arc<Space>| (0..space.lines().len()).flat_map(|line| (0..SLOTS).map(move |s| (line, s)));
@@ -34,21 +34,22 @@ impl Inspector {
                 let (tag, value, expiry) = read(space.line(line), slot, now)?;
                 let (lifetime, left) = (space.lifetime.span(), now.until(expiry));
                 let (age, creator) = (lifetime.saturating_sub(left), space.creator(Place::new(line, slot)));
-                // What seems to live for longer than anything does has expired long ago.
+                // An entry with more than a lifetime left is a wrapped tick: it expired long ago.
                 (left <= lifetime).then_some(Entry { shard, tag, value, age, creator })
             })
         })
     }
 
-    /// How full its shards are at `now`, in their order.
+    /// The occupancy of each shard at `now`.
     pub fn occupancy(&self, now: Instant) -> Vec<Occupancy> {
         let now = Tick::of(now);
         self.0.iter().map(|space| occupancy(space, now)).collect()
     }
 }
 
-/// A slot as it is at one time: read again where it changed hands meanwhile.
+/// A consistent copy of a slot. Reads again if the slot was reused meanwhile.
 fn read(line: &Line, slot: usize, now: Tick) -> Option<(u64, u64, u32)> {
+    // Owners write the expiry last when they fill a slot, and never wait for readers. After four collisions the slot is skipped.
     for _ in 0..4 {
         let expiry = line.expiries[slot].load(Ordering::Acquire);
         if !now.is_before(expiry) {
@@ -64,7 +65,7 @@ fn read(line: &Line, slot: usize, now: Tick) -> Option<(u64, u64, u32)> {
     None
 }
 
-/// By the log, in which what lives comes after what has expired.
+/// The log is in order of creation, so expired entries come before live ones and a binary search finds the boundary.
 pub(super) fn occupancy(space: &Space, now: Tick) -> Occupancy {
     let (created, freed) = (space.created.load(Ordering::Acquire), space.freed.load(Ordering::Acquire));
     let given_up = space.given_up.load(Ordering::Acquire);

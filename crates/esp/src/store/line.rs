@@ -1,19 +1,18 @@
-//! A cache line of three entries, which is all a lookup of most tags touches.
+//! A cache line of three entries. Most look-ups read only one line.
 //!
-//! Who writes what: the owner of the shard writes tags, values, and the expiry of what it creates; the cleaner writes the
-//! expiry of what has expired, `UNLINKED` first and `FREE` later. So each word has one writer at a time, and a slot changes
-//! hands with its expiry. Both count in `spilled`.
+//! The shard's owner writes tags, values, and the expiry of a new entry. The cleaner writes the expiry of an expired entry: first `UNLINKED`, later
+//! `FREE`. So each word has one writer at a time, and the expiry hands a slot from one writer to the other. Both update `spilled`.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::time::{Alive, FREE, Tick};
 use std::hint::cold_path;
 
-/// Entries of a line.
+/// Entries per line.
 pub(super) const SLOTS: usize = 3;
-/// How many lines behind its own a tag may lie.
+/// How many lines after its home line an entry may be stored.
 pub(super) const REACH: usize = 15;
 
-/// Three entries, and where else entries of this line are.
+/// Three entries, and the locations of other entries that have this home line.
 #[cfg_attr(not(all(loom, test)), derive(zerocopy::FromZeros))]
 #[cfg_attr(all(loom, test), derive(Default))]
 #[repr(C, align(64))]
@@ -21,20 +20,20 @@ pub(super) struct Line {
     pub tags: [AtomicU64; SLOTS],
     pub values: [AtomicU64; SLOTS],
     pub expiries: [AtomicU32; SLOTS],
-    /// For each of the lines behind this one, two bits: how many entries of this line it holds.
+    /// Two bits for each of the following lines: how many entries with this home line it holds.
     pub spilled: AtomicU32,
 }
 
 impl Line {
-    /// The slot of `tag`, if it is here and has not expired.
+    /// The slot of `tag`, if it is in this line and has not expired.
     #[inline(always)]
     pub fn find(&self, tag: u64, now: Tick) -> Option<usize> {
-        // Without a branch for each slot: which one it is cannot be foretold.
+        // Compare all three without a branch: the slot is random, so a branch would be mispredicted.
         let hit = |slot: usize| u32::from(self.tags[slot].load(Ordering::Relaxed) == tag) << slot;
         let mut hits = hit(0) | hit(1) | hit(2);
         while hits != 0 {
             let slot = hits.trailing_zeros() as usize;
-            // Nearly always: what has expired is taken away, and its tag is drawn at random.
+            // The first match is nearly always live: expired entries are cleaned soon, and their tags are not used again.
             if now.is_before(self.expiries[slot].load(Ordering::Relaxed)) {
                 return Some(slot);
             }
@@ -43,12 +42,12 @@ impl Line {
         None
     }
 
-    /// The value of `tag`, if it is here and alive. `None` also where two slots have the tag, of which one is.
+    /// The value of `tag`, if it is in this line and live. May also return `None` if two slots have the tag and only one is live.
     #[inline(always)]
     pub fn value(&self, tag: u64, alive: Alive) -> Option<&AtomicU64> {
         let is_in = |slot: usize| self.tags[slot].load(Ordering::Relaxed) == tag;
         let value = |slot: usize| alive.has(self.expiries[slot].load(Ordering::Relaxed)).then_some(&self.values[slot]);
-        // Which of the first two it is cannot be foretold; that it is the third is rare in a store with a line for each entry.
+        // A branch between the first two slots would be mispredicted. The third slot is rarely used, since a store has a line per live entry.
         let slot = usize::from(is_in(1));
         if is_in(slot) {
             return value(slot);
@@ -57,7 +56,7 @@ impl Line {
         if is_in(2) { value(2) } else { None }
     }
 
-    /// An empty slot but those whose bit is set in `but`.
+    /// A free slot. Skips the slots whose bits are set in `but`.
     #[inline(always)]
     pub fn vacant(&self, but: u32) -> Option<usize> {
         let free = |slot: usize| u32::from(self.expiries[slot].load(Ordering::Acquire) == FREE) << slot;
@@ -65,24 +64,25 @@ impl Line {
         (vacant != 0).then(|| vacant.trailing_zeros() as usize)
     }
 
-    /// One more entry of this line lies `distance` lines behind it, or one less.
+    /// Counts an entry of this home line stored `distance` lines after it.
     pub fn spill(&self, distance: usize) {
         self.spilled.fetch_add(1 << (2 * (distance - 1)), Ordering::Relaxed);
     }
 
+    /// Removes such an entry from the count.
     pub fn unspill(&self, distance: usize) {
         self.spilled.fetch_sub(1 << (2 * (distance - 1)), Ordering::Relaxed);
     }
 }
 
-/// A slot of a shard: its line and its number there.
+/// The address of a slot in a shard: line and slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place(u32);
 
 impl Place {
-    /// Nowhere.
+    /// No slot.
     pub const NONE: Place = Place(u32::MAX);
-    /// The most lines a shard can have.
+    /// The most lines of a shard.
     pub const MOST_LINES: usize = 1 << 30;
 
     #[inline(always)]

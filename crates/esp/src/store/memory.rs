@@ -1,4 +1,4 @@
-//! The memory of the store: zeroed, in pages as the store wants them, and fetched ahead of its use.
+//! The memory of a store: zeroed tables in small or large pages, and prefetch.
 
 use packet::pool::{Huge, Spread, prefetch};
 use zerocopy::FromZeros;
@@ -6,21 +6,20 @@ use zerocopy::FromZeros;
 /// A table of fixed length.
 pub(super) type Table<T> = Huge<T>;
 
-/// A table of which hashes choose elements.
+/// A table indexed by hashes.
 pub(super) type Chosen<T> = Spread<T>;
 
-/// The pages that the tables of a store are in.
+/// The page size of a store's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pages {
-    /// Those of the machine, 4 KB: memory is used as entries are made. For stores that stay nearly empty, as in simulations of
-    /// hundreds of routers.
+    /// The machine's pages of 4 KB, allocated as entries are written. For stores that stay nearly empty, as in simulations of hundreds of routers.
     #[default]
     Small,
-    /// Huge pages as far as a table fills them. Entries lie all over a table, so that a store of a router uses all of it soon.
+    /// Huge pages as far as a table fills them. Entries scatter over the table, so a router's store soon touches all of it anyway.
     Large,
 }
 
-/// A table of `length` zeros, of which hashes choose among the first so many.
+/// A table of `length` zeros, indexed by hashes among its first `first` elements.
 pub(super) fn chosen<T: FromZeros>(length: usize, first: usize, pages: Pages) -> Chosen<T> {
     Spread::new(table(length, pages), first)
 }
@@ -29,13 +28,13 @@ pub(super) fn chosen<T: FromZeros>(length: usize, first: usize, pages: Pages) ->
 pub(super) fn table<T: FromZeros>(length: usize, pages: Pages) -> Table<T> {
     let table = Huge::zeroed(length);
     if pages == Pages::Large {
-        // Nothing is used yet: pages are to be large from the first write on.
+        // Before the first write, so that the kernel allocates huge pages from the start.
         table.thicken();
     }
     table
 }
 
-/// Asks the processor to bring an element near.
+/// Prefetches an element into the cache.
 #[inline(always)]
 pub(super) fn fetch<T>(element: &T) {
     prefetch(element);

@@ -1,19 +1,19 @@
-//! The store: values that packets leave behind under tags of their choice, each for the same time and no longer.
+//! The ephemeral state store: values that packets store under tags, each for the same fixed lifetime.
 //!
-//! A store belongs to a port or to the router as a whole, and is divided into shards, each of which one worker owns:
-//! instructions of a computation always meet the same shard ([`shard_of`]) and so exclude each other without a lock. What
-//! others do beside the owner, cleaning and looking, is by atomics of which each has one writer at a time.
+//! A port has a store, and the router has a central one. A store is divided into shards, each owned by one worker. All instructions of a computation
+//! execute on the same shard ([`shard_of`]), so they need no lock. Cleaners and inspectors run beside the owner through atomics, each of which has
+//! one writer at a time.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `line` | three entries in a cache line, and where others of theirs are |
-//! | `space` | the lines and the log of a shard; where a tag is |
-//! | `shard` | the owner's side: batches of instructions |
-//! | `view` | what an instruction sees |
-//! | `sweep`, `cleaner`, `epochs` | taking away what has expired |
+//! | `line` | three entries in a cache line, and where entries that did not fit are |
+//! | `space` | the lines and the log of a shard; the home of a tag |
+//! | `shard` | the owner's side: executes batches of instructions |
+//! | `view` | the values that an instruction reads and writes |
+//! | `sweep`, `cleaner`, `epochs` | removing expired entries |
 //! | `time` | ticks and lifetimes |
 //! | `key` | keyed hashes |
-//! | `inspect` | looking in from outside |
+//! | `inspect` | read access from other threads |
 
 mod cleaner;
 mod epochs;
@@ -45,39 +45,38 @@ use std::sync::Arc;
 use time::Lifetime;
 use units::Nanos;
 
-/// How long entries live where nothing else is said (Calvert et al. 2003, 2).
+/// The default lifetime of entries (Calvert et al. 2003, 2).
 pub const LIFETIME: Nanos = Nanos::secs(10);
 
-/// Entries of each of `shards` parts, so that together they have `capacity`. A part that is full is full, whatever room
-/// the others have; computations are spread over them by a hash.
+/// The capacity of each of `shards` shards, so that their sum is `capacity`. A shard can be full while others have room; a hash spreads computations
+/// over them.
 pub fn per_shard(capacity: u64, shards: usize) -> u64 {
     capacity.div_ceil(shards.max(1) as u64)
 }
 
-/// What a store is like.
+/// The parameters of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreSpec {
-    /// Entries in all shards together. See [`crate::bound`].
+    /// The capacity of all shards together. See [`crate::bound`].
     pub capacity: u64,
-    /// How long each lives.
+    /// The lifetime of an entry.
     pub lifetime: Nanos,
-    /// Parts, each owned by one worker.
+    /// The number of shards, each owned by one worker.
     pub shards: usize,
-    /// Who cleans.
+    /// The cleaning mode.
     pub cleaning: Cleaning,
-    /// What a full store does.
+    /// The policy for a full store.
     pub when_full: WhenFull,
-    /// The secret of its hashes.
+    /// The hash key.
     pub key: Key,
-    /// Whether entries know which computation created them.
+    /// True if entries record the computation that created them.
     pub diagnostics: bool,
-    /// The pages of its tables.
+    /// The page size of its tables.
     pub pages: Pages,
 }
 
 impl StoreSpec {
-    /// A store of so many entries that live ten seconds, in one part, cleaned by its owner, with a key that is known, in small
-    /// pages.
+    /// A store of this capacity with one shard, a lifetime of ten seconds, inline cleaning, a fixed key and small pages.
     pub const fn of(capacity: u64) -> StoreSpec {
         StoreSpec {
             capacity,
@@ -92,28 +91,27 @@ impl StoreSpec {
     }
 }
 
-/// A store, to be divided among those who work on it.
+/// A new store, to be divided among its workers.
 pub struct Store {
-    /// A shard for each worker, in their order.
+    /// One shard per worker, in order.
     pub shards: Vec<Shard>,
-    /// Cleans them, unless they do it themselves.
+    /// The cleaner; `None` with inline cleaning.
     pub cleaner: Option<Cleaner>,
-    /// Looks into them.
+    /// Read access to all shards.
     pub inspector: Inspector,
 }
 
 impl Store {
-    /// An empty store. Worker `w` of `epochs` will own shard `w`.
+    /// Creates an empty store. Worker `w` of `epochs` will own shard `w`.
     ///
     /// # Panics
-    /// Where there is not a worker for each shard, or the capacity or the lifetime are beyond what there may be: the
-    /// configuration was not checked.
+    /// If there are fewer workers than shards, or the capacity or lifetime exceeds its limit: the configuration was not checked.
     pub fn new(spec: StoreSpec, epochs: &Arc<Epochs>, grace: Grace) -> Store {
         assert!((1..=epochs.workers()).contains(&spec.shards), "{} shards", spec.shards);
         let lifetime = Lifetime::of(spec.lifetime);
         let each = per_shard(spec.capacity, spec.shards);
         let space = |shard| {
-            // Tags that collide in one shard of one store do so in no other.
+            // Each shard has its own key, so tags that collide in one shard do not collide in another.
             let key = spec.key.derive(shard as u64);
             Arc::new(Space::new(each, lifetime, key, spec.diagnostics, spec.pages))
         };
@@ -126,22 +124,22 @@ impl Store {
         Store { shards, cleaner, inspector: Inspector(spaces) }
     }
 
-    /// Bytes that a shard of `capacity` entries takes.
+    /// The memory of a shard of `capacity` entries, in bytes.
     pub fn bytes(capacity: u64) -> u64 {
         Space::bytes(capacity)
     }
 }
 
-/// Which of `shards` the packets of a computation meet, at every location of a router (spec E-10).
+/// The shard of a computation's packets, the same at every location of a router (spec E-10).
 #[inline]
 pub fn shard_of(key: Key, computation: u64, shards: usize) -> usize {
     key::below(key.hash(computation), shards as u64) as usize
 }
 
-/// Makes one number of two, the same on every router: how a parent knows a router from its other children.
+/// Mixes two numbers into one, identically on every router. Parents identify their child routers by such numbers.
 #[inline]
 pub const fn mix(first: u64, second: u64) -> u64 {
-    // A key for everybody: nothing is secret here, and it shall be the same everywhere.
+    // A public key: the result must be the same everywhere, and nothing depends on its secrecy.
     const EVERYBODY: Key = Key::new([0x243f6a8885a308d3, 0xa4093822299f31d0]);
     EVERYBODY.join(first, second)
 }

@@ -1,4 +1,4 @@
-//! The part of a store that one worker owns, and the only one to execute instructions on it.
+//! A shard: the part of a store that one worker owns. Only that worker executes instructions on it.
 
 use super::epochs::Epochs;
 use super::line::{Line, Place};
@@ -10,77 +10,78 @@ use super::view::{MAX_TAGS, Tags, View};
 use std::cell::Cell;
 use units::{Instant, Nanos};
 
-/// Records that an owner cleans after a batch for each that it has created in it, and besides.
+/// Records that an owner cleans after a batch: the first number per entry created in the batch, plus the second. Two per create, so cleaning catches
+/// up.
 const CLEANED: (usize, usize) = (2, 8);
 
-/// Entries whose lines a core has near it, with as much besides: half a megabyte. Server cores have one or two to themselves.
+/// The most entries whose lines fit a core's L2 cache beside other data: half a megabyte. Server cores have one or two megabytes of their own.
 const NEAR: u64 = (1 << 19) / size_of::<Line>() as u64;
 
-/// What became of an instruction, as far as the store is concerned.
+/// The result of an instruction at the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Done<T> {
-    /// It was executed, and what it wrote is in the store.
+    /// It was executed, and its writes are in the store.
     Executed(T),
-    /// There is no room for all it creates: nothing of it is in the store.
+    /// The store has no room for all entries it would create. Nothing was written.
     Full,
 }
 
-/// What an instruction says of itself.
+/// The result of an instruction, as far as the store needs it.
 pub trait Ended {
-    /// Whether what it wrote shall be in the store. An aborted instruction writes nothing.
+    /// True if its writes are to be committed. An aborted instruction writes nothing.
     fn commits(&self) -> bool;
 }
 
-/// What happens in a full store to instructions that create nothing (spec E-05).
+/// The policy for instructions that create no entry, at a full store (spec E-05).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
-    /// They run.
+    /// They are executed.
     #[default]
     AbortCreates,
-    /// They are aborted as well, as the paper has it.
+    /// They are aborted too, as in the paper.
     AbortAll,
 }
 
-/// What a shard has counted since it was made.
+/// The counters of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ShardCounters {
     /// Entries created.
     pub created: u64,
-    /// Instructions that found no room for what they were to create.
+    /// Instructions aborted for lack of room.
     pub full: u64,
-    /// Of these, how often only because expired entries had not been freed yet.
+    /// Instructions aborted only because expired entries were not freed yet.
     pub late: u64,
-    /// Look-ups that read more than one line, by how many: 2, 3, 4 to 7, 8 and more.
+    /// Look-ups that read several lines, by their number: 2, 3, 4 to 7, 8 and more.
     pub probed: [u64; 4],
-    /// Look-ups that found a tag which another computation had created; counted only with diagnostics.
+    /// Look-ups that found an entry of another computation. Counted with diagnostics only.
     pub collisions: u64,
-    /// The most entries there were at a time, expired ones that were not yet freed included.
+    /// The high-water mark of entries, including expired entries not yet freed.
     pub high_water: u64,
 }
 
-/// A worker's part of a store.
+/// One worker's shard of a store.
 pub struct Shard {
     space: Arc<Space>,
     books: Books,
 }
 
-/// What the owner of a shard keeps beside it.
+/// The owner's private state of a shard.
 struct Books {
     epochs: Arc<Epochs>,
     worker: usize,
-    /// Cleans where the owner does that itself.
+    /// Inline cleaning; `None` with a cleaner.
     sweep: Option<Sweep>,
     when_full: WhenFull,
     created: u64,
-    /// Where the next record is written.
+    /// The position of the next record in the log.
     next: usize,
-    /// Entries freed, as last seen.
+    /// Entries freed, as last read.
     freed: u64,
-    /// When a batch was last begun.
+    /// The time of the latest batch.
     last: Instant,
-    /// When it is looked next whether ticks have been running for longer than they may.
+    /// The time of the next check for expiries that ticks can no longer compare.
     heed: Instant,
-    /// Nothing is found and nothing created before this many are freed.
+    /// The shard is unusable until this many entries are freed.
     outdated: u64,
     counters: ShardCounters,
 }
@@ -109,67 +110,71 @@ impl Shard {
         Shard { space, books }
     }
 
-    /// Begins a batch of instructions, all at `now`.
+    /// Begins a batch of instructions, all executed at `now`.
     #[inline]
     pub fn begin(&mut self, now: Instant) -> Session<'_> {
         let Shard { space, books } = self;
         if now >= books.heed {
             books.look_around(space, now);
         }
+        // Time never runs backwards for the store, even if the caller's clock does.
         books.last = books.last.max(now);
         if books.freed < books.outdated {
             books.freed = space.freed.load(Ordering::Acquire);
         }
+        // With inline cleaning only the owner frees entries, so no cleaner needs to know that it is active.
         if books.sweep.is_none() {
             books.epochs.enter(books.worker);
         }
+        // Aborting is the only safe answer until the cleaner has removed entries that ticks show live again.
         let usable = books.freed >= books.outdated;
         let open = usable && books.when_full == WhenFull::AbortCreates;
         Session { now: Tick::of(books.last), begun: books.created, usable, open, space, books }
     }
 
-    /// Cleans what is due, where the owner does that, at most `most` entries. Answers how many.
+    /// With inline cleaning: cleans at most `most` expired entries. Returns their number.
     pub fn clean(&mut self, now: Instant, most: usize) -> usize {
         self.books.sweep.as_mut().map_or(0, |sweep| sweep.clean(now, most))
     }
 
-    /// When the owner has something to clean next; none where it never has.
+    /// The time of the next inline cleaning; `None` if there is none.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         self.books.sweep.as_ref()?.due(now)
     }
 
-    /// How long the entry that the owner freed last had been expired; none where the owner frees none.
+    /// The delay between expiry and release of the last entry freed inline; `None` with a cleaner.
     pub fn lag(&self) -> Option<Nanos> {
         self.books.sweep.as_ref().map(|sweep| sweep.lag)
     }
 
-    /// What the owner has cleaned; nothing where another does.
+    /// The counters of inline cleaning; zeros with a cleaner.
     pub fn cleaned(&self) -> Cleaned {
         self.books.sweep.as_ref().map_or_else(Cleaned::default, Sweep::cleaned)
     }
 
-    /// How full it is.
+    /// The occupancy.
     pub fn occupancy(&self, now: Instant) -> super::Occupancy {
         super::inspect::occupancy(&self.space, Tick::of(now))
     }
 
-    /// What it has counted.
+    /// The counters.
     pub fn counters(&self) -> ShardCounters {
         ShardCounters { created: self.books.created, ..self.books.counters }
     }
 }
 
 impl Books {
-    /// A few times an hour: gives up what has expired and ticks would once tell to be alive again, because nobody has been here for long, or nobody has
-    /// cleaned. No entry that lives is given up.
+    /// Runs every quarter of an hour. After a long pause of the owner or the cleaner, expired entries could appear live once ticks wrap: gives those
+    /// up. Never gives up a live entry.
     #[cold]
     fn look_around(&mut self, space: &Space, now: Instant) {
         self.heed = now + HEED;
         let (tick, first) = (Tick::of(now), space.freed.load(Ordering::Acquire).max(self.outdated));
+        // The owner itself paused for longer than any lifetime: everything has expired.
         let expired = if now.since(self.last) > GAP {
             self.created
         } else {
-            // What is behind `first` was looked at before, and has been expired for two hours and a quarter at most: ticks tell.
+            // Entries after `first` were checked last time, so they expired at most two hours and a quarter ago. Ticks can still compare them.
             let expired = space.expired((first, self.created), tick);
             if expired == first || tick.since(space.record(space.position(first)).expiry) < GAP {
                 return;
@@ -177,17 +182,17 @@ impl Books {
             expired
         };
         self.outdated = expired;
-        // The cleaner, too, may have been away for so long that ticks mislead it.
+        // The cleaner may have paused for so long that ticks mislead it too.
         space.given_up.store(expired, Ordering::Release);
         if let Some(sweep) = &mut self.sweep {
             while sweep.clean(now, 1 << 16) > 0 {}
         }
     }
 
-    /// Whether an entry more is one too many: as many as there may be are alive, or not yet freed.
+    /// True if `more` new entries do not fit. Cheap test first; the slow test reads how far the cleaner has come.
     #[inline(always)]
     fn are_full(&mut self, space: &Space, now: Tick, more: u64) -> bool {
-        // Those that are not freed are at least as many as those that live.
+        // Entries not yet freed are an upper bound for live entries.
         if self.created - self.freed + more <= space.capacity {
             return false;
         }
@@ -205,41 +210,42 @@ impl Books {
         if more > space.capacity {
             return true;
         }
-        // The entries before the last `capacity - more` have to have expired: of those the youngest.
+        // Only expired entries may exceed the capacity. This is the youngest entry that must have expired to make room for `more`.
         let youngest = *created + more - space.capacity - 1;
         let lives = now.is_before(space.record(space.position(youngest)).expiry);
+        // Even if it has expired: the log has no record left until the cleaner frees some.
         let late = kept + more > space.log_length();
         counters.late += u64::from(late && !lives);
         lives || late
     }
 }
 
-/// The values of an instruction's tags, and where they are.
+/// The values of an instruction's tags, and their locations in the store.
 pub struct Found<'a> {
-    /// To be read and written.
+    /// The values, to read and write.
     pub view: View,
     values: [Option<&'a AtomicU64>; MAX_TAGS],
 }
 
-/// The entries of a shard that a core keeps near it.
+/// A shard small enough for the core's cache.
 #[derive(Clone, Copy)]
 pub struct Near<'a> {
     space: &'a Space,
     alive: Alive,
 }
 
-/// A value of the store.
+/// A value in the store.
 #[derive(Clone, Copy)]
 pub struct Value<'a>(&'a AtomicU64);
 
 impl Value<'_> {
-    /// What it is.
+    /// Reads it.
     #[inline(always)]
     pub fn get(self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Gives it another.
+    /// Writes it.
     #[inline(always)]
     pub fn set(self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
@@ -247,8 +253,8 @@ impl Value<'_> {
 }
 
 impl<'a> Near<'a> {
-    /// The values under tags, which are different. `None` where one of them is neither in the line of its home nor, of several, in the next. Counts in `twice`
-    /// those that are in the next.
+    /// The values under distinct tags. `None` if one is not in its home line, or, with several tags, in the line after it. Adds the look-ups that
+    /// read two lines to `twice`.
     #[inline(always)]
     pub fn find<const TAGS: usize>(self, tags: [u64; TAGS], twice: &Cell<u64>) -> Option<[Value<'a>; TAGS]> {
         let mut values = [Value(&self.space.created); TAGS];
@@ -256,7 +262,7 @@ impl<'a> Near<'a> {
             let line = self.space.home_line(tag);
             *value = Value(match line.value(tag, self.alive) {
                 Some(value) => value,
-                // The more tags, the likelier is one of them there: for one alone it is not worth the registers.
+                // With more tags it is more likely that one of them spilled. With one tag the check is not worth its registers.
                 None if TAGS == 1 || line.spilled.load(Ordering::Relaxed) & 3 == 0 => return None,
                 None => {
                     let value = self.space.line(self.space.home(tag) + 1).value(tag, self.alive)?;
@@ -275,9 +281,9 @@ pub struct Session<'a> {
     books: &'a mut Books,
     now: Tick,
     begun: u64,
-    /// Whether anything may be executed at all.
+    /// False while ticks cannot compare the shard's entries: every instruction is aborted.
     usable: bool,
-    /// Whether it may be without a look at how full the store is.
+    /// True if instructions may run without a check whether the store is full.
     open: bool,
 }
 
@@ -288,8 +294,7 @@ impl<'a> Session<'a> {
         self.books.created
     }
 
-    /// The entries as whoever needs not fetch them sees them; none where they are more than a core keeps near it, or who
-    /// creates them is written down.
+    /// The shard for the fast path without prefetch. `None` if it has more entries than fit the cache, or records creators.
     #[inline]
     pub fn near(&mut self) -> Option<Near<'a>> {
         let Session { space, books, now, open, .. } = self;
@@ -301,13 +306,13 @@ impl<'a> Session<'a> {
         Some(Near { space, alive })
     }
 
-    /// So many look-ups of those have read two lines.
+    /// Adds look-ups of the fast path that read two lines.
     #[inline]
     pub fn note_twice(&mut self, count: u64) {
         self.books.counters.probed[0] += count;
     }
 
-    /// Looks up the homes of so many tags, with [`MAX_TAGS`] of all there are.
+    /// Computes the home lines of the first `TAGS` tags, or with [`MAX_TAGS`] of all.
     #[inline(always)]
     pub fn prepare<const TAGS: usize>(&self, tags: &mut Tags) {
         const { assert!(TAGS <= MAX_TAGS, "an instruction has at most four tags") };
@@ -317,7 +322,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Has the processor fetch the homes of prepared tags.
+    /// Prefetches the home lines of prepared tags.
     #[inline(always)]
     pub fn fetch(&self, tags: &Tags) {
         for home in tags.homes.iter().take(tags.count) {
@@ -325,8 +330,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Executes one instruction of `computation` on the first so many of these tags, which were prepared for this shard;
-    /// with [`MAX_TAGS`] on all there are.
+    /// Executes one instruction of `computation` on its first `TAGS` tags, or with [`MAX_TAGS`] on all. The tags were prepared for this shard.
     #[inline(always)]
     pub fn execute<const TAGS: usize, T: Ended>(
         &mut self,
@@ -339,10 +343,11 @@ impl<'a> Session<'a> {
         self.commit::<TAGS, T>(tags, computation, found, ended)
     }
 
-    /// The first half: what the store has. `None` where nothing may be executed.
+    /// The first half: looks up the tags. `None` if the store is full or unusable.
     #[inline(always)]
     pub fn look_up<const TAGS: usize>(&mut self, tags: &Tags, computation: u64) -> Option<Found<'a>> {
         const { assert!(TAGS <= MAX_TAGS, "an instruction has at most four tags") };
+        // `open` is true unless the store is unusable or has `AbortAll`: one branch in the common case.
         if !self.open && self.is_closed() {
             self.books.counters.full += 1;
             return None;
@@ -355,10 +360,11 @@ impl<'a> Session<'a> {
         Some(found)
     }
 
-    /// Looks up one tag, where those before it have been looked up.
+    /// Looks up one tag, after those before it.
     #[inline(always)]
     pub fn look_up_one(&mut self, index: usize, tags: &Tags, computation: u64, found: &mut Found<'a>) {
         let tag = tags.tags[index];
+        // A tag that the instruction names twice is one entry, also if the instruction creates it.
         if let Some(first) = tags.tags[..index].iter().position(|other| *other == tag) {
             found.view.alias(index, first);
         } else if let Some(value) = self.find(tag, tags.homes[index] as usize, computation) {
@@ -372,7 +378,7 @@ impl<'a> Session<'a> {
         !self.usable || self.books.are_full(self.space, self.now, 1)
     }
 
-    /// The second half, after the view has been written: all of that is in the store, or nothing.
+    /// The second half, after the instruction: commits all writes of the view, or none.
     #[inline(always)]
     pub fn commit<const TAGS: usize, T: Ended>(
         &mut self,
@@ -382,6 +388,7 @@ impl<'a> Session<'a> {
         ended: T,
     ) -> Done<T> {
         if view.written != 0 && ended.commits() {
+            // Creates first: they can fail, and then nothing may be written (spec E-05).
             if view.created() != 0 && !self.create::<TAGS>((view.created(), view.values()), tags, computation) {
                 self.books.counters.full += 1;
                 return Done::Full;
@@ -403,6 +410,7 @@ impl<'a> Session<'a> {
         let (line, slot) = match line.find(tag, self.now) {
             Some(slot) => (line, slot),
             None => match line.spilled.load(Ordering::Relaxed) {
+                // Most lines have no spilled entries, so an absent tag costs one line.
                 0 => return None,
                 spilled => books.find_beyond(space, tag, (home, spilled), self.now)?,
             },
@@ -413,7 +421,7 @@ impl<'a> Session<'a> {
         line.values.get(slot)
     }
 
-    /// Makes an entry for each tag that is there only since it was written. Answers whether there was room for all.
+    /// Creates an entry for each tag that the instruction wrote and that was absent. Returns false if there is no room for all.
     #[inline(never)]
     fn create<const TAGS: usize>(
         &mut self,
@@ -425,13 +433,16 @@ impl<'a> Session<'a> {
         if self.books.are_full(space, self.now, created.count_ones().into()) {
             return false;
         }
+        // Find all places before the first write, so that a failure leaves the store unchanged.
         let mut places = [Place::NONE; MAX_TAGS];
         for index in (0..TAGS).filter(|index| created >> index & 1 != 0) {
             let (before, rest) = places.split_at_mut(index);
+            // Slots chosen for earlier tags still look free; exclude them.
             let taken = if created & ((1 << index) - 1) == 0 { &[][..] } else { &*before };
             let Some(place) = space.vacant(tags.homes[index] as usize, taken) else { return false };
             rest[0] = place;
         }
+        // One expiry for all entries of an instruction. It is never extended.
         let expiry = self.now.expiry(space.lifetime);
         for index in (0..TAGS).filter(|index| created >> index & 1 != 0) {
             let place = places[index];
@@ -448,7 +459,7 @@ impl<'a> Session<'a> {
 }
 
 impl Books {
-    /// Looks for a tag in the lines that hold entries of its home.
+    /// Looks for a tag in the lines that hold spilled entries of its home line.
     #[inline(never)]
     fn find_beyond<'a>(
         &mut self,
@@ -461,6 +472,7 @@ impl Books {
         let mut found = None;
         while spilled != 0 && found.is_none() {
             let distance = spilled.trailing_zeros() as usize / 2 + 1;
+            // Two bits per line: clear both, as one look finds all entries of that line.
             spilled &= !(3 << (2 * (distance - 1)));
             looked += 1;
             let line = space.line(home + distance);
@@ -471,7 +483,7 @@ impl Books {
         found
     }
 
-    /// Counts a tag that another computation has created.
+    /// Counts a look-up that found another computation's entry.
     #[cold]
     fn suspect(&mut self, space: &Space, place: Place, computation: u64) {
         let creator = space.creator(place);
@@ -485,15 +497,17 @@ impl Drop for Session<'_> {
         let (space, books) = (self.space, &mut *self.books);
         let created = books.created - self.begun;
         if created > 0 {
+            // Release: the cleaner sees the records of the log before their number.
             space.created.store(books.created, Ordering::Release);
             let kept = books.created - books.freed;
             if kept > books.counters.high_water {
+                // `freed` may be old and the sum too high; read it only if the high-water mark depends on it.
                 books.freed = space.freed.load(Ordering::Acquire);
                 books.counters.high_water = books.counters.high_water.max(books.created - books.freed);
             }
         }
         match &mut books.sweep {
-            // Nobody else cleans, so nobody waits for this owner to leave.
+            // With inline cleaning no cleaner waits for this owner to leave.
             Some(sweep) => {
                 sweep.clean(books.last, created as usize * CLEANED.0 + CLEANED.1);
             }
@@ -502,7 +516,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// What an entry keeps of who created it.
+/// The 16-bit hash of the creator's computation that an entry records.
 #[inline(always)]
 pub(super) fn sign(computation: u64) -> u16 {
     (super::mix(computation, 0) >> 48) as u16

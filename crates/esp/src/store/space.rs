@@ -1,7 +1,7 @@
-//! The memory of one shard: its lines, and the log of what was created.
+//! The memory of one shard: its lines, and the log of created entries.
 //!
-//! All entries live equally long, so the log, in the order of creation, is also in the order of expiry: the next one to
-//! expire is always the next record.
+//! All entries have the same lifetime, so the order of creation in the log is also the order of expiry. The next entry to expire is always the next
+//! record.
 
 use super::key::{Key, Scatter};
 use super::line::{Line, Place, REACH, SLOTS};
@@ -9,26 +9,26 @@ use super::memory::{Chosen, Pages, Table, chosen, fetch, table};
 use super::sync::{AtomicU16, AtomicU64, Ordering};
 use super::time::{Lifetime, Tick};
 
-/// Lines, log, and how far both ends of the log are.
+/// Lines, log, and the positions of both ends of the log.
 pub(super) struct Space {
-    /// Tags have the first of them as their homes; a few more stand behind those for the last ones to spill to.
+    /// Home lines of tags, and a few lines more for the last ones to spill into.
     lines: Chosen<Line>,
     log: Table<AtomicU64>,
     /// Entries created so far: the owner's end of the log.
     pub created: AtomicU64,
-    /// Entries freed so far: the cleaner's.
+    /// Entries freed so far: the cleaner's end.
     pub freed: AtomicU64,
-    /// The owner's word that so many of the first have expired, whatever their ticks look like.
+    /// The owner's statement that this many entries, from the first, have expired, even if their ticks look live.
     pub given_up: AtomicU64,
-    /// The hash of the computation that created each entry, by place; only where somebody wants to know.
+    /// The hash of the computation that created each entry, by place. With diagnostics only.
     creators: Option<Table<AtomicU16>>,
-    /// Where tags have their home.
+    /// The hash that determines home lines.
     scatter: Scatter,
     pub capacity: u64,
     pub lifetime: Lifetime,
 }
 
-/// An entry of the log.
+/// A record of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record {
     pub place: Place,
@@ -36,10 +36,10 @@ pub(super) struct Record {
 }
 
 impl Space {
-    /// Room for `capacity` entries that live, and a quarter more that are still to be cleaned.
+    /// Allocates room for `capacity` live entries, and a quarter more that expired and are not freed yet.
     ///
     /// # Panics
-    /// Beyond [`Space::MOST`], or for none.
+    /// If the capacity is zero or above [`Space::MOST`].
     pub fn new(capacity: u64, lifetime: Lifetime, key: Key, diagnostics: bool, pages: Pages) -> Space {
         assert!((1..=Space::MOST).contains(&capacity), "a store of {capacity} entries");
         let homes = Space::homes(capacity) as usize;
@@ -50,6 +50,7 @@ impl Space {
             created: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
+            // Place numbers have two bits for the slot, hence four places per line.
             creators: diagnostics.then(|| table(lines << 2, pages)),
             scatter: key.scatter(),
             capacity,
@@ -57,32 +58,32 @@ impl Space {
         }
     }
 
-    /// The most entries of a shard.
+    /// The largest capacity of a shard.
     pub const MOST: u64 = (Place::MOST_LINES - REACH) as u64;
 
-    /// Twelve slots for each five entries, those included that wait to be freed: a line for each that lives. With eight, one create in a
-    /// million found all lines full that it may lie in; with twelve none of 10^9 did.
+    /// Twelve slots per five entries, including those not yet freed: a line per live entry. With eight slots per five, one create in a million found
+    /// all lines within reach full. With twelve none of 10^9 did.
     fn homes(capacity: u64) -> u64 {
         ((capacity + Space::slack(capacity)) * 12 / 5).div_ceil(SLOTS as u64)
     }
 
-    /// How many expired entries may wait to be freed.
+    /// The most expired entries that are not freed yet.
     fn slack(capacity: u64) -> u64 {
         capacity / 4 + 64
     }
 
-    /// Bytes that a shard of `capacity` entries takes.
+    /// The memory of a shard of `capacity` entries, in bytes.
     pub fn bytes(capacity: u64) -> u64 {
         (Space::homes(capacity) + REACH as u64) * size_of::<Line>() as u64 + (capacity + Space::slack(capacity)) * 8
     }
 
-    /// The home of a tag.
+    /// The index of a tag's home line.
     #[inline(always)]
     pub fn home(&self, tag: u64) -> usize {
         self.lines.place(self.scatter.hash(tag))
     }
 
-    /// The line there.
+    /// A tag's home line.
     #[inline(always)]
     pub fn home_line(&self, tag: u64) -> &Line {
         self.lines.choose(self.scatter.hash(tag))
@@ -103,31 +104,32 @@ impl Space {
         fetch(&self.lines[home]);
     }
 
-    /// Records the log has room for.
+    /// The number of records that the log can hold.
     #[inline(always)]
     pub fn log_length(&self) -> u64 {
         self.log.len() as u64
     }
 
-    /// Writes the record at a place of the log, which is below its length.
+    /// Writes a record to a position of the log, which is below its length.
     #[inline(always)]
     pub fn write(&self, at: usize, record: Record) {
+        // Place and expiry in one word, so the cleaner never reads half of a record.
         self.log[at].store(u64::from(record.place.number()) << 32 | u64::from(record.expiry), Ordering::Relaxed);
     }
 
-    /// The record at a place of the log.
+    /// The record at a position of the log.
     #[inline(always)]
     pub fn record(&self, at: usize) -> Record {
         let word = self.log[at].load(Ordering::Relaxed);
         Record { place: Place::numbered((word >> 32) as u32), expiry: word as u32 }
     }
 
-    /// Where in the log something is that was created as the `number`th.
+    /// The position of the `number`th created entry in the log.
     pub fn position(&self, number: u64) -> usize {
         (number % self.log_length()) as usize
     }
 
-    /// Of the entries from `first` to `end`, which ticks can tell of, the first that has not expired; `end` where all have.
+    /// The first entry of `first..end` that has not expired, or `end`. Ticks must be able to compare all of them.
     pub fn expired(&self, (mut first, mut end): (u64, u64), now: Tick) -> u64 {
         while first < end {
             let middle = first + (end - first) / 2;
@@ -140,15 +142,17 @@ impl Space {
         first
     }
 
-    /// The place of a slot of one of its lines.
+    /// The place of a slot in one of the lines.
     pub fn place_of(&self, line: &Line, slot: usize) -> Place {
+        // From the address: the fast path passes references to lines, not their indices.
         let offset = std::ptr::from_ref(line).addr() - self.lines.as_ptr().addr();
         Place::new(offset / size_of::<Line>(), slot)
     }
 
-    /// An empty slot for a tag of this home, other than those in `taken`.
+    /// A free slot for a tag of this home line, other than those in `taken`.
     #[inline(always)]
     pub fn vacant(&self, home: usize, taken: &[Place]) -> Option<Place> {
+        // The nearest line first, so that look-ups read as few lines as possible.
         (home..=home + REACH).find_map(|index| {
             let in_line = taken.iter().filter(|place| place.line() == index);
             let but = in_line.fold(0, |but, place| but | 1 << place.slot());
@@ -156,26 +160,27 @@ impl Space {
         })
     }
 
-    /// Makes an entry, which is there for all to find.
+    /// Publishes an entry. Look-ups find it from now on.
     #[inline(always)]
     pub fn put(&self, place: Place, (tag, home): (u64, usize), value: u64, expiry: u32) {
         let (line, slot) = (&self.lines[place.line()], place.slot());
-        // Whoever looks in from outside and sees these knows by the expiry that the slot has changed hands.
+        // Release: an inspector that reads the new tag or value also sees that the old expiry is gone, and reads again.
         line.tags[slot].store(tag, Ordering::Release);
         line.values[slot].store(value, Ordering::Release);
+        // Last: a slot counts as used from here on.
         line.expiries[slot].store(expiry, Ordering::Release);
         if place.line() != home {
             self.lines[home].spill(place.line() - home);
         }
     }
 
-    /// Whether it is kept who created what.
+    /// True if creators are recorded.
     #[inline(always)]
     pub fn knows_creators(&self) -> bool {
         self.creators.is_some()
     }
 
-    /// Notes who created an entry.
+    /// Records the creator of an entry.
     #[inline(always)]
     pub fn note(&self, place: Place, creator: u16) {
         if let Some(creators) = &self.creators {
@@ -183,7 +188,7 @@ impl Space {
         }
     }
 
-    /// Who created an entry, where that is known.
+    /// The creator of an entry, if it was recorded.
     #[inline(always)]
     pub fn creator(&self, place: Place) -> Option<u16> {
         self.creators.as_ref().map(|creators| creators[place.number() as usize].load(Ordering::Relaxed))

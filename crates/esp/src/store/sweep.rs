@@ -1,7 +1,7 @@
-//! The far end of a shard's log: what has expired is unlinked, and later freed.
+//! The cleaner's end of a shard's log: unlinks expired entries, and later frees them.
 //!
-//! Between the two stands whoever may be using it: [`super::Cleaner`] waits for them, an owner that cleans its own shard
-//! between two batches has nobody to wait for.
+//! Between the two steps a worker may still use an unlinked entry. [`super::Cleaner`] waits for such workers. An owner that cleans its own shard
+//! between two batches need not wait.
 
 use super::space::Space;
 use super::sync::{Arc, Ordering};
@@ -9,27 +9,27 @@ use super::time::{FREE, GAP, Tick, UNLINKED};
 use packet::latency::{Histogram, Spread};
 use units::{Instant, Nanos};
 
-/// Records whose lines are fetched together, while those of as many that were fetched earlier are written to: as much as a core can have
-/// under way at a time.
+/// Records whose lines are prefetched together, while the lines prefetched before are written. About as many cache misses as a core can have
+/// outstanding.
 const TOGETHER: u64 = 32;
 
-/// What was taken away of a store.
+/// The counters of cleaning.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cleaned {
     /// Entries freed.
     pub freed: u64,
     /// Entries unlinked and not free yet.
     pub limbo: u64,
-    /// How long the entry unlinked last had been expired; none where none was.
+    /// The delay between expiry and unlinking of the last unlinked entry; `None` if there was none.
     pub lag: Option<Nanos>,
-    /// How long entries had been expired: all that were unlinked together as long as the first of them.
+    /// The distribution of that delay. Each group of entries counts with the delay of its first.
     pub lags: Spread,
-    /// What that took, where somebody has a clock for it.
+    /// The time spent, if there is a clock.
     pub spent: Nanos,
 }
 
 impl Cleaned {
-    /// Adds what was taken away of another part.
+    /// Adds the counters of another shard.
     pub fn add(&mut self, other: &Cleaned) {
         self.freed += other.freed;
         self.limbo += other.limbo;
@@ -39,26 +39,26 @@ impl Cleaned {
     }
 }
 
-/// How far a shard is cleaned.
+/// The progress of cleaning in a shard.
 pub(super) struct Sweep {
     space: Arc<Space>,
-    /// Entries unlinked so far, and where the next record is.
+    /// Entries unlinked so far, and the position of the next record.
     pub unlinked: u64,
     next_unlinked: usize,
-    /// The same for those whose lines were fetched.
+    /// Entries whose lines were prefetched, and the position of the next.
     fetched: u64,
     next_fetched: usize,
-    /// The same for those freed.
+    /// Entries freed, and the position of the next.
     pub freed: u64,
     next_freed: usize,
-    /// When it was last looked, and how much had been created.
+    /// The time of the last sweep, and the number of entries created by then.
     looked: (Instant, u64),
-    /// What was created before has expired, whatever its ticks look like.
+    /// Entries before this number have expired, even if their ticks look live.
     outdated: u64,
-    /// How long the entry unlinked last had been expired.
+    /// The delay between expiry and unlinking of the last unlinked entry.
     pub lag: Nanos,
     lags: Histogram,
-    /// Before that nothing expires, for whoever cleans alone.
+    /// With inline cleaning: no entry expires before this time.
     quiet: Instant,
 }
 
@@ -81,9 +81,10 @@ impl Sweep {
         }
     }
 
-    /// Unlinks at most `most` entries that have expired by `now`: no instruction finds them any more. Answers how many.
+    /// Unlinks at most `most` entries that have expired by `now`. No instruction finds them any more. Returns their number.
     pub fn unlink(&mut self, now: Instant, most: usize) -> usize {
         let created = self.space.created.load(Ordering::Acquire);
+        // After a pause longer than any lifetime all entries that existed then have expired, and ticks might not show it.
         if now.since(self.looked.0) > GAP {
             self.outdated = self.looked.1;
         }
@@ -93,7 +94,9 @@ impl Sweep {
         let end = created.min(begun + most as u64);
         let mut expires = true;
         while expires && self.unlinked < end {
+            // Two groups ahead: the lines of the next group arrive while this one is written.
             self.fetch(created.min(self.unlinked + 2 * TOGETHER));
+            // Once per group. The owner may give up entries while the cleaner runs.
             let outdated = self.outdated();
             let (mut unlinked, mut at, mut lag) = (self.unlinked, self.next_unlinked, self.lag);
             while expires && unlinked < end.min(self.unlinked + TOGETHER) {
@@ -117,7 +120,7 @@ impl Sweep {
         count
     }
 
-    /// Fetches the lines of records up to the `end`th.
+    /// Prefetches the lines of records before the `end`th.
     fn fetch(&mut self, end: u64) {
         let (length, mut at) = (self.space.log_length() as usize, self.next_fetched);
         for _ in self.fetched..end {
@@ -127,41 +130,44 @@ impl Sweep {
         (self.fetched, self.next_fetched) = (self.fetched.max(end), at);
     }
 
-    /// Up to which entry all have expired, also where they look alive.
+    /// The number of entries that have expired even if their ticks look live.
     fn outdated(&mut self) -> u64 {
-        // An owner that goes on while its cleaner stands still knows better what is alive.
+        // An owner that runs while its cleaner is stalled has the newer information.
         self.outdated = self.outdated.max(self.space.given_up.load(Ordering::Acquire));
         self.outdated
     }
 
-    /// What was taken away so far.
+    /// The counters so far.
     pub fn cleaned(&self) -> Cleaned {
         let lag = (self.unlinked > 0).then_some(self.lag);
         let (limbo, lags, spent) = (self.unlinked - self.freed, self.lags.told(), Nanos::ZERO);
         Cleaned { freed: self.freed, limbo, lag, lags, spent }
     }
 
-    /// Frees what was unlinked before the `end`th: nobody uses it.
+    /// Frees the unlinked entries before the `end`th. No worker may be using them any more.
     pub fn free(&mut self, end: u64) -> u64 {
         let (length, before) = (self.space.log_length() as usize, self.freed);
         while self.freed < end {
             let place = self.space.record(self.next_freed).place;
+            // Read the tag and correct `spilled` before the slot is free: the owner may fill it at once, and its two-bit count would overflow.
             let line = self.space.line(place.line());
             let home = self.space.home(line.tags[place.slot()].load(Ordering::Relaxed));
             if home != place.line() {
                 self.space.line(home).unspill(place.line() - home);
             }
+            // Release: an owner that sees the slot free also sees `spilled` corrected.
             line.expiries[place.slot()].store(FREE, Ordering::Release);
             self.freed += 1;
             self.next_freed = next(self.next_freed, length);
         }
+        // One store per group: owners and inspectors read this line.
         if self.freed != before {
             self.space.freed.store(self.freed, Ordering::Release);
         }
         self.freed - before
     }
 
-    /// Unlinks and frees at once, where nobody uses anything.
+    /// Unlinks and frees at once: with inline cleaning no other worker uses the shard.
     #[inline]
     pub fn clean(&mut self, now: Instant, most: usize) -> usize {
         if now < self.quiet {
@@ -174,17 +180,17 @@ impl Sweep {
     fn clean_due(&mut self, now: Instant, most: usize) -> usize {
         let count = self.unlink(now, most);
         self.free(self.unlinked);
-        // What is created from now on expires behind what there is.
+        // Later creates expire after all present entries, so nothing expires before the next record does.
         self.quiet = self.due(now).unwrap_or(now);
         count
     }
 
-    /// How long entries live.
+    /// The lifetime of entries.
     pub fn lifetime(&self) -> Nanos {
         self.space.lifetime.span()
     }
 
-    /// When the next entry expires; none where there is none.
+    /// The next expiry; `None` if there are no entries.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let created = self.space.created.load(Ordering::Acquire);
         (self.unlinked < created).then(|| {
@@ -195,7 +201,7 @@ impl Sweep {
     }
 }
 
-/// The place behind `at` in a log of this length.
+/// The position after `at` in a log of this length.
 #[inline(always)]
 pub(super) fn next(at: usize, length: usize) -> usize {
     if at + 1 == length { 0 } else { at + 1 }

@@ -1,20 +1,20 @@
-//! The time of a store: ticks of 10 µs in 32 bits, compared across their overflow.
+//! The time of a store: ticks of 10 µs in 32 bits, compared modulo 2^32.
 //!
-//! An entry has four bytes for its expiry. Ticks of 10 µs overflow after 12 hours, and what is at most half of that away can
-//! be told from what is past; lifetimes are half an hour at most, and [`GAP`] sees to what stands still for longer.
+//! An entry has four bytes for its expiry. Ticks of 10 µs wrap after 12 hours, and comparisons are right within half of that. Lifetimes are at most
+//! half an hour. [`GAP`] covers owners and cleaners that pause for longer.
 
 use units::{Instant, Nanos};
 
-/// Nanoseconds of a tick.
+/// Nanoseconds per tick.
 const TICK: u64 = 10_000;
 /// The longest lifetime.
 pub const LONGEST: Nanos = Nanos::secs(1800);
-/// Whoever was away for longer may not compare ticks across it: everything there was has expired.
+/// After a longer pause ticks may not be compared across it: everything from before has expired.
 pub(super) const GAP: Nanos = Nanos::secs(3600);
-/// How often an owner looks whether somebody was.
+/// How often an owner checks for such a pause.
 pub(super) const HEED: Nanos = Nanos::secs(900);
 
-/// The expiry of a slot that is empty, and of one that nobody finds any more.
+/// Special expiries: of a free slot, and of an unlinked entry.
 pub(super) const FREE: u32 = 0;
 pub(super) const UNLINKED: u32 = 1;
 
@@ -23,48 +23,48 @@ pub(super) const UNLINKED: u32 = 1;
 pub(super) struct Tick(pub u32);
 
 impl Tick {
-    /// The tick that contains a point in time. The first is none of those that mean something else.
+    /// The tick that contains a point in time. Time zero is the first tick that is no special expiry.
     #[inline]
     pub fn of(now: Instant) -> Tick {
         Tick(((now.get() / TICK) as u32).wrapping_add(UNLINKED + 1))
     }
 
-    /// Whether something that expires at `expiry` is there still. Neither an empty slot nor an unlinked one is.
+    /// True if an entry with this expiry is live. False for free and unlinked slots.
     #[inline(always)]
     pub fn is_before(self, expiry: u32) -> bool {
+        // A bitwise and: look-ups of random slots would mispredict a branch.
         (expiry.wrapping_sub(self.0) as i32 > 0) & (expiry > UNLINKED)
     }
 
-    /// When what is created now expires: no later than its lifetime says, and at most a tick earlier (two more where the
-    /// number is one of those that mean something else).
+    /// The expiry of an entry created now: never after its lifetime, and at most one tick before (three if the number is a special expiry).
     #[inline(always)]
     pub fn expiry(self, lifetime: Lifetime) -> u32 {
         let expiry = self.0.wrapping_add(lifetime.0);
         if expiry <= UNLINKED { u32::MAX } else { expiry }
     }
 
-    /// All that is alive now of what lives so long, told by one comparison; `None` for a lifetime once in twelve hours, when that
-    /// would take an empty slot for one that is not.
+    /// A test for live entries by one comparison. `None` for one lifetime every twelve hours, while a special expiry is within the range of live
+    /// ones.
     #[inline]
     pub fn alive(self, lifetime: Lifetime) -> Option<Alive> {
         let next = self.0.wrapping_add(1);
-        // Expiries are at most a lifetime away; neither of those that mean something else may seem to be.
+        // Live expiries are at most one lifetime ahead. Neither special expiry may be in that range.
         let special = FREE.wrapping_sub(next) <= lifetime.0 || UNLINKED.wrapping_sub(next) <= lifetime.0;
         (!special).then_some(Alive { next, lifetime: lifetime.0 })
     }
 
-    /// How long ago `expiry` was.
+    /// The time since `expiry`.
     pub fn since(self, expiry: u32) -> Nanos {
         Nanos::new(u64::from(self.0.wrapping_sub(expiry)) * TICK)
     }
 
-    /// How long what expires at `expiry` lives yet.
+    /// The time left until `expiry`.
     pub fn until(self, expiry: u32) -> Nanos {
         Nanos::new(u64::from(expiry.wrapping_sub(self.0)) * TICK)
     }
 }
 
-/// Which expiries are those of entries that live.
+/// The range of live expiries.
 #[derive(Clone, Copy)]
 pub(super) struct Alive {
     next: u32,
@@ -72,22 +72,22 @@ pub(super) struct Alive {
 }
 
 impl Alive {
-    /// Whether this is one.
+    /// True if the expiry is live.
     #[inline(always)]
     pub fn has(self, expiry: u32) -> bool {
         expiry.wrapping_sub(self.next) < self.lifetime
     }
 }
 
-/// How long entries live, in ticks.
+/// A lifetime in ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lifetime(pub u32);
 
 impl Lifetime {
-    /// As many whole ticks, at least one.
+    /// Rounds down to whole ticks, at least one.
     ///
     /// # Panics
-    /// Beyond [`LONGEST`]: the configuration was not checked.
+    /// Above [`LONGEST`]: the configuration was not checked.
     pub fn of(span: Nanos) -> Lifetime {
         assert!(span <= LONGEST, "a lifetime of {} s", span.as_secs_f64());
         Lifetime(((span.get() / TICK) as u32).max(1))
@@ -105,9 +105,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Also where ticks overflow, and at those that mean something else.
+        /// Includes wrapped ticks and special expiries.
         #[test]
-        fn one_comparison_tells_what_is_alive(
+        fn one_comparison_decides_whether_an_entry_is_live(
             from in prop_oneof![any::<u32>(), 0u32..8, (u32::MAX - 8)..],
             lifetime in prop_oneof![1u32..4, 1u32..180_000_000],
             ago in any::<u32>(),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_begins_where_one_comparison_tells() {
+    fn time_zero_allows_the_one_comparison_test() {
         assert!(Tick::of(Instant::START).alive(Lifetime::of(LONGEST)).is_some());
     }
 }

@@ -1,12 +1,12 @@
-//! What an instruction sees of a store: the values of at most four tags, looked up before, and what it wrote.
+//! A view: the values of at most four tags, looked up before the instruction, and its writes.
 //!
-//! An instruction has this and nothing else, so it is bounded by its type (spec E-27); and since nothing is in the store
-//! before it has ended, either all it writes is there or nothing (spec E-05).
+//! An instruction has access to nothing else, so its type bounds it (spec E-27). The store is written only after the instruction has ended, so either
+//! all its writes are committed or none (spec E-05).
 
 /// The most tags of an instruction.
 pub const MAX_TAGS: usize = 4;
 
-/// The tags of an instruction, and where they have their home in the shard that is asked.
+/// The tags of an instruction, and their home lines in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tags {
     pub(super) tags: [u64; MAX_TAGS],
@@ -15,10 +15,10 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// None.
+    /// No tags.
     pub const NONE: Tags = Tags { tags: [0; MAX_TAGS], homes: [0; MAX_TAGS], count: 0 };
 
-    /// These tags, of which there are at most [`MAX_TAGS`].
+    /// These tags, at most [`MAX_TAGS`].
     #[inline(always)]
     pub fn of<const COUNT: usize>(tags: [u64; COUNT]) -> Tags {
         let mut all = Tags::default();
@@ -26,7 +26,7 @@ impl Tags {
         all
     }
 
-    /// The same in the place of others, of which nothing more than these is written.
+    /// Replaces the tags. Writes only as many array elements as needed.
     #[inline(always)]
     pub fn set<const COUNT: usize>(&mut self, tags: [u64; COUNT]) {
         const { assert!(COUNT <= MAX_TAGS, "an instruction has at most four tags") };
@@ -34,7 +34,7 @@ impl Tags {
         self.tags[..COUNT].copy_from_slice(&tags);
     }
 
-    /// The first so many, if they are all different.
+    /// The first `COUNT` tags, if they are distinct.
     #[inline(always)]
     pub fn apart<const COUNT: usize>(&self) -> Option<[u64; COUNT]> {
         const { assert!(COUNT <= 3, "of more, not all pairs are compared") };
@@ -45,7 +45,7 @@ impl Tags {
         self.tags.first_chunk().copied()
     }
 
-    /// These and one more, which is derived from the first. They are to be prepared anew.
+    /// Adds a tag derived from the first. The result must be prepared again.
     pub fn with(mut self, derive: impl FnOnce(u64) -> u64) -> Tags {
         let derived = derive(self.tags[0]);
         if let Some(tag) = self.tags.get_mut(self.count) {
@@ -54,7 +54,7 @@ impl Tags {
         self
     }
 
-    /// How many there are.
+    /// The number of tags.
     #[inline(always)]
     pub fn count(&self) -> usize {
         self.count
@@ -66,7 +66,7 @@ impl Tags {
         &self.tags[..self.count.min(MAX_TAGS)]
     }
 
-    /// The same tags as another store keeps them, which does not mix up those of different computations.
+    /// The tags scoped to a computation: equal tags of different computations become distinct.
     #[inline]
     pub fn scoped(mut self, computation: u64) -> Tags {
         self.tags.iter_mut().for_each(|tag| *tag = super::mix(*tag, computation));
@@ -74,15 +74,15 @@ impl Tags {
     }
 }
 
-/// What an instruction may do with values: read one, and write one.
+/// Access of an instruction to values.
 pub trait Values {
-    /// The value of a tag, numbered as in its [`Tags`]; none where it is absent.
+    /// The value of a tag, by its index in [`Tags`]; `None` if absent.
     fn get(&self, tag: usize) -> Option<u64>;
-    /// Gives a tag this value, creating it where it is absent.
+    /// Writes a tag. Creates it if it is absent.
     fn set(&mut self, tag: usize, value: u64);
 }
 
-/// Values that are all there, of tags that are all different: what nearly all instructions find.
+/// The values of distinct tags that all exist: the common case.
 #[derive(Clone, Copy, Debug)]
 pub struct Present<const TAGS: usize> {
     values: [u64; TAGS],
@@ -90,13 +90,13 @@ pub struct Present<const TAGS: usize> {
 }
 
 impl<const TAGS: usize> Present<TAGS> {
-    /// These.
+    /// A view of these values.
     #[inline(always)]
     pub fn of(values: [u64; TAGS]) -> Present<TAGS> {
         Present { values, written: [false; TAGS] }
     }
 
-    /// What was written to a tag, if anything was.
+    /// The value written to a tag, if it was written.
     #[inline(always)]
     pub fn written(&self, tag: usize) -> Option<u64> {
         self.written[tag].then_some(self.values[tag])
@@ -115,11 +115,11 @@ impl<const TAGS: usize> Values for Present<TAGS> {
     }
 }
 
-/// Values of at most [`MAX_TAGS`] tags, as an instruction finds and leaves them.
+/// The values of at most [`MAX_TAGS`] tags, before and after an instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct View<const TAGS: usize = MAX_TAGS> {
     values: [u64; TAGS],
-    /// The first tag that is the same: an instruction that names one twice has one entry.
+    /// The index of the first equal tag. A tag named twice is one entry.
     pub(super) same: [u8; TAGS],
     pub(super) present: u8,
     pub(super) written: u8,
@@ -132,7 +132,7 @@ impl<const TAGS: usize> Default for View<TAGS> {
 }
 
 impl<const TAGS: usize> View<TAGS> {
-    /// Of tags that are all absent.
+    /// A view in which all tags are absent.
     #[inline(always)]
     pub fn new() -> View<TAGS> {
         const { assert!(TAGS <= 8, "a bit for each") };
@@ -144,14 +144,14 @@ impl<const TAGS: usize> View<TAGS> {
         usize::from(self.same[tag]).min(TAGS - 1)
     }
 
-    /// The value of a tag, numbered as in its [`Tags`]; none where it is absent.
+    /// The value of a tag, by its index in [`Tags`]; `None` if absent.
     #[inline(always)]
     pub fn get(&self, tag: usize) -> Option<u64> {
         let index = self.index(tag);
         ((self.present | self.written) >> index & 1 != 0).then(|| self.values[index])
     }
 
-    /// Gives a tag this value, creating it where it is absent.
+    /// Writes a tag. Creates it if it is absent.
     #[inline(always)]
     pub fn set(&mut self, tag: usize, value: u64) {
         let index = self.index(tag);
@@ -159,40 +159,41 @@ impl<const TAGS: usize> View<TAGS> {
         self.written |= 1 << index;
     }
 
-    /// Whether a tag was written.
+    /// True if a tag was written.
     #[inline]
     pub fn wrote(&self, tag: usize) -> bool {
         self.written >> self.index(tag) & 1 != 0
     }
 
-    /// The store has this value for a tag.
+    /// Sets the value that the store has for a tag.
     #[inline(always)]
     pub fn found(&mut self, tag: usize, value: u64) {
         self.values[tag] = value;
         self.present |= 1 << tag;
     }
 
-    /// A tag is the same as one before it.
+    /// Makes a tag an alias of an equal one before it.
     #[inline(always)]
     pub fn alias(&mut self, tag: usize, first: usize) {
         self.same[tag] = first as u8;
     }
 
-    /// What was written to a tag.
+    /// The value written to a tag.
     #[inline(always)]
     pub(super) fn value(&self, tag: usize) -> u64 {
         self.values[tag]
     }
 
-    /// What there is under each.
+    /// All values.
     #[inline(always)]
     pub(super) fn values(&self) -> [u64; TAGS] {
         self.values
     }
 
-    /// The tags, by bits, that were absent and have been written.
+    /// The tags that were absent and have been written, as bits.
     #[inline(always)]
     pub fn created(&self) -> u8 {
+        // An aliased tag has its bits at the first of its equals, so it is created once.
         self.written & !self.present
     }
 }

@@ -1,4 +1,4 @@
-//! What takes away the expired, beside those who use it. What interleavings do is in `tests/loom.rs`.
+//! The cleaner beside a worker. `tests/loom.rs` checks the interleavings.
 
 use super::{Place, put};
 use crate::isa::{Abort, Instruction};
@@ -17,7 +17,7 @@ impl Ended for () {
     }
 }
 
-/// While a worker is in the middle of something, what expires is found no more, and not free either.
+/// While a worker is active, expired entries are unlinked but not freed.
 #[test]
 fn cleaner_unlink_before_free() {
     let epochs = Arc::new(Epochs::new(1));
@@ -27,7 +27,7 @@ fn cleaner_unlink_before_free() {
     let mut tags = Tags::of([1]);
     shard.begin(Instant::START).prepare::<1>(&mut tags);
     assert_eq!(shard.begin(Instant::START).execute::<1, _>(&tags, 0, set(5)), Done::Executed(()));
-    // The worker's time is a moment ago; the cleaner's is now.
+    // The worker's clock is slightly behind the cleaner's.
     let mut session = shard.begin(Instant::new(LIFETIME.get() - 50_000));
     let now = Instant::START + LIFETIME;
     assert_eq!(cleaner.step(now), 1, "unlinked");
@@ -38,7 +38,7 @@ fn cleaner_unlink_before_free() {
     assert_eq!(cleaner.counters().lag, Nanos::ZERO);
 }
 
-/// A worker that is active whenever the cleaner looks, each time with something else.
+/// A worker that is active at every step of the cleaner, in a new batch each time.
 #[test]
 fn cleaner_busy_worker_not_pinning() {
     let freed = |grace| {
@@ -62,12 +62,12 @@ fn cleaner_busy_worker_not_pinning() {
 }
 
 #[test]
-fn a_store_is_as_large_as_it_is_said_to_be_however_late_its_cleaner() {
+fn capacity_is_exact_even_if_the_cleaner_is_late() {
     let mut place = Place::new(spec(100));
     (0..100).for_each(|tag| assert_eq!(place.fate(put(tag, 0)), Fate::Forwarded));
     assert_eq!(place.fate(put(100, 0)), Fate::Aborted(Abort::Full));
     place.wait(LIFETIME);
-    // Nobody has cleaned; there is a quarter more room for that, and a few.
+    // Nothing was cleaned. The log has room for a quarter more, and 64.
     let made = (200..400).take_while(|tag| place.fate(put(*tag, 0)) == Fate::Forwarded).count();
     assert_eq!(made, 25 + 64);
     assert_eq!(place.site.shard().counters().late, 1);
@@ -81,7 +81,7 @@ fn a_store_is_as_large_as_it_is_said_to_be_however_late_its_cleaner() {
     assert_eq!(made, 100 - 89);
 }
 
-/// An owner that cleans for itself keeps up whatever comes, and has nothing left to do when it is idle for a while.
+/// Inline cleaning keeps up at any load, and has nothing left to do after an idle lifetime.
 #[test]
 fn an_owner_that_cleans_keeps_up() {
     let mut place = Place::new(StoreSpec::of(1000));

@@ -1,6 +1,5 @@
-//! Golden vectors: every instruction on tags that are absent, present, expired, in a full store and there in a full
-//! store, as packets of bytes. Whoever writes another router can hold it to them. `UPDATE_EXPECT=1 cargo test -p esp`
-//! writes them anew; what they are compared to besides is the plain model.
+//! Golden vectors: every instruction on absent, present and expired tags, in a full store, and on present tags in a full store, as the bytes of
+//! packets. Other implementations can be tested against them. `UPDATE_EXPECT=1 cargo test -p esp` writes them. The plain model checks them.
 
 use super::model::Model;
 use super::{Place, part, part_of, put};
@@ -17,7 +16,7 @@ const COUNTER: u64 = 0x11;
 const RESULT: u64 = 0x22;
 const CHILD: u64 = 0x33;
 
-/// Every instruction with every operator it has.
+/// Every instruction with each of its operators.
 pub fn variants() -> Vec<Instruction> {
     let (tag, counter, result, child, value) = (COUNTER, COUNTER, RESULT, CHILD, 5);
     let combining = || Operator::ALL.into_iter().filter(|operator| operator.combines());
@@ -34,7 +33,7 @@ pub fn variants() -> Vec<Instruction> {
     all
 }
 
-/// What is there where an instruction finds its tags: two children have made themselves known, one has reported.
+/// The entries of the "present" condition: two children have registered, one has reported.
 fn setup(instruction: &Instruction) -> Vec<Instruction> {
     let (counter, child) = (COUNTER, CHILD);
     match instruction.opcode() {
@@ -60,13 +59,12 @@ fn entries(place: &Place) -> String {
     if entries.is_empty() { "nothing".to_owned() } else { entries.join(" ") }
 }
 
-/// What fills a store up.
+/// Instructions that fill the store.
 fn filling(entries: u64) -> impl Iterator<Item = Instruction> {
     (0..entries).map(|n| put(0xf0 + n, 0))
 }
 
-/// What was there before it expired: with it something else would become of most instructions, and one entry is of none
-/// of them.
+/// The entries of the "expired" condition. If they were live, most instructions would have another fate. One entry is unrelated to the instruction.
 fn expired(instruction: &Instruction) -> Vec<Instruction> {
     let mut before = match *instruction {
         Instruction::Compare { tag, value, relation } => {
@@ -134,14 +132,14 @@ fn vector(text: &mut String, instruction: Instruction, condition: &str) {
     }
 }
 
-/// The same where only what is sealed is executed: sealed, with another key, changed on its way, not sealed.
+/// The same at a router with a key: sealed, sealed with another key, modified, not sealed.
 fn sealed(text: &mut String, instruction: Instruction) {
     let key: OperatorKey = KEY.parse().unwrap();
     let right = key.seal(&part(instruction));
     let mut changed = part(instruction);
     changed.computation ^= 1;
     let mut changed = key.seal(&changed);
-    // Of a part for another computation: all of it is right but for its seal.
+    // The part of another computation with the original number: only its seal is wrong.
     changed[4..12].copy_from_slice(&right[4..12]);
     let end = changed.len() - 2;
     let sum = packet::wire::checksum::checksum(&changed[..end]);
@@ -180,7 +178,7 @@ fn sealed(text: &mut String, instruction: Instruction) {
 }
 
 #[test]
-fn instructions_read_back_as_they_are_told() {
+fn printed_instructions_parse_back_the_same() {
     for instruction in variants() {
         assert_eq!(instruction.to_string().parse(), Ok(instruction));
     }

@@ -1,5 +1,5 @@
-//! Hand-made packets, each near an edge of the parser, kept as files so that the fuzzer starts from them and whatever it
-//! finds can be put beside them: every file of `corpus/packets` is replayed. `UPDATE_EXPECT=1` writes those made here.
+//! Hand-made packets, each near an edge of the parser, stored as files. The fuzzer starts from them, and its findings can be added. The test replays
+//! every file of `corpus/packets`. `UPDATE_EXPECT=1` writes the hand-made ones.
 
 use super::{V4, count, packet, part};
 use crate::isa::{Instruction, Opcode, Operator};
@@ -67,7 +67,7 @@ fn made() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn the_corpus_is_what_is_made_here_and_more_and_replays() {
+fn corpus_contains_the_handmade_packets_and_replays() {
     for (name, bytes) in made() {
         let path = Path::new(DIRECTORY).join(name + ".bin");
         if std::env::var_os("UPDATE_EXPECT").is_some() {

@@ -1,4 +1,4 @@
-//! A capture of every instruction, and what tshark makes of it with the dissector that comes with this crate.
+//! A capture with every instruction, and its dissection by tshark with this crate's dissector.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,7 +12,7 @@ use std::process::Command;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Packets of each instruction, of each carriage, and some that are wrong.
+/// A packet of each instruction and each carriage, and some malformed packets.
 fn packets() -> Vec<Vec<u8>> {
     let carriages = Carriages::default();
     let v6 = Addresses::V6("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
@@ -43,7 +43,7 @@ fn packets() -> Vec<Vec<u8>> {
     all
 }
 
-/// As a capture in the form of tcpdump (draft-ietf-opsawg-pcap), of IP packets without link headers.
+/// A capture in tcpdump's format (draft-ietf-opsawg-pcap), of IP packets without link headers.
 fn capture() -> Vec<u8> {
     const RAW_IP: u32 = 101;
     let mut bytes = [0xa1b2_c3d4u32, 2 << 16 | 4, 0, 0, 65_535, RAW_IP].map(u32::to_be_bytes).as_flattened().to_vec();

@@ -1,4 +1,4 @@
-//! The graph of elements is held to the place that does all in one.
+//! The graph of elements does the same as [`crate::site`].
 
 use super::*;
 use crate::elements::Graph;
@@ -21,12 +21,12 @@ fn drawn(chance: &mut Chance) -> Instruction {
         8 => Instruction::Get { tag: counter, value },
         9 => Instruction::Setfwd { tag: counter, value: 2, relation: Operator::Le },
         10 => put(chance.below(1000), value),
-        // Of the router's own: as where nothing may be read.
+        // A router variable, which is not permitted here.
         _ => Instruction::Get { tag: u64::MAX, value },
     }
 }
 
-/// A packet with an instruction, and now and then with something wrong.
+/// A packet with an instruction, sometimes malformed.
 fn any(chance: &mut Chance) -> Vec<u8> {
     let mut packet = packet(&part(drawn(chance)));
     let last = packet.len() - 1;
@@ -43,7 +43,7 @@ fn any(chance: &mut Chance) -> Vec<u8> {
 }
 
 #[test]
-fn elements_do_what_the_place_does_that_has_all_of_them_in_one() {
+fn graph_of_elements_equals_the_integrated_place() {
     let mut seen = std::collections::BTreeSet::new();
     for (seed, scoped) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let spec = StoreSpec { lifetime: Nanos::millis(50), ..StoreSpec::of(30) };

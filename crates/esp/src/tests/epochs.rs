@@ -1,4 +1,4 @@
-//! What holds for an epoch, at a router that forgets.
+//! Epochs at a router whose entries expire.
 
 use super::station::{LEFT, RIGHT, router};
 use super::{Place, packet};
@@ -9,14 +9,15 @@ use crate::store::{LIFETIME, StoreSpec, mix};
 use crate::wire::Part;
 use units::{Instant, Nanos, PortId};
 
-/// A port, and what becomes of a part there.
+/// The fate of a part at a port.
 fn pass(port: &mut Place, location: Location, part: &Part) -> Fate {
     port.pass(location, &mut packet(part))
 }
 
-/// Whatever moment receivers begin and end at: as long as they say so twice an epoch data passes, and two thirds of a lifetime later not.
+/// Data passes as long as a receiver repeats its mark twice per epoch, whenever it starts. Two thirds of a lifetime after the last mark data is
+/// dropped.
 #[test]
-fn a_mark_lasts_as_long_as_it_is_repeated_and_two_epochs_more_at_most() {
+fn mark_expires_at_most_two_epochs_after_its_last_repetition() {
     let epochs = Epochs::new(7, LIFETIME);
     for offset in [0, 1, 333, 3_333, 9_000] {
         let mut port = Place::new(StoreSpec::of(100));
@@ -43,14 +44,14 @@ fn a_mark_lasts_as_long_as_it_is_repeated_and_two_epochs_more_at_most() {
     }
 }
 
-/// A router, two below it, and two receivers at each of those. What is sent arrives at once.
+/// A router, two routers below it, and two receivers at each of those. Packets arrive without delay.
 struct Branches {
     top: Station,
     below: [Station; 2],
     now: Instant,
 }
 
-/// The ports of a router towards those below it.
+/// The ports of a router towards the routers below it.
 const DOWN: [PortId; 2] = [LEFT, RIGHT];
 const RECEIVERS: usize = 4;
 const LAYERS: u64 = 4;
@@ -65,14 +66,14 @@ impl Branches {
         Branches { top: made(1), below: [made(2), made(3)], now: Instant::new(40_000_000_000) }
     }
 
-    /// Whether a packet leaves a place of a router.
+    /// True if a packet leaves a place of a router.
     fn leaves(station: &mut Station, place: station::Place, now: Instant, packet: &mut Vec<u8>) -> bool {
         let mut fates = [Fate::Dropped];
         station.visit(place, now, std::slice::from_mut(packet), &mut fates);
         matches!(fates[0], Fate::Forwarded | Fate::Passed)
     }
 
-    /// What a receiver sends to the source: whether it comes there.
+    /// True if a receiver's packet reaches the source.
     fn up(&mut self, receiver: usize, part: &Part) -> bool {
         let (mut packet, now) = (packet(part), self.now);
         let (below, at) = (receiver / 2, station::Place::Input(DOWN[receiver % 2]));
@@ -80,14 +81,14 @@ impl Branches {
         beneath && Branches::leaves(&mut self.top, station::Place::Input(DOWN[below]), now, &mut packet)
     }
 
-    /// Everything that a receiver has to say now.
+    /// Sends all parts that a receiver has to send now.
     fn say(&mut self, receiver: usize, layers: &mut Layers) {
         while let Action::Send(part) = layers.poll(self.now) {
             self.up(receiver, &part);
         }
     }
 
-    /// Which receivers get data of a layer, and how many copies leave the router at the top.
+    /// The receivers that get data of a layer, and the number of copies that leave the top router.
     fn data(&mut self, epochs: &Epochs, layer: u64) -> ([bool; RECEIVERS], usize) {
         let (now, mut got, mut copies) = (self.now, [false; RECEIVERS], 0);
         let data = packet(&epochs.if_wanted(epochs.at(now), layer));
@@ -105,9 +106,9 @@ impl Branches {
     }
 }
 
-/// A layer ends on a branch with the packet in which the last behind it does without; elsewhere nobody notices (spec E-47).
+/// A layer stops on a branch with the packet of the last receiver that leaves it. Other branches are not affected (spec E-47).
 #[test]
-fn a_layer_ends_on_a_branch_when_the_last_behind_it_does_without() {
+fn layer_stops_on_a_branch_when_its_last_receiver_leaves() {
     let epochs = Epochs::new(7, LIFETIME);
     let mut tree = Branches::new();
     tree.now = epochs.start(9);
@@ -121,7 +122,7 @@ fn a_layer_ends_on_a_branch_when_the_last_behind_it_does_without() {
         let part = epochs.shed(9, 3, mix(receiver as u64, 99));
         tree.up(receiver, &part)
     };
-    // It is the first that made the branch known: that others are there still is known all the same.
+    // Receiver 2 registered the branch upstream, but the router still knows that another one is behind the port.
     assert!(!shed(&mut tree, 2));
     assert_eq!(tree.data(&epochs, 3), ([true, true, false, true], 2));
     assert!(!shed(&mut tree, 2), "repeated, as it may have been lost");
@@ -134,7 +135,7 @@ fn a_layer_ends_on_a_branch_when_the_last_behind_it_does_without() {
     assert_eq!(tree.data(&epochs, 3), ([false; RECEIVERS], 0));
 }
 
-/// Receivers that change their minds at any time: nobody gets what it does without, and everybody what it has wanted for an epoch.
+/// Receivers change their layers at random times. None gets a layer it has left, and each gets the layers it has wanted for an epoch.
 #[test]
 fn receivers_get_the_layers_that_they_want() {
     let epochs = Epochs::new(7, LIFETIME);

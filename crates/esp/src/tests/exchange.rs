@@ -1,4 +1,4 @@
-//! Rounds and questions as futures, by an executor that does nothing but ask, over sockets whose time is what they are asked to wait for.
+//! Rounds and requests as futures, with an executor that only polls, and sockets with virtual clocks.
 
 use super::{Place, packet, part};
 use crate::host::{
@@ -20,7 +20,7 @@ use units::{Instant, Nanos};
 
 const START: Instant = Instant::new(5_000_000_000);
 
-/// A socket, what it has sent and what is on its way to it. Waiting takes no time but that of its own clock.
+/// A socket with the datagrams it has sent and those in flight towards it. A wait only advances its own clock.
 struct Wire {
     now: Cell<Instant>,
     sent: RefCell<Vec<(Instant, Vec<u8>)>>,
@@ -73,7 +73,7 @@ fn a_member_reports_and_the_root_has_the_result() {
     run(report(&member, Reporter::new(round, schedule, 9, 42))).unwrap();
     let sent = member.sent.into_inner();
     assert!(member.now.get() >= schedule.end && sent.iter().all(|(at, _)| *at < schedule.end));
-    // One hop away, and half of it lost.
+    // One hop away, with every second packet lost.
     let arrive = |(at, bytes): &(Instant, Vec<u8>)| (*at + Nanos::millis(20), bytes.clone());
     let root = Wire::new(sent.iter().step_by(2).map(arrive).collect());
     let mut controller = Controller::new(round, schedule);
@@ -82,7 +82,7 @@ fn a_member_reports_and_the_root_has_the_result() {
 }
 
 #[test]
-fn a_question_is_repeated_until_it_is_answered() {
+fn request_is_retransmitted_until_its_answer_arrives() {
     let own = Computation::seeded([1, 2]);
     let patience = Patience { retry: Nanos::millis(100), deadline: START + Nanos::secs(1) };
     let get = own.get(7);
@@ -103,7 +103,7 @@ fn a_question_is_repeated_until_it_is_answered() {
     assert_eq!((silent.sent.borrow().len(), silent.now.get()), (10, patience.deadline));
 }
 
-/// Whatever is found out, the futures play it.
+/// The futures run other rounds too.
 #[test]
 fn a_member_reports_and_the_root_has_the_mean() {
     let rounds = MeanRounds::of(&Computation::seeded([1, 2]), 0);
@@ -117,14 +117,14 @@ fn a_member_reports_and_the_root_has_the_mean() {
 
 const KEY: OperatorKey = OperatorKey::new([7; 16]);
 
-/// A router that executes only what is sealed with the key.
+/// A router that executes only parts sealed with the key.
 fn keyed() -> Place {
     let mut place = Place::small();
     place.rules.sealed = Some((KEY, std::mem::take(&mut place.rules.allowed)));
     place
 }
 
-/// What leaves a router of datagrams that come to it.
+/// The datagrams that leave a router.
 fn through(router: &mut Place, sent: &[(Instant, Vec<u8>)]) -> Vec<(Instant, Vec<u8>)> {
     let leaves = |(at, bytes): &(Instant, Vec<u8>)| {
         let mut packet = packet(&part(Instruction::Nop));
@@ -139,7 +139,7 @@ fn through(router: &mut Place, sent: &[(Instant, Vec<u8>)]) -> Vec<(Instant, Vec
 }
 
 #[test]
-fn with_the_key_a_round_is_played_at_a_router_that_executes_nothing_else() {
+fn round_completes_at_a_keyed_router_only_with_the_key() {
     let round = Computation::seeded([1, 2]).round(0, Operator::Max);
     let schedule = Schedule::plan(START, LIFETIME, (Nanos::millis(50), Nanos::ZERO), 3).unwrap();
     let outcome = |members: Option<OperatorKey>, root: Option<OperatorKey>| {
@@ -155,7 +155,7 @@ fn with_the_key_a_round_is_played_at_a_router_that_executes_nothing_else() {
 }
 
 #[test]
-fn with_the_key_a_question_is_answered_by_a_router_that_executes_nothing_else() {
+fn request_is_answered_at_a_keyed_router_only_with_the_key() {
     let own = Computation::seeded([1, 2]);
     let patience = Patience { retry: Nanos::millis(100), deadline: START + Nanos::secs(1) };
     let (mut router, get) = (keyed(), own.get(7));
@@ -172,7 +172,7 @@ fn with_the_key_a_question_is_answered_by_a_router_that_executes_nothing_else() 
     assert_eq!(asked(answer(&KEY.seal(&own.get(8)))), Err(Unanswered::Failed), "nothing is there");
 }
 
-/// Data stays behind its part, and what is no part goes as it is.
+/// A sealing socket leaves data behind a part, and datagrams without a part, unchanged.
 #[test]
 fn a_sealing_socket_seals_parts_and_nothing_else() {
     let mark = Computation::seeded([1, 2]).mark(7, 1);

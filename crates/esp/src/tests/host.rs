@@ -1,4 +1,4 @@
-//! End systems and routers together: what a computation comes to, over links that lose packets.
+//! End systems and routers together: results of computations over links with loss.
 
 use super::{Place, packet, part_of};
 use crate::host::{
@@ -15,14 +15,14 @@ use units::{Instant, Nanos};
 const START: Instant = Instant::new(5_000_000_000);
 const DELAY: Nanos = Nanos::millis(50);
 
-/// A tree: members below leaf routers below one router below the root. What is sent arrives at once or never.
+/// A tree: members below leaf routers, one router between these and the root. Packets arrive without delay or are lost.
 struct Tree {
     leaves: Vec<Place>,
     top: Place,
-    /// Of a thousand packets on each link.
+    /// Lost packets per thousand on each link.
     lost: u64,
     drawn: u64,
-    /// Nothing passes a leaf router in this time.
+    /// A leaf router that forwards nothing during this time.
     down: Option<(usize, Range<Instant>)>,
 }
 
@@ -49,7 +49,7 @@ impl Tree {
         (z ^ z >> 32) % 1000 < self.lost
     }
 
-    /// What comes to the root of a part that a member below this leaf sends.
+    /// The part that reaches the root when a member below this leaf sends one.
     fn up(&mut self, leaf: usize, now: Instant, part: &Part) -> Option<Part> {
         if self.down.as_ref().is_some_and(|(down, time)| *down == leaf && time.contains(&now)) {
             return None;
@@ -70,13 +70,13 @@ fn schedule() -> Schedule {
     Schedule::plan(START, LIFETIME, (DELAY, Nanos::millis(10)), 12).unwrap()
 }
 
-/// Everybody reports what `value` says of them, and what the root makes of it, from how many packets.
+/// Collects `value` of all members. Returns the outcome and the number of packets at the root.
 fn collect(tree: &mut Tree, members: u64, operator: Operator, value: impl Fn(u64) -> u64) -> (Outcome, u64) {
     let (outcome, root) = attempt(tree, Attempts::ONE, (members, operator), value);
     (outcome, root.packets())
 }
 
-/// The same in so many rounds, and what the root knows then.
+/// The same with repeated rounds. Returns the root too.
 fn attempt(
     tree: &mut Tree,
     attempts: Attempts,
@@ -90,7 +90,7 @@ fn attempt(
     (outcome, root)
 }
 
-/// What a root finds out with members below the leaves of a tree, in turn.
+/// Runs a root and its members, which are below the leaves of the tree in turn.
 fn play<R: Root>(tree: &mut Tree, mut group: Vec<impl Member>, root: &mut R) -> R::Outcome {
     let (mut now, leaves) = (START, tree.leaves.len());
     loop {
@@ -120,39 +120,39 @@ fn play<R: Root>(tree: &mut Tree, mut group: Vec<impl Member>, root: &mut R) -> 
 }
 
 #[test]
-fn the_size_of_a_group_is_exact_and_the_root_hears_of_it_in_few_packets() {
+fn group_size_is_exact_and_the_root_receives_few_packets() {
     let (size, packets) = collect(&mut Tree::new(8, 0), 100, Operator::Add, |_| 1);
     assert_eq!(size, Outcome::Complete(100));
     assert!(packets <= 14, "{packets} packets of {}", 100 * 2);
 }
 
 #[test]
-fn what_is_lost_is_repaired_and_the_result_exact() {
+fn lost_packets_are_repaired_and_the_result_is_exact() {
     for lost in [10, 50] {
         let (size, packets) = collect(&mut Tree::new(8, lost), 100, Operator::Add, |_| 1);
         assert_eq!(size, Outcome::Complete(100), "{lost} of 1000 lost");
-        // One of each of the twelve times that children make themselves known, and of the twelve that they report.
+        // At most one packet per transmission: twelve in the setup phase, twelve in the collect phase.
         assert!(packets <= 12 + 12, "{packets} packets");
     }
 }
 
 #[test]
-fn the_greatest_loss_and_the_least_rate_come_out() {
+fn rounds_compute_maximum_minimum_and_or() {
     let value = |n: u64| n * 37 % 101;
     for (operator, expected) in [(Operator::Max, 100), (Operator::Min, 0), (Operator::Or, 127)] {
         assert_eq!(collect(&mut Tree::new(5, 10), 101, operator, value).0, Outcome::Complete(expected), "{operator}");
     }
 }
 
-/// A link that is down: the root does not wait for ever, and says what it knows.
+/// All links are down: the root ends in time and reports that no member registered.
 #[test]
-fn a_round_without_anybody_ends_in_time() {
+fn round_without_members_ends_in_time() {
     assert_eq!(collect(&mut Tree::new(3, 1000), 10, Operator::Add, |_| 1), (Outcome::Nobody, 0));
 }
 
-/// All reports below one router are lost on their way, and in the next round none of these.
+/// In the first round all reports below one router are lost. In the second round none is.
 #[test]
-fn a_round_that_is_not_complete_is_followed_by_one_that_is() {
+fn incomplete_round_is_followed_by_a_complete_one() {
     let (every, Schedule { collect: reports, end, .. }) = (LIFETIME * 2, schedule());
     let tree = || Tree { down: Some((3, reports..end)), ..Tree::new(8, 20) };
     let group = (100, Operator::Add);
@@ -165,9 +165,9 @@ fn a_round_that_is_not_complete_is_followed_by_one_that_is() {
     }
 }
 
-/// It ends after so many rounds all the same, with what the best of them came to.
+/// It ends after the last round, with the best outcome of all rounds.
 #[test]
-fn rounds_that_are_never_complete_end_with_the_best_of_them() {
+fn incomplete_rounds_end_with_their_best_outcome() {
     let attempts = Attempts { most: 3, every: LIFETIME };
     let end = schedule().end;
     let mut never = Tree { down: Some((0, schedule().collect..Instant::FAR)), ..Tree::new(1, 0) };
@@ -175,15 +175,14 @@ fn rounds_that_are_never_complete_end_with_the_best_of_them() {
     assert_eq!((outcome, root.left()), (Outcome::Incomplete { result: None, missing: 1 }, 0), "nobody came later");
     let mut nobody = Tree::new(3, 1000);
     assert_eq!(attempt(&mut nobody, attempts, (5, Operator::Add), |_| 1).0, Outcome::Nobody);
-    // A member that begins late takes part in the round of that time, and ends with the last.
+    // A member that starts late takes part in the round of that time, and ends with the last.
     let round = Computation::seeded([1, 2]).round(4, Operator::Add);
     let mut late = Reporter::new(round, schedule(), 9, 1).repeated(attempts);
     assert_eq!(late.poll(end + Nanos::secs(1)), Action::Send(round.next().known(9)));
     assert_eq!(late.poll(end + LIFETIME * 2), Action::Over(()));
 }
 
-/// What members of a group have on average, in one attempt, and in the second where all reports of some are lost in the
-/// first.
+/// The mean of a group: in one attempt, and in the second attempt if all reports of some members are lost in the first.
 #[test]
 fn the_mean_of_a_group_is_exact() {
     let rounds = MeanRounds::of(&Computation::seeded([1, 2]), 0);
@@ -210,9 +209,9 @@ fn the_mean_of_a_group_is_exact() {
     assert_eq!(nobody.poll(schedule().end), Action::Over(Outcome::Nobody));
 }
 
-/// Whoever is alarmed hears of no more reports than it takes, and of the last of these at once.
+/// The root receives no more reports than the alarm needs, and the alarm triggers with the last of these.
 #[test]
-fn an_alarm_goes_off_with_the_report_that_makes_enough() {
+fn alarm_triggers_at_the_last_needed_report() {
     let mut computation = Computation::seeded([1, 2]);
     for needed in [1, 10, 37] {
         let (mut tree, tag) = (Tree::new(8, 0), computation.tag());
@@ -234,9 +233,9 @@ fn an_alarm_goes_off_with_the_report_that_makes_enough() {
     assert!(!other.received(&failed) && other.received(&failed), "reports that were not executed are reports");
 }
 
-/// Whoever knows the number of a computation, and not the secret that its members share, knows none of its tags.
+/// A host that knows the computation's number, but not the members' shared secret, knows none of its tags.
 #[test]
-fn members_that_share_a_secret_have_tags_that_nobody_else_knows() {
+fn secret_rounds_have_tags_that_other_hosts_cannot_compute() {
     let of = |secret| Computation::seeded([1, 2]).sharing(secret).round(3, Operator::Add);
     let (open, ours) = (Computation::seeded([1, 2]).round(3, Operator::Add), of([5, 6]));
     let joined = Computation::seeded([8, 9]).joined(ours.computation).sharing([5, 6]);
@@ -275,13 +274,13 @@ fn rounds_and_computations_have_tags_of_their_own() {
     tags.sort_unstable();
     tags.dedup();
     assert_eq!(tags.len(), 8 + 100);
-    // Whoever has joined by its number has the same rounds.
+    // A host that joins by number has the same rounds.
     assert_eq!(Computation::seeded([9, 9]).joined(one.id()).round(1, Operator::Add), one.round(1, Operator::Add));
 }
 
-/// Nobody is told the numbers of the operating system, and no two computations have the same.
+/// Numbers from the operating system differ between computations.
 #[test]
-fn the_system_draws_the_numbers_of_a_computation_and_a_seed_repeats_them() {
+fn computation_numbers_are_random_or_follow_from_a_seed() {
     let mut drawn: Vec<u64> = (0..8)
         .flat_map(|_| {
             let mut one = Computation::new().unwrap();
@@ -333,9 +332,9 @@ fn every_instruction_has_a_builder() {
     assert_eq!(Opcode::ALL.into_iter().find(missing), None);
 }
 
-/// Of several values a router lets through those that none before was as great as, or as small as.
+/// A router forwards a value only if it exceeds all before, or is below all before.
 #[test]
-fn only_what_is_more_than_before_passes_as_a_maximum_and_only_what_is_less_as_a_minimum() {
+fn routers_forward_only_new_maxima_and_minima() {
     let (own, mut place) = (Computation::seeded([1, 2]), Place::small());
     let mut passed = |part: fn(&Computation, u64, u64) -> Part, tag| {
         let passes =
@@ -347,7 +346,7 @@ fn only_what_is_more_than_before_passes_as_a_maximum_and_only_what_is_less_as_a_
     assert_eq!((place.value(1), place.value(2)), (Some(9), Some(1)));
 }
 
-/// What a host marks on its way up is what its data is tested for on the way down (spec E-45), layer by layer (E-47).
+/// A host's marks on the way up match the tests of its data on the way down (spec E-45), layer by layer (E-47).
 #[test]
 fn branches_are_marked_from_below_and_layers_shed_from_above() {
     let mut computation = Computation::seeded([1, 2]);

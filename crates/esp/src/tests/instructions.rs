@@ -1,4 +1,4 @@
-//! What each instruction does, as the specification says it.
+//! The semantics of each instruction, as specified.
 
 use super::{NODE, Place, count, put};
 use crate::isa::{Abort, Instruction, Opcode, Operator};
@@ -36,7 +36,7 @@ fn count_saturates() {
 fn compare_absent_creates() {
     let mut place = Place::small();
     let mut compare = |value, relation| place.fate(Instruction::Compare { tag: 1, value, relation }) == Fate::Forwarded;
-    // Whatever is compared how.
+    // With any relation.
     assert!(compare(5, Operator::Lt));
     let maxima: Vec<bool> = [3, 7, 7, 6, 9].into_iter().map(|value| compare(value, Operator::Gt)).collect();
     assert_eq!(maxima, [false, true, false, false, true]);
@@ -84,7 +84,7 @@ fn rcollect(child: u64, value: u64) -> Instruction {
     Instruction::Rcollect { counter: 1, result: 2, child, value, operator: Operator::Add }
 }
 
-/// What a router writes in the place of a child.
+/// The child that this router writes.
 fn own() -> u64 {
     mix(NODE, 1)
 }
@@ -94,7 +94,7 @@ fn rchld_retransmit_first() {
     let mut place = Place::small();
     assert_eq!(place.run(rchld(10)), (Fate::Forwarded, rchld(own())));
     assert_eq!(place.run(rchld(11)), (Fate::Dropped, rchld(11)));
-    // Again, for it may have been lost behind this router; the count stays.
+    // A retransmission passes again, since the first packet may have been lost upstream. The count stays.
     assert_eq!(place.run(rchld(10)), (Fate::Forwarded, rchld(own())));
     assert_eq!(place.run(rchld(11)), (Fate::Dropped, rchld(11)));
     assert_eq!(place.value(1), Some(2));
@@ -122,20 +122,20 @@ fn rcollect_lost_upstream_repair() {
     for child in [10, 11] {
         place.fate(rcollect(child, 5));
     }
-    // The result is sent again for the first child that repeats its report, whichever it is, and not for the others of the same round, or
-    // all would come to the root.
+    // The result is sent again for the first child that repeats its report, no matter which. Repeats of other children in the same wave are dropped,
+    // so they do not all reach the root.
     for (first, second) in [(10, 11), (10, 11), (11, 10), (11, 10)] {
         assert_eq!(place.run(rcollect(first, 5)), (Fate::Forwarded, rcollect(own(), 10)));
         assert_eq!(place.fate(rcollect(second, 5)), Fate::Dropped);
     }
-    // One that repeats by itself has taken note of the other's by then, and gets through.
+    // A child that repeats alone has learned the mark of the others' repeats by then, and passes.
     assert_eq!(place.fate(rcollect(11, 5)), Fate::Forwarded);
     assert_eq!(place.fate(rcollect(10, 5)), Fate::Dropped);
     assert_eq!(place.fate(rcollect(10, 5)), Fate::Forwarded);
     assert_eq!((place.value(1), place.value(2)), (Some(0), Some(10)));
 }
 
-/// Two routers above each other: the upper one counts the lower one once, however often it reports.
+/// Two routers in a row: the upper one counts the lower one once, however often it reports.
 #[test]
 fn a_router_is_one_child_of_the_next() {
     let (mut lower, mut upper) = (Place::small(), Place::small());
@@ -172,7 +172,7 @@ fn marks_are_not_overwritten_and_puts_are() {
     assert_eq!(place.fate(get(0)), ABSENT);
 }
 
-/// `layer le allowed`, for a layer that the packet has and an allowed one in the store: `there ge value`.
+/// `layer le allowed`, with the packet's layer and the allowed one in the store: `stored ge value`.
 #[test]
 fn layers_are_shed_by_what_a_branch_allows() {
     let mut place = Place::small();
@@ -184,7 +184,7 @@ fn layers_are_shed_by_what_a_branch_allows() {
 }
 
 #[test]
-fn an_instruction_creates_no_more_than_it_is_said_to() {
+fn instructions_create_no_more_than_declared() {
     let tags = |place: &Place| place.inspector.entries(place.now).count() as u64;
     for instruction in super::conform::variants() {
         for before in [vec![], vec![put(0x11, 3)]] {

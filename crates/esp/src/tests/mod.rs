@@ -1,4 +1,4 @@
-//! Tests of the crate, a file for each subject. What they share is a place with a store, and packets to send through it.
+//! Tests of the crate, one file per subject. They share a processing place with a store, and packets to send through it.
 
 mod bound;
 mod cleaner;
@@ -39,18 +39,18 @@ pub fn part(instruction: Instruction) -> Part {
     Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
 }
 
-/// An IPv4 packet with nothing but this instruction.
+/// A dedicated IPv4 packet with this part.
 pub fn packet(part: &Part) -> Vec<u8> {
     dedicated(&Carriages::default(), V4, part)
 }
 
-/// The part of a packet, whatever carries it.
+/// The part of a packet, in any carriage.
 pub fn part_of(packet: &[u8]) -> Part {
     let (range, _) = Carriages::default().find(packet).expect("it carries one");
     Part::read(&packet[range]).expect("it is sound")
 }
 
-/// A place of a router, at some time.
+/// A processing place with a clock.
 pub struct Place {
     pub site: Site,
     pub cleaner: Option<Cleaner>,
@@ -70,19 +70,19 @@ impl Place {
         Place { site, cleaner, inspector, rules: Rules::of(NODE), now: Instant::new(1_000_000_000) }
     }
 
-    /// A store of a hundred entries.
+    /// A place with a store of a hundred entries.
     pub fn small() -> Place {
         Place::new(StoreSpec::of(100))
     }
 
-    /// What becomes of a packet at `location`.
+    /// The fate of a packet at `location`.
     pub fn pass(&mut self, location: Location, packet: &mut Vec<u8>) -> Fate {
         let mut fates = [Fate::Passed];
         self.site.process((&self.rules, location), self.now, std::slice::from_mut(packet), &mut fates);
         fates[0]
     }
 
-    /// What becomes of an instruction on its way in, and what it is then.
+    /// The fate of an instruction at the input, and the instruction afterwards.
     pub fn run(&mut self, instruction: Instruction) -> (Fate, Instruction) {
         let mut packet = packet(&part(instruction));
         let fate = self.pass(Location::Input, &mut packet);
@@ -93,17 +93,17 @@ impl Place {
         self.run(instruction).0
     }
 
-    /// The value of a tag; none where it is absent.
+    /// The value of a tag; `None` if absent.
     pub fn value(&self, tag: u64) -> Option<u64> {
         self.inspector.entries(self.now).find(|entry| entry.tag == tag).map(|entry| entry.value)
     }
 
-    /// What packets may read of the router: nothing.
+    /// No router variables.
     pub fn readings(&self) -> Readings {
         Readings { permitted: Default::default(), of_port: Default::default(), node: self.rules.node, now: self.now }
     }
 
-    /// The cleaner comes by, and does all there is to do.
+    /// Runs the cleaner until nothing is left to clean.
     pub fn clean(&mut self) {
         while self.cleaner.as_mut().map_or(0, |cleaner| cleaner.step(self.now)) > 0 {}
     }

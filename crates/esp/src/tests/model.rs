@@ -1,5 +1,4 @@
-//! The specification written down once more, the plain way, and compared to what runs: a map from tags to values and the
-//! time they end.
+//! A second, plain implementation of the specification, compared with the real one: a map from tags to values and expiry times.
 
 use super::{NODE, Place};
 use crate::isa::{Abort, Instruction, Operator, mark_tag};
@@ -9,7 +8,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use units::{Instant, Nanos};
 
-/// A tick of the store: entries live up to one less than their lifetime.
+/// A tick of the store: entries live up to one tick less than their lifetime.
 const TICK: u64 = 10_000;
 
 pub struct Model {
@@ -37,7 +36,7 @@ impl Model {
         self.entries.entry(tag).or_insert((value, end)).0 = value;
     }
 
-    /// What an instruction does: its fate, and what it has become. Where it is aborted the store is as it was.
+    /// Executes an instruction. Returns its fate and the instruction afterwards. An abort leaves the store unchanged.
     pub fn run(&mut self, instruction: Instruction) -> (Fate, Instruction) {
         let before = self.entries.clone();
         let mut after = instruction;
@@ -61,7 +60,7 @@ impl Model {
         (fate, after)
     }
 
-    /// Whether an RCOLLECT that repeats after completion is of the first child; none for anything else.
+    /// For an RCOLLECT that repeats after completion: true if it is the first child's. `None` for other instructions.
     fn repeated_by_first(&self, before: &HashMap<u64, (u64, u64)>, instruction: Instruction) -> Option<bool> {
         let Instruction::Rcollect { counter, child, .. } = instruction else { return None };
         let bits = before.get(&mix(child, counter))?.0;
@@ -136,7 +135,7 @@ impl Model {
                         self.set(k, bits | 2 | 4);
                     }
                 } else if left == 0 && bits & 4 == 0 {
-                    // Of one wave of repeats one passes: that of a child which saw the present mark.
+                    // One repeat per wave passes: that of a child which saw the present mark.
                     self.get(*result).ok_or(Abort::AbsentTag)?;
                     let mark = self.get(mark_tag(*counter)).unwrap_or(0);
                     if bits >> 3 != mark {
@@ -189,7 +188,7 @@ impl Model {
     }
 }
 
-/// Instructions about so few tags that they meet.
+/// Instructions on so few tags that they often use the same ones.
 pub fn meeting() -> impl Strategy<Value = Instruction> {
     let tag = || 0u64..6;
     let value = || prop_oneof![0u64..4, Just(u64::MAX)];
@@ -215,7 +214,7 @@ pub fn meeting() -> impl Strategy<Value = Instruction> {
 }
 
 proptest! {
-    /// Any instructions at any times, in a store that is often full: the same fates, the same packets, the same entries.
+    /// Random instructions at random times, in a store that is often full: same fates, same packets, same entries.
     #[test]
     fn a_place_does_what_the_specification_says(
         steps in proptest::collection::vec((meeting(), 0u64..4_000), 1..200),
@@ -223,7 +222,7 @@ proptest! {
         (dedicated, diagnostics) in any::<(bool, bool)>(),
     ) {
         let cleaning = if dedicated { Cleaning::Dedicated } else { Cleaning::Inline };
-        // Where creators are noted down packets go through two stages; else they are executed at once.
+        // With creators recorded, packets take the two stages; otherwise the fast path.
         let mut place = Place::new(StoreSpec { cleaning, diagnostics, ..StoreSpec::of(capacity as u64) });
         let mut model = Model::new(capacity);
         for (instruction, milliseconds) in steps {

@@ -1,4 +1,4 @@
-//! What is executed at once is what two stages do, whether or not it is known how packets begin: the same packets to stores that differ in nothing else.
+//! The fast path does the same as the two stages, with and without the classifier's hints: the same packets, to stores that are otherwise identical.
 
 use super::{Place, V4, model::meeting, part};
 use crate::registered::Registry;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::net::Ipv6Addr;
 use units::Nanos;
 
-/// A packet with an instruction, in any carriage, to be executed anywhere; and sometimes one of its bytes is another.
+/// A packet with an instruction, in any carriage, for any locations. Sometimes one byte is changed.
 fn packets() -> impl Strategy<Value = Vec<u8>> {
     let changed = proptest::option::weighted(0.3, (any::<proptest::sample::Index>(), 1u8..));
     let locations = (any::<bool>(), any::<bool>(), any::<bool>());
@@ -35,7 +35,7 @@ fn packets() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What a classifier would have found out of a packet that was cut to its length.
+/// The classifier's hint for a packet cut to its length.
 fn is_dedicated(packet: &[u8]) -> bool {
     let plain = Ipv4::parse(packet).is_ok_and(|parsed| {
         let header = parsed.header;
@@ -51,7 +51,7 @@ proptest! {
         capacity in 1u64..12,
         allowed: u16,
     ) {
-        // Only one that does not note down who created what executes at once.
+        // Only a store that does not record creators uses the fast path.
         let place = |(diagnostics, knows)| (Place::new(StoreSpec { diagnostics, ..StoreSpec::of(capacity) }), knows);
         let mut places = [(false, true), (false, false), (true, false), (true, true)].map(place);
         for (number, (batch, milliseconds)) in batches.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Packets that carry instructions, and what becomes of them at the places of a router.
+//! Packets with instructions, and their fates at the places of a router.
 
 use super::{COMPUTATION, Place, V4, count, packet, part, part_of, put};
 use crate::host::Computation;
@@ -20,7 +20,7 @@ const V6: Addresses = Addresses::V6(
     std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
 );
 
-/// A datagram of somebody else.
+/// A datagram without an instruction.
 fn data(length: usize) -> Vec<u8> {
     let (source, destination) = ([192, 0, 2, 1].into(), [198, 51, 100, 9].into());
     let mut message = [&[0x13, 0xc4, 0, 53][..], &((length + 8) as u16).to_be_bytes(), &[0, 0]].concat();
@@ -35,7 +35,7 @@ fn data(length: usize) -> Vec<u8> {
     packet
 }
 
-/// The paper's load: frames of the shortest length.
+/// The paper's workload: minimum-size frames.
 #[test]
 fn min_frame_count_fits_64() {
     let packet = packet(&part(count(1, 2)));
@@ -70,13 +70,13 @@ fn every_carriage_is_found_and_an_ordinary_packet_is_none() {
         assert_eq!(elsewhere.find(&bytes), None);
     }
     assert_eq!(carriages.find(&data(100)), None);
-    // IPv4 options before it.
+    // IPv4 options before the part.
     let mut bytes = packet(&part);
     bytes.splice(20..20, [1, 1, 1, 0]);
     bytes[0] = 0x46;
     bytes[3] += 4;
     assert_eq!(part_of(&bytes), part);
-    // An IPv6 extension header before it.
+    // An IPv6 extension header before the part.
     let mut bytes = dedicated(&carriages, V6, &part);
     bytes.splice(40..40, [Carriages::PROTOCOL, 0, 1, 4, 0, 0, 0, 0]);
     let header = Ipv6Header::of_mut(&mut bytes).unwrap();
@@ -85,7 +85,7 @@ fn every_carriage_is_found_and_an_ordinary_packet_is_none() {
     assert_eq!(part_of(&bytes), part);
 }
 
-/// A first fragment that has the whole of it is executed, others pass (spec E-16).
+/// A first fragment with a complete part is executed; other fragments pass (spec E-16).
 #[test]
 fn fragment_passthrough() {
     let mut place = Place::small();
@@ -97,7 +97,7 @@ fn fragment_passthrough() {
     let before = later.clone();
     assert_eq!((place.pass(Location::Input, &mut later), later), (Fate::Passed, before));
     assert_eq!(place.value(1), Some(1));
-    // A first fragment without all of its part.
+    // A first fragment with an incomplete part.
     let cut = packet(&part(count(1, 2)));
     for (length, fate) in [(cut.len() - 1, Fate::Passed), (ipv4::HEADER + 12, Fate::Passed), (cut.len(), Fate::Dropped)]
     {
@@ -108,7 +108,7 @@ fn fragment_passthrough() {
         let before = first.clone();
         assert_eq!((place.pass(Location::Input, &mut first), first), (fate, before), "{length}");
     }
-    // The same of IPv6: the header of a fragment is in front of the part.
+    // The same with IPv6: the fragment header precedes the part.
     let whole = dedicated(&Carriages::USUAL, V6, &part(count(2, 9)));
     for (first, length, fate) in [(true, 26, Fate::Forwarded), (true, 25, Fate::Passed), (false, 26, Fate::Passed)] {
         let mut bytes = whole[..ipv6::HEADER + length].to_vec();
@@ -118,15 +118,15 @@ fn fragment_passthrough() {
         bytes[6] = protocol::FRAGMENT;
         assert_eq!(place.pass(Location::Input, &mut bytes), fate, "{first}, {length}");
     }
-    // One that is too short, and no fragment.
+    // A short packet that is no fragment.
     let mut short = cut[..cut.len() - 1].to_vec();
     Ipv4Header::of_mut(&mut short).unwrap().set_total_length(cut.len() as u16 - 1);
     assert_eq!(place.pass(Location::Input, &mut short), Fate::Aborted(Abort::BadLength));
 }
 
-/// Spec E-15.
+/// Traces (spec E-15).
 #[test]
-fn what_becomes_of_packets_that_ask_for_it_is_noted_by_computation() {
+fn traced_packets_have_their_fates_recorded_by_computation() {
     let noted = |scoped: bool, order: [u32; 4]| {
         let mut place = Place::small();
         place.rules.scoped = scoped;
@@ -137,7 +137,7 @@ fn what_becomes_of_packets_that_ask_for_it_is_noted_by_computation() {
         for below in order {
             send(1, true, count(1, below));
         }
-        // Another's, and nobody's.
+        // One of another computation, and one without a trace.
         send(2, true, Instruction::Get { tag: 9, value: 0 });
         send(3, false, count(1, 2));
         assert_eq!(place.site.traced_at(Location::Output).count(), 0);
@@ -152,14 +152,14 @@ fn what_becomes_of_packets_that_ask_for_it_is_noted_by_computation() {
     assert!(others[0].digest != near[0].digest && others[1] == near[1], "it tells orders apart");
 }
 
-/// As many as are kept; the one that was heard of last is among them.
+/// Only so many computations are kept, the most recent ones among them.
 #[test]
-fn no_more_computations_are_traced_than_there_is_room_for() {
+fn traces_keep_the_32_most_recent_computations() {
     let mut place = Place::small();
     for computation in 0..100 {
         place.wait(Nanos::new(1));
         place.pass(Location::Input, &mut packet(&Part { computation, trace: true, ..part(Instruction::Nop) }));
-        // This one is heard of all the time.
+        // This computation is active all the time.
         place.pass(Location::Input, &mut packet(&Part { computation: 0, trace: true, ..part(Instruction::Nop) }));
     }
     let mut traced: Vec<(u64, u64)> =
@@ -175,14 +175,14 @@ fn err_packet_not_executed() {
     let before = failed.clone();
     assert_eq!((place.pass(Location::Input, &mut failed), failed), (Fate::Passed, before));
     assert_eq!((place.value(1), place.site.counters().failed_before), (None, 1));
-    // One that fails here says so from here on.
+    // A packet that fails here carries the error bit from here on.
     let mut fails = packet(&part(Instruction::Get { tag: 1, value: 0 }));
     assert_eq!(place.pass(Location::Input, &mut fails), Fate::Aborted(Abort::AbsentTag));
     assert!(part_of(&fails).error);
     assert_eq!(place.pass(Location::Input, &mut fails), Fate::Passed);
 }
 
-/// The same packet at the port it comes in by and at the one it leaves by: executed at both, each on its own store.
+/// One packet at its input and its output port: executed at both, each on its own store.
 #[test]
 fn loc_in_then_out_same_packet() {
     let (mut input, mut output) = (Place::small(), Place::small());
@@ -195,7 +195,7 @@ fn loc_in_then_out_same_packet() {
     ];
     assert_eq!(fates, [Fate::Forwarded, Fate::Passed, Fate::Forwarded]);
     assert_eq!((input.value(1), output.value(1)), (Some(1), Some(1)));
-    // What was rewritten at the first is what the second executes.
+    // The second place executes the instruction as the first rewrote it.
     input.fate(super::put(2, 9));
     let get = Instruction::Get { tag: 2, value: 0 };
     let mut bytes = packet(&Part { locations: both, ..part(get) });
@@ -204,7 +204,7 @@ fn loc_in_then_out_same_packet() {
     assert_eq!(part_of(&bytes).instruction, Instruction::Get { tag: 2, value: 9 });
 }
 
-/// What a packet marks as it comes in, one that leaves by the same port finds: subcast needs it (spec E-09, E-45).
+/// A packet that leaves by a port finds the marks of packets that arrived there: subcast needs this (spec E-09, E-45).
 #[test]
 fn one_store_per_port_both_directions() {
     let mut ports = [Place::small(), Place::small()];
@@ -213,7 +213,7 @@ fn one_store_per_port_both_directions() {
     let test = Part { locations: Locations::OUTPUT, ..part(Instruction::Test { tag: 1 }) };
     let fates = ports.each_mut().map(|port| port.pass(Location::Output, &mut packet(&test)));
     assert_eq!(fates, [Fate::Forwarded, Fate::Dropped], "only the branch that was marked");
-    // One store for all ports: every branch is marked, and subcast is none.
+    // With one store for all ports every branch is marked, and subcast fails.
     let mut all = Place::small();
     all.pass(Location::Input, &mut packet(&part(Instruction::Mark { tag: 1, value: 1 })));
     let fates = [0, 1].map(|_| all.pass(Location::Output, &mut packet(&test)));
@@ -237,9 +237,9 @@ fn piggyback_drop_drops_data() {
     assert!(inner.header.dont_fragment(), "it was not to be cut on its way");
 }
 
-/// Among the options of a header, whose sum no instruction changes (spec E-17).
+/// A part in an IPv4 option. No instruction changes the header's checksum (spec E-17).
 #[test]
-fn an_option_carries_an_instruction_along() {
+fn ipv4_option_carries_a_part() {
     let carriages = Carriages::default();
     let original = data(100);
     let mut recorded = original.clone();
@@ -278,7 +278,7 @@ fn an_option_carries_an_instruction_along() {
 }
 
 #[test]
-fn what_cannot_carry_an_instruction_is_told_why() {
+fn packets_that_cannot_carry_a_part_give_the_reason() {
     let (carriages, nop) = (Carriages::default(), part(Instruction::Nop));
     assert_eq!(wrap(&carriages, &[0x45; 10], &nop), Err(WrapError::Malformed));
     assert_eq!(wrap(&carriages, &[], &nop), Err(WrapError::Malformed));
@@ -291,7 +291,7 @@ fn what_cannot_carry_an_instruction_is_told_why() {
 }
 
 #[test]
-fn what_is_wrong_with_a_packet_is_what_it_is_aborted_for() {
+fn malformed_packets_are_aborted_with_the_right_reason() {
     let check = |change: &dyn Fn(&mut Vec<u8>), expected: Fate| {
         let mut place = Place::small();
         let mut bytes = packet(&part(count(1, 2)));
@@ -325,13 +325,13 @@ fn what_is_wrong_with_a_packet_is_what_it_is_aborted_for() {
     assert_eq!(place.site.counters().aborted(Abort::NotEnabled), 1);
 }
 
-/// Whatever is wrong with its length a part says that it was not executed, and routers behind let it pass; sums around it stay right (spec E-06).
+/// A part with a wrong length gets the error bit, and later routers pass it. The enclosing checksums stay valid (spec E-06).
 #[test]
-fn a_part_of_a_wrong_length_says_so_and_the_sums_around_it_are_right() {
+fn wrong_length_sets_the_error_bit_and_keeps_checksums_valid() {
     let carriages = Carriages::default();
     let whole = part(count(1, 2));
     let extended = |packet: Vec<u8>| {
-        // Behind an extension header, of options for the destination that pad.
+        // Behind an extension header with destination options that are padding.
         let length = (packet.len() - 40 + 8) as u16;
         [
             &packet[..4],
@@ -354,7 +354,7 @@ fn a_part_of_a_wrong_length_says_so_and_the_sums_around_it_are_right() {
     for (number, right) in packets.iter().enumerate() {
         let (at, _) = carriages.find(right).unwrap();
         for length in [0, 1, 13, 15, 24, 25, 28, 200, 255] {
-            // One whose sender has made the same mistake, so that all sums are right.
+            // The sender made the same error, so all its checksums are valid.
             let mut sent = right.clone();
             sent[at.start + 2] = length;
             let is_option = number == 5;
@@ -380,7 +380,7 @@ fn a_part_of_a_wrong_length_says_so_and_the_sums_around_it_are_right() {
     }
 }
 
-/// A batch is executed in the order in which it came, also where it is longer than what is prepared at once.
+/// A batch is executed in order, even if it is longer than the batch size.
 #[test]
 fn packets_of_a_batch_are_executed_in_their_order() {
     for batch in [1, 2, 7, 32, 64, 1000] {
@@ -417,7 +417,7 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
 }
 
 proptest! {
-    /// The sums of the part, of the datagram around it and of the IP header are right after whatever a router did.
+    /// The checksums of the part, of the enclosing datagram and of the IP header are valid after any rewrite.
     #[test]
     fn checksum_incremental(before in any_instruction(), after in any::<[u64; 2]>(), v6: bool) {
         let carriages = Carriages::default();
@@ -436,12 +436,12 @@ proptest! {
         prop_assert_eq!(Part::read(&bytes[range]), Ok(Part { error: true, ..part(changed) }));
         let mut summed = bytes.clone();
         prop_assert!(complete_checksum(&mut summed).is_ok());
-        // A sum of zero has two forms (RFC 768); the incremental one keeps the other.
+        // A checksum of zero has two forms (RFC 768), and the incremental update may give the other one.
         prop_assert!(summed == bytes || sum(&bytes) == sum(&summed), "the datagram's sum");
     }
 
     #[test]
-    fn what_is_written_reads_the_same(instruction in any_instruction(), bits in 0u8..32, computation: u64) {
+    fn written_parts_read_back_the_same(instruction in any_instruction(), bits in 0u8..32, computation: u64) {
         let bit = |n: u8| bits >> n & 1 != 0;
         let locations = Locations { input: bit(0), central: bit(1), output: bit(2) };
         let part = Part { locations, error: bit(3), piggybacked: bit(4), trace: bit(1), computation, instruction };

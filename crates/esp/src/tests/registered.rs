@@ -1,4 +1,4 @@
-//! Instructions that an operator has registered, made of functions.
+//! Registered instructions, implemented by functions.
 
 use super::{Place, V4, part};
 use crate::isa::{Abort, Operator};
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use units::Nanos;
 
-/// An instruction that is a function.
+/// An instruction implemented by a function.
 #[derive(Clone, Copy)]
 struct Function(fn(&mut Call) -> Result<Outcome, String>);
 
@@ -38,7 +38,7 @@ fn plan(number: u8, (tags, creates): (u8, u8), function: fn(&mut Call) -> Result
     RegisteredPlan { number, declared, code: code(number.into(), Arc::new(Function(function))) }
 }
 
-/// Takes the packet's value from what is there, and goes on with what is left.
+/// Subtracts the packet's value from the stored one, and forwards the rest.
 fn take(call: &mut Call) -> Result<Outcome, String> {
     let Some(there) = call.there[0] else { return Ok(Outcome::Absent) };
     let Some(left) = there.checked_sub(call.value) else { return Ok(Outcome::Underflow) };
@@ -109,7 +109,7 @@ fn a_registered_instruction_is_timed_as_any_other() {
 }
 
 #[test]
-fn what_is_not_registered_or_has_another_length_is_not_executed() {
+fn unregistered_instructions_and_wrong_lengths_are_aborted() {
     let mut registry = Registry::of(&[plan(130, (1, 0), take)]).unwrap();
     let mut place = Place::small();
     let carriages = Carriages::default();
@@ -129,9 +129,9 @@ fn what_is_not_registered_or_has_another_length_is_not_executed() {
     assert_eq!(place.inspector.entries(place.now).count(), 0);
 }
 
-/// Nothing of what a fault asked for is done; after three it is not asked any more, and others go on.
+/// A fault discards everything the instruction did. After three faults it is disabled; other instructions continue.
 #[test]
-fn a_fault_costs_its_packet_and_three_the_instruction() {
+fn fault_aborts_its_packet_and_three_disable_the_instruction() {
     fn faulty(call: &mut Call) -> Result<Outcome, String> {
         call.written = [Some(1), None, None, None];
         if call.value == 0 { Err("nothing there".into()) } else { Ok(Outcome::Forward) }
@@ -154,9 +154,9 @@ fn a_fault_costs_its_packet_and_three_the_instruction() {
     assert_eq!((call(&mut registry, 140, 1).0, registry.trouble()), (Fate::Aborted(Abort::AbsentTag), None));
 }
 
-/// Whatever it answers, it reaches no tag that its packet does not name, nor more entries than it declares.
+/// An instruction reaches no tag that its packet does not name, and creates no more entries than it declares.
 #[test]
-fn an_instruction_gets_no_further_than_it_declares() {
+fn registered_instruction_cannot_exceed_its_declaration() {
     fn all(call: &mut Call) -> Result<Outcome, String> {
         call.written = [Some(1); 4];
         Ok(Outcome::Forward)
@@ -176,7 +176,7 @@ fn an_instruction_gets_no_further_than_it_declares() {
     assert!(registry.trouble().unwrap().what.contains("writes tag 2, and has 2"));
     assert_eq!(call(&mut registry, &called(131, &[1, 2], 1)), failed);
     assert!(registry.trouble().unwrap().what.contains("creates 2 entries"));
-    // What of the router is read is not written.
+    // A router variable can be read and not written.
     let node = crate::variables::tag(plan::state::Variable::Node);
     assert_eq!(call(&mut registry, &called(131, &[1, node], 1)), Fate::Aborted(Abort::NotEnabled));
     assert_eq!(place.inspector.entries(place.now).count(), 0);
@@ -200,7 +200,7 @@ fn a_full_store_aborts_it_whole() {
 }
 
 #[test]
-fn what_is_sealed_is_registered_as_well() {
+fn registered_instructions_can_be_sealed() {
     let key = OperatorKey::new([3; 16]);
     let mut registry = Registry::of(&[plan(130, (1, 0), take)]).unwrap();
     let mut place = Place::small();
@@ -257,7 +257,7 @@ proptest! {
 }
 
 #[test]
-fn words_that_are_no_call_are_told() {
+fn malformed_calls_are_rejected() {
     for text in
         ["", "call", "call 127 add 1", "call 128 1", "call 128 add", "call 128 plus 1 2", "call 128 add 1 2 3 4 5 6"]
     {

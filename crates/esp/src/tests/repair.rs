@@ -1,5 +1,5 @@
-//! RCOLLECT over trees of routers whose packets to their parents are lost (spec E-23). A repeated report of any one member
-//! below the loss repairs it. The root gets one packet for each round in which all members repeat.
+//! RCOLLECT over trees of routers with losses towards the parents (spec E-23). A repeated report of any member below the loss repairs it. In each
+//! wave in which all members repeat, the root receives one packet.
 
 use super::{NODE, Place};
 use crate::isa::{Instruction, Operator};
@@ -14,17 +14,17 @@ const RESULT: u64 = 2;
 /// The router of a member.
 type Member = usize;
 
-/// Routers, the first of which is the root's. A router is below an earlier one.
+/// Routers; the first is next to the root. Each other router is below an earlier one.
 struct Tree {
     routers: Vec<Place>,
     parents: Vec<usize>,
     members: Vec<Member>,
-    /// The router whose packets up are lost at present.
+    /// The router whose upstream packets are lost at present.
     lossy: Option<usize>,
 }
 
 impl Tree {
-    /// Every member has made itself known.
+    /// A tree in which every member has registered.
     fn new(parents: &[usize], members: &[usize]) -> Tree {
         let count = parents.len() + 1;
         let place = |number| {
@@ -32,7 +32,7 @@ impl Tree {
             place.rules.node = NODE + number as u64;
             place
         };
-        // A router without routers below it has a member at least.
+        // A router without routers below it needs at least one member.
         let at = |router: usize| members[router].max(usize::from(!parents.contains(&router)));
         let members = (0..count).flat_map(|router| std::iter::repeat_n(router, at(router))).collect();
         let mut tree =
@@ -43,7 +43,7 @@ impl Tree {
         tree
     }
 
-    /// Sends an instruction up from a member. Answers what the root gets of it.
+    /// Sends an instruction up from a member. Returns the instruction that reaches the root.
     fn send(&mut self, member: usize, mut instruction: Instruction) -> Option<Instruction> {
         let mut router = self.members[member];
         loop {
@@ -58,7 +58,7 @@ impl Tree {
         }
     }
 
-    /// A member reports, or repeats its report. Answers the result where the root gets one.
+    /// A member reports, or repeats its report. Returns the result if one reaches the root.
     fn report(&mut self, member: usize) -> Option<u64> {
         let (child, value) = (name(member), value(member));
         let report = Instruction::Rcollect { counter: COUNTER, result: RESULT, child, value, operator: Operator::Add };
@@ -87,7 +87,7 @@ fn value(member: usize) -> u64 {
     2 * member as u64 + 1
 }
 
-/// Parents of all routers but the first, and members of each.
+/// The parents of all routers except the first, and the number of members of each router.
 fn shapes() -> impl Strategy<Value = (Vec<usize>, Vec<usize>)> {
     (vec(any::<usize>(), 0..8), vec(0usize..5, 9)).prop_map(|(parents, members)| {
         (parents.iter().enumerate().map(|(index, parent)| parent % (index + 1)).collect(), members)
@@ -113,14 +113,14 @@ proptest! {
             for member in 0..count {
                 prop_assert_eq!(tree.report(member), None);
             }
-            // Others have repeated meanwhile, and that was lost as well.
+            // Others have repeated meanwhile, and those packets were lost too.
             for seed in &rounds {
                 for member in order(count, *seed).step_by(1 + seed % 3) {
                     prop_assert_eq!(tree.report(member), None);
                 }
             }
             tree.lossy = None;
-            // Each router on the way may keep one repeat, to take note of those of others.
+            // Each router on the path may drop one repeat, while the child learns the present mark.
             let tries = if rounds.is_empty() { 1 } else { 1 + tree.way(member).len() };
             let repaired = (0..tries).find_map(|_| tree.report(member));
             prop_assert_eq!(repaired, Some(tree.expected()), "member {} of {:?}", member, tree.members);
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn members_that_repeat_in_turn_bring_the_root_one_packet_a_round(
+    fn root_receives_one_packet_per_wave_of_repeats(
         (parents, members) in shapes(), seeds in vec(any::<usize>(), 3)
     ) {
         let mut tree = Tree::new(&parents, &members);
@@ -142,9 +142,9 @@ proptest! {
     }
 }
 
-/// Nothing is created for an only child, and in a full store the first child's repeats pass as well, and no others.
+/// An only child needs no mark entry. In a full store without a mark, only the first child's repeats pass.
 #[test]
-fn an_only_child_needs_no_mark_and_a_full_store_has_none() {
+fn only_child_needs_no_mark_and_full_store_works_without() {
     let report =
         |child| Instruction::Rcollect { counter: COUNTER, result: RESULT, child, value: 5, operator: Operator::Add };
     let mut place = Place::small();
@@ -153,7 +153,7 @@ fn an_only_child_needs_no_mark_and_a_full_store_has_none() {
         assert_eq!(place.fate(report(9)), Fate::Forwarded);
     }
     assert_eq!(place.inspector.entries(place.now).count(), 3, "counter, child, result");
-    // Four entries are two children's, and no more.
+    // Four entries are enough for two children, but not for the mark.
     let mut place = Place::new(StoreSpec::of(4));
     for child in [10, 11] {
         place.fate(Instruction::Rchld { counter: COUNTER, child });

@@ -1,4 +1,4 @@
-//! Parts that are sealed with the operator's key.
+//! Sealed parts.
 
 use super::{Place, V4, packet, part, part_of, put};
 use crate::isa::{Abort, Instruction, Operator};
@@ -13,7 +13,7 @@ use siphasher::sip::SipHasher24;
 const KEY: OperatorKey = OperatorKey::new([0x5a; 16]);
 const OTHER: OperatorKey = OperatorKey::new([0x5b; 16]);
 
-/// A place that executes what is sealed with [`KEY`].
+/// A place that executes parts sealed with [`KEY`].
 fn guarded() -> Place {
     let mut place = Place::new(StoreSpec::of(100));
     place.rules.sealed = Some((KEY, std::mem::take(&mut place.rules.allowed)));
@@ -24,7 +24,7 @@ fn sealed(key: OperatorKey, instruction: Instruction) -> Vec<u8> {
     dedicated(&Carriages::default(), V4, &key.sealed(part(instruction)))
 }
 
-/// The example of the paper's appendix A: what is computed is SipHash-2-4.
+/// The example of the paper's appendix A: the seal is SipHash-2-4.
 #[test]
 fn the_seal_is_the_published_function() {
     let (key, input): ([u8; 16], [u8; 15]) = (std::array::from_fn(|n| n as u8), std::array::from_fn(|n| n as u8));
@@ -38,14 +38,14 @@ fn the_seal_is_the_published_function() {
 }
 
 #[test]
-fn only_what_is_sealed_with_the_key_is_executed() {
+fn only_parts_sealed_with_the_key_are_executed() {
     let mut place = guarded();
     let unauthenticated = Fate::Aborted(Abort::Unauthenticated);
     assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, 5))), Fate::Forwarded);
     assert_eq!(place.pass(Location::Input, &mut sealed(OTHER, put(1, 6))), unauthenticated);
     assert_eq!(place.pass(Location::Input, &mut packet(&part(put(1, 7)))), unauthenticated);
     assert_eq!(place.value(1), Some(5));
-    // They go on, and say that they were not executed; a later router does not try.
+    // They are forwarded with the error bit, and later routers do not try again.
     for mut bytes in [sealed(OTHER, put(1, 6)), packet(&part(put(1, 7)))] {
         place.pass(Location::Input, &mut bytes);
         assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Passed);
@@ -55,9 +55,9 @@ fn only_what_is_sealed_with_the_key_is_executed() {
     assert_eq!((counters.aborted(Abort::Unauthenticated), counters.failed_before), (4, 2));
 }
 
-/// Whoever has no key could not seal what it writes: what is sealed passes, whatever it is.
+/// A router without the key cannot seal a rewritten part, so it passes sealed parts unexecuted.
 #[test]
-fn where_there_is_no_key_what_is_sealed_passes_as_it_is() {
+fn sealed_parts_pass_unexecuted_at_a_router_without_a_key() {
     let mut place = Place::small();
     for instruction in [put(1, 5), Instruction::Get { tag: 1, value: 0 }] {
         let mut bytes = sealed(KEY, instruction);
@@ -68,7 +68,7 @@ fn where_there_is_no_key_what_is_sealed_passes_as_it_is() {
 }
 
 #[test]
-fn every_bit_but_that_of_the_error_is_sealed() {
+fn seal_covers_every_bit_except_the_error_bit() {
     let bytes = KEY.seal(&part(Instruction::Get { tag: 1, value: 3 }));
     for bit in 0..8 * (bytes.len() - 2) {
         let mut forged = bytes.clone();
@@ -80,9 +80,9 @@ fn every_bit_but_that_of_the_error_is_sealed() {
     }
 }
 
-/// What a router writes is sealed by it, so that the next one finds it right, and reads what was written.
+/// A router seals a rewritten part, so the next one accepts the seal and reads the new value.
 #[test]
-fn what_a_router_writes_into_a_part_it_seals_anew() {
+fn router_seals_a_part_again_after_rewriting_it() {
     let mut places = [guarded(), guarded()];
     for (place, value) in places.iter_mut().zip([7, 9]) {
         assert_eq!(place.pass(Location::Input, &mut sealed(KEY, put(1, value))), Fate::Forwarded);
@@ -92,7 +92,7 @@ fn what_a_router_writes_into_a_part_it_seals_anew() {
         assert_eq!(place.pass(Location::Input, &mut bytes), Fate::Forwarded);
         assert_eq!(KEY.read(&bytes[20..]).unwrap().instruction, Instruction::Get { tag: 1, value });
     }
-    // A parent knows its children by the names that routers write: those are sealed as well.
+    // The child that a router writes is sealed as well.
     let mut bytes = sealed(KEY, Instruction::Rchld { counter: 2, child: 77 });
     assert_eq!(places[0].pass(Location::Input, &mut bytes), Fate::Forwarded);
     assert!(
@@ -102,7 +102,7 @@ fn what_a_router_writes_into_a_part_it_seals_anew() {
 }
 
 #[test]
-fn data_that_carries_a_sealed_part_is_found_again() {
+fn data_behind_a_sealed_part_is_recovered() {
     let carriages = Carriages::default();
     let v6 = Addresses::V6("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
     for addresses in [V4, v6] {
@@ -120,7 +120,7 @@ fn data_that_carries_a_sealed_part_is_found_again() {
     }
 }
 
-/// While one takes the place of another: a part is sealed anew with the key that it came with.
+/// During a key change a part is sealed again with the key it had.
 #[test]
 fn two_keys_are_read_and_each_part_keeps_its_own() {
     let both = KEY.or([0x5b; 16]);
@@ -142,7 +142,7 @@ fn two_keys_are_read_and_each_part_keeps_its_own() {
 }
 
 #[test]
-fn a_key_is_read_and_never_told() {
+fn key_is_parsed_and_never_printed() {
     let key: OperatorKey = " 000102030405060708090a0b0c0d0e0f\n".parse().unwrap();
     assert_eq!(key, OperatorKey::new(std::array::from_fn(|n| n as u8)));
     assert_eq!(format!("{key:?}"), "OperatorKey");
@@ -181,9 +181,9 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
 }
 
 proptest! {
-    /// A seal changes nothing of what is executed, and datagrams around it stay right.
+    /// A sealed part has the same effect as a plain one, and the enclosing checksum stays valid.
     #[test]
-    fn sealed_or_not_the_same_is_done(
+    fn sealed_and_plain_parts_have_the_same_effect(
         instructions in proptest::collection::vec((any_instruction(), 0u8..8, any::<bool>()), 1..40),
     ) {
         let (mut open, mut guarded) = (Place::small(), guarded());

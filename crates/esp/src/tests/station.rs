@@ -1,4 +1,4 @@
-//! A router's places: what is executed where, on which store.
+//! The places of a router: which instruction is executed where, and on which store.
 
 use super::{NODE, packet, part, part_of};
 use crate::isa::Instruction;
@@ -47,7 +47,7 @@ fn visit(station: &mut Station, place: Place, packet: &mut Vec<u8>) -> Fate {
     fates[0]
 }
 
-/// Subcast: one packet in, a copy for each branch, and each copy is looked at where it leaves.
+/// Subcast: one packet arrives, and each replicated copy is executed at its egress port.
 #[test]
 fn output_after_duplication() {
     let (mut station, _made) = alone(&router(1));
@@ -55,7 +55,7 @@ fn output_after_duplication() {
     assert_eq!(visit(&mut station, Place::Input(LEFT), &mut mark.clone()), Fate::Forwarded);
     let locations = Locations { input: true, central: false, output: true };
     let test = Part { locations, ..part(Instruction::Mark { tag: 5, value: 1 }) };
-    // What is executed before duplication is executed once, what is behind it once a copy.
+    // Execution before replication happens once, after it once per copy.
     let mut data = packet(&test);
     assert_eq!(visit(&mut station, Place::Input(UP), &mut data), Fate::Forwarded);
     for port in [LEFT, RIGHT] {
@@ -71,7 +71,7 @@ fn output_after_duplication() {
     assert_eq!(copies, [Fate::Forwarded, Fate::Dropped], "only the branch that somebody has marked");
 }
 
-/// With one store for all ports a branch that is marked marks them all.
+/// With one store for all ports, a mark on one branch marks all.
 #[test]
 fn a_single_store_breaks_subcast() {
     let (mut station, _made) = alone(&RouterSpec { single: true, ..router(1) });
@@ -83,7 +83,7 @@ fn a_single_store_breaks_subcast() {
 }
 
 #[test]
-fn what_is_not_enabled_lets_packets_pass() {
+fn disabled_locations_pass_packets_unexecuted() {
     let mut spec = router(1);
     spec.central = None;
     spec.ports[1].input = false;
@@ -98,10 +98,10 @@ fn what_is_not_enabled_lets_packets_pass() {
     assert_eq!(visit(&mut station, Place::Output(LEFT), &mut bytes), Fate::Forwarded);
 }
 
-/// Those behind each port are children of their own to the router before, wherever what comes in is counted; where it leaves, and in the middle, all of
-/// them are one.
+/// At the input each port is a separate child to the next router, so each port writes its own number. At the output and in the centre the router is
+/// one child.
 #[test]
-fn a_router_has_a_name_for_each_port_that_packets_come_in_by() {
+fn router_writes_a_separate_number_for_each_input_port() {
     let (mut station, _made) = alone(&router(1));
     let mut name = |place, locations| {
         let mut packet = packet(&Part { locations, ..part(Instruction::Rchld { counter: 5, child: 9 }) });
@@ -116,7 +116,7 @@ fn a_router_has_a_name_for_each_port_that_packets_come_in_by() {
     assert_eq!((out, other), (central, mix(NODE, 5)));
 }
 
-/// All packets of a computation belong to one worker, and find there what others of it have left at any place.
+/// All packets of a computation belong to one worker, which has their entries at every place.
 #[test]
 fn a_computation_is_on_one_worker_at_every_place() {
     let made = router(4).make();
@@ -151,7 +151,7 @@ fn a_station_is_tended_when_something_has_expired() {
     assert_eq!((occupancy.live, occupancy.expired, occupancy.created), (0, 0, 1));
 }
 
-/// By when they came to the router; a computation that is in order stays so whatever others do.
+/// By arrival time at the router. Packets of other computations in between do not matter.
 #[test]
 fn packets_that_overtook_others_of_their_computation_are_counted_with_diagnostics() {
     for (diagnostics, counted) in [(false, 0), (true, 1)] {

@@ -1,4 +1,4 @@
-//! What entries live through.
+//! The lifetime of entries.
 
 use super::{COMPUTATION, Place, count, part, put};
 use crate::isa::{Abort, Instruction, Operator};
@@ -12,7 +12,7 @@ fn ess_no_refresh() {
     let mut place = Place::small();
     place.fate(put(1, 5));
     place.wait(Nanos::secs(9));
-    // Writes, reads and repeated creates.
+    // Writes, reads and repeated creates do not extend it.
     assert_eq!(place.fate(put(1, 6)), Fate::Forwarded);
     assert_eq!(
         place.run(Instruction::Get { tag: 1, value: 0 }),
@@ -28,7 +28,7 @@ fn ess_no_refresh() {
 #[test]
 fn ess_expiry_exact() {
     for cleaning in [Cleaning::Inline, Cleaning::Dedicated] {
-        // Nobody cleans in between: absent is what has expired, not what is taken away.
+        // Without any cleaning in between: expired entries are absent even before they are freed.
         let mut place = Place::new(StoreSpec { cleaning, ..StoreSpec::of(100) });
         place.fate(put(1, 5));
         place.wait(Nanos::new(9_999_980_000));
@@ -41,7 +41,7 @@ fn ess_expiry_exact() {
 #[test]
 fn other_lifetimes_are_as_exact_and_never_longer() {
     for lifetime in [Nanos::millis(1), Nanos::new(123_456_789), Nanos::secs(1800)] {
-        // Also where ticks overflow.
+        // Also where ticks wrap.
         for start in [Instant::START, Instant::new((1 << 32) * 10_000 - 40_000), Instant::new((1 << 32) * 10_000)] {
             let mut place = Place::new(StoreSpec { lifetime, ..StoreSpec::of(100) });
             place.now = start;
@@ -66,7 +66,7 @@ fn ess_recreate_after_expiry() {
     assert_eq!(place.value(1), Some(1), "with a lifetime of its own");
 }
 
-/// RCHLD creates two entries: with room for one neither is there.
+/// RCHLD creates two entries: with room for one, it creates none.
 #[test]
 fn ess_full_no_partial_write() {
     let mut place = Place::new(StoreSpec::of(8));
@@ -75,7 +75,7 @@ fn ess_full_no_partial_write() {
     assert_eq!(place.run(child), (Fate::Aborted(Abort::Full), child));
     assert_eq!(place.value(100), None);
     assert_eq!(place.inspector.occupancy(place.now)[0].live, 7);
-    // What is there is worked on, what is not is not made.
+    // Present entries can still be written; new ones cannot be created.
     place.fate(put(7, 7));
     assert_eq!(place.fate(put(8, 8)), Fate::Aborted(Abort::Full));
     assert_eq!(place.fate(count(3, 100)), Fate::Forwarded);
@@ -84,7 +84,7 @@ fn ess_full_no_partial_write() {
 }
 
 #[test]
-fn a_full_store_aborts_all_where_it_shall() {
+fn full_store_aborts_all_instructions_with_abort_all() {
     let mut place = Place::new(StoreSpec { when_full: WhenFull::AbortAll, ..StoreSpec::of(8) });
     (0..8).for_each(|tag| assert_eq!(place.fate(put(tag, tag)), Fate::Forwarded));
     assert_eq!(place.fate(count(3, 100)), Fate::Aborted(Abort::Full));
@@ -93,9 +93,9 @@ fn a_full_store_aborts_all_where_it_shall() {
     assert_eq!(place.fate(count(3, 100)), Fate::Forwarded);
 }
 
-/// Tags that follow one another, or differ in high bits only, fill a store as those at random do: to its last entry.
+/// Consecutive tags, and tags that differ only in high bits, fill a store to its last entry, as random tags do.
 #[test]
-fn every_entry_finds_room_whatever_its_tag_and_is_found_in_few_lines() {
+fn store_fills_completely_and_look_ups_read_few_lines() {
     const CAPACITY: u64 = 20_000;
     for (name, step) in [("in a row", 1), ("apart", 1 << 40), ("at random", 0x9e37_79b9_7f4a_7c15)] {
         for key in 0..2 {
@@ -116,10 +116,10 @@ fn every_entry_finds_room_whatever_its_tag_and_is_found_in_few_lines() {
     }
 }
 
-/// A process that stands still for longer than ticks can tell finds nothing when it goes on.
+/// A process that pauses for longer than ticks can compare finds nothing afterwards.
 #[test]
-fn nothing_is_found_after_a_very_long_absence() {
-    // Half of all ticks, and all but a few: what has long expired would look alive.
+fn entries_are_absent_after_a_pause_beyond_the_tick_range() {
+    // Half of all ticks, and nearly all: long expired entries would look live.
     for away in [(1u64 << 31) + 5, (1 << 32) - 100, 1 << 32] {
         for cleaning in [Cleaning::Inline, Cleaning::Dedicated] {
             let mut place = Place::new(StoreSpec { cleaning, ..StoreSpec::of(8) });
@@ -140,12 +140,12 @@ fn nothing_is_found_after_a_very_long_absence() {
     }
 }
 
-/// The same where workers go on and only the cleaner stands still.
+/// The same if workers continue and only the cleaner stalls.
 #[test]
-fn nothing_is_found_again_that_nobody_cleans_away() {
+fn expired_entries_stay_absent_while_the_cleaner_is_stalled() {
     let mut place = Place::new(StoreSpec { cleaning: Cleaning::Dedicated, ..StoreSpec::of(8) });
     (0..4).for_each(|tag| assert_eq!(place.fate(put(tag, 1)), Fate::Forwarded));
-    // For twenty hours: after six ticks tell that everything lives again, after twelve they begin anew.
+    // For twenty hours: after six hours ticks would show everything live again, after twelve they repeat.
     for minute in 1..1200 {
         place.wait(Nanos::secs(60));
         let fate = place.fate(Instruction::Test { tag: 3 });
@@ -160,12 +160,12 @@ fn nothing_is_found_again_that_nobody_cleans_away() {
     assert_eq!(place.fate(Instruction::Test { tag: 3 }), Fate::Dropped);
 }
 
-/// Whoever stood still and comes back takes away what has expired, and nothing that was made meanwhile and lives.
+/// A cleaner that resumes after a pause removes expired entries, and no live ones.
 #[test]
-fn a_cleaner_that_comes_back_leaves_alone_what_lives() {
+fn cleaner_resuming_after_a_pause_keeps_live_entries() {
     let store = || Place::new(StoreSpec { cleaning: Cleaning::Dedicated, ..StoreSpec::of(8) });
     for hours in 1..30 {
-        // There was nothing to be cleaned.
+        // First there is nothing to clean.
         let mut place = store();
         place.clean();
         place.wait(Nanos::secs(hours * 3600));
@@ -173,7 +173,7 @@ fn a_cleaner_that_comes_back_leaves_alone_what_lives() {
         place.clean();
         assert_eq!(place.value(1), Some(5), "after {hours} hours");
 
-        // There was, of which the owner noticed, who was there just before.
+        // Then there is, and the owner, which did not pause, has given it up.
         assert_eq!(place.fate(put(2, 6)), Fate::Forwarded);
         place.wait(Nanos::secs(hours * 3600));
         for minute in 1..=15 {
@@ -187,13 +187,13 @@ fn a_cleaner_that_comes_back_leaves_alone_what_lives() {
     }
 }
 
-/// A store whose expired entries are given up keeps those that live.
+/// A store that gives up expired entries keeps the live ones.
 #[test]
-fn what_lives_is_not_given_up() {
+fn live_entries_are_never_given_up() {
     let mut place = Place::new(StoreSpec { cleaning: Cleaning::Dedicated, ..StoreSpec::of(8) });
     assert_eq!(place.fate(put(1, 1)), Fate::Forwarded);
     let mut seconds = 0;
-    // One entry a lifetime and a bit, until the first of them is given up: there are fewer than the log holds.
+    // One entry per lifetime and a bit, until the first is given up: fewer than the log holds.
     let given_up_at = loop {
         place.wait(Nanos::secs(1));
         seconds += 1;
@@ -213,7 +213,7 @@ fn what_lives_is_not_given_up() {
 }
 
 #[test]
-fn computations_that_use_the_same_tag_share_it_unless_they_are_told_apart() {
+fn computations_share_equal_tags_unless_scoped() {
     let of = |computation| Part { computation, ..part(count(1, 2)) };
     for (scoped, second) in [(false, Fate::Dropped), (true, Fate::Forwarded)] {
         let mut place = Place::new(StoreSpec { diagnostics: true, ..StoreSpec::of(100) });
@@ -226,7 +226,7 @@ fn computations_that_use_the_same_tag_share_it_unless_they_are_told_apart() {
 }
 
 #[test]
-fn a_dump_tells_age_and_creator() {
+fn dump_shows_age_and_creator() {
     let mut place = Place::new(StoreSpec { diagnostics: true, ..StoreSpec::of(100) });
     place.fate(put(1, 5));
     place.wait(Nanos::secs(3));
@@ -249,7 +249,7 @@ fn a_tag_named_twice_is_one() {
     let mut place = Place::small();
     let collect = |value| Instruction::Collect { counter: 1, result: 1, value, operator: Operator::Add };
     place.fate(put(1, 5));
-    // 5 + 2 - 1, then 6 + 0 - 1, and so on down.
+    // 5 + 2 - 1, then 6 + 0 - 1, and so on.
     assert_eq!(place.fate(collect(2)), Fate::Dropped);
     assert_eq!(place.value(1), Some(6));
     (0..5).for_each(|_| assert_eq!(place.fate(collect(0)), Fate::Dropped));
@@ -257,12 +257,12 @@ fn a_tag_named_twice_is_one() {
     assert_eq!(place.inspector.entries(place.now).count(), 1);
 }
 
-/// Somebody who knows the key, and aims: sixteen lines are filled and looked at, and no more; everybody else has the rest as before (spec E-53).
+/// An attacker with the key aims at one line: sixteen lines fill up, and no look-up reads more. Other tags are not affected (spec E-53).
 #[test]
-fn tags_that_are_aimed_at_one_line_fill_sixteen_of_them_at_most() {
+fn tags_aimed_at_one_line_fill_at_most_sixteen_lines() {
     let spec = StoreSpec { key: Key::new([8, 9]), ..StoreSpec::of(100) };
     let mut place = Place::new(spec);
-    // The key of its only shard. The first of at most 400 lines is the home of the lowest hashes.
+    // The key of the only shard. The first of at most 400 lines is the home of the lowest hashes.
     let hash = |tag: &u64| spec.key.derive(0).scatter().hash(*tag);
     let mut aimed = (1..).filter(|tag| hash(tag) < u64::MAX / 400);
     let tags: Vec<u64> = aimed.by_ref().take(16 * 3).collect();

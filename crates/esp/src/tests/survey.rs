@@ -1,4 +1,4 @@
-//! Ways that are searched by probes, and where several part.
+//! Surveys of paths by probes, and branch points.
 
 use super::{Place, packet, part_of};
 use crate::host::{Branch, Executes, Probes, Question, Returned, Survey, branches};
@@ -7,15 +7,15 @@ use crate::store::StoreSpec;
 use crate::wire::Part;
 use Executes::{Failed, No, Unknown, Yes};
 
-/// What a router of a way is like.
+/// The behaviour of a router on a path.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Executes,
-    /// It knows nothing of instructions.
+    /// It has no ephemeral state.
     Plain,
-    /// Its store is full from the beginning.
+    /// Its store is full from the start.
     Full,
-    /// It executes, and does not answer.
+    /// It executes, and sends no ICMP errors.
     Silent,
 }
 
@@ -25,7 +25,7 @@ fn router(kind: Kind, node: u64) -> Place {
     place
 }
 
-/// The part at the start of a datagram goes through a way, until its time to live ends; the bytes that come back.
+/// Sends a probe along a path until its TTL expires. Returns the quoted bytes.
 fn probe(way: &mut [(Kind, Place)], bytes: &[u8], question: Question) -> Option<Vec<u8>> {
     let part = Part::read(bytes).unwrap();
     let hop = usize::from(bytes[part.length()]);
@@ -45,18 +45,18 @@ fn probe(way: &mut [(Kind, Place)], bytes: &[u8], question: Question) -> Option<
                 .then(|| [part_of(&l3).to_bytes(), bytes[part.length()..].to_vec()].concat());
         }
     }
-    // The host.
+    // The far end.
     Some([part_of(&l3).to_bytes(), bytes[part.length()..].to_vec()].concat())
 }
 
-/// Walks a way, and one hop more: the host.
+/// Surveys a path, and one hop more: the far end.
 fn survey(kinds: &[Kind]) -> Survey {
     let probes = Probes::new([3, 4]);
     let mut survey = Survey::new(probes);
     let mut way: Vec<(Kind, Place)> = kinds.iter().zip(10..).map(|(kind, node)| (*kind, router(*kind, node))).collect();
     for hop in 1..=kinds.len() as u8 + 1 {
         for question in [Question::Input, Question::Central, Question::Output] {
-            // The same again is answered the same.
+            // A retransmission has the same answer.
             for attempt in 0..2 {
                 let sent = probes.datagram(question, hop, attempt, Part::to_bytes);
                 if let Some(bytes) = probe(&mut way, &sent, question) {
@@ -73,18 +73,18 @@ fn executes(survey: &Survey, question: Question, hops: u8) -> Vec<Executes> {
 }
 
 #[test]
-fn a_way_says_of_each_router_what_it_executes() {
+fn survey_reports_the_locations_of_each_router() {
     let survey = survey(&[Kind::Plain, Kind::Executes, Kind::Executes, Kind::Plain]);
     assert_eq!(executes(&survey, Question::Input, 5), [No, Yes, Yes, No, No]);
     assert_eq!(executes(&survey, Question::Central, 5), [No; 5]);
-    // What the host would send on nobody sees.
+    // No router sees whether the far end would execute at its output.
     assert_eq!(executes(&survey, Question::Output, 5), [No, Yes, Yes, No, Unknown]);
     assert_eq!(survey.name(1), None);
     assert!(survey.name(2).is_some() && survey.name(2) != survey.name(3));
 }
 
 #[test]
-fn what_is_not_known_is_not_guessed() {
+fn survey_reports_unknown_behind_silent_or_failing_routers() {
     let silent = survey(&[Kind::Executes, Kind::Silent, Kind::Executes, Kind::Executes]);
     assert_eq!(
         executes(&silent, Question::Input, 5),
@@ -99,7 +99,7 @@ fn what_is_not_known_is_not_guessed() {
 }
 
 #[test]
-fn what_is_of_no_probe_or_too_short_says_nothing() {
+fn foreign_and_short_quotes_are_ignored() {
     let (probes, mut survey) = (Probes::new([3, 4]), Survey::new(Probes::new([3, 5])));
     assert_eq!(survey.came(&probes.datagram(Question::Input, 1, 0, Part::to_bytes)), None, "another search's");
     let mut survey = Survey::new(probes);
@@ -110,9 +110,9 @@ fn what_is_of_no_probe_or_too_short_says_nothing() {
     assert!(survey.came(&sent).is_some() && survey.has(Question::Input, 1));
 }
 
-/// Two ways with the same probes: routers have the same names on both for as long as they are one.
+/// Two paths with the same probes: routers write the same numbers on both as long as the paths are common.
 #[test]
-fn ways_with_the_same_tag_have_the_same_names_until_they_part() {
+fn routers_show_equal_numbers_on_common_paths() {
     let probes = Probes::new([8, 9]);
     let mut common = vec![(Kind::Executes, router(Kind::Executes, 1)), (Kind::Executes, router(Kind::Executes, 2))];
     let names: Vec<Vec<Option<u64>>> = [3, 4]
@@ -139,7 +139,7 @@ fn ways(text: &[&str]) -> Vec<Vec<Option<char>>> {
 }
 
 #[test]
-fn branches_are_found_where_ways_differ() {
+fn branch_points_are_found_where_paths_differ() {
     let (shared, parted) = branches(&ways(&["abx", "aby", "acz"]));
     let at: Vec<_> = shared.iter().map(|shared| (shared.hop, shared.router, shared.paths.as_slice())).collect();
     let expected: [(usize, Option<char>, &[usize]); 6] = [
@@ -161,7 +161,7 @@ fn branches_are_found_where_ways_differ() {
 }
 
 #[test]
-fn a_branch_behind_somebody_silent_is_said_to_be_somewhere_there() {
+fn branch_behind_a_silent_router_is_not_exact() {
     let (_, parted) = branches(&ways(&["a*x", "a*y"]));
     assert_eq!(parted, [Branch { hop: 1, router: Some('a'), exact: false, towards: vec![vec![0], vec![1]] }]);
     let (_, parted) = branches(&ways(&["a*x", "aby"]));

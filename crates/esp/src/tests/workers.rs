@@ -1,5 +1,4 @@
-//! Several workers: packets go to the owner of their computation's shard, and what becomes of each is what would without
-//! the others (spec E-29, E-30, E-X11).
+//! Several workers: packets go to the owner of their computation's shard, and each has the same fate as on a single worker (spec E-29, E-30, E-X11).
 
 use super::{NODE, packet, part, part_of};
 use crate::isa::{Instruction, Operator};
@@ -42,11 +41,11 @@ fn draw(random: &mut Random) -> (u64, Part) {
         3 => Instruction::Get { tag: tag(2), value: 0 },
         _ => Instruction::Collect { counter: tag(0), result: tag(3), value, operator: Operator::Add },
     };
-    // The flow it came by has nothing to do with it: many hosts compute together.
+    // The packet's flow is independent of it: many hosts take part in a computation.
     (random.next(), Part { computation, ..part(instruction) })
 }
 
-/// What became of each packet, by computation, in the order of arrival there.
+/// The fate of each packet, by computation, in order of execution.
 type Told = BTreeMap<u64, Vec<(u64, Fate, Instruction)>>;
 
 fn sites(workers: usize) -> Vec<Site> {
@@ -55,7 +54,7 @@ fn sites(workers: usize) -> Vec<Site> {
     store.shards.into_iter().map(Site::new).collect()
 }
 
-/// A worker's batch.
+/// Executes a worker's batch.
 fn work(site: &mut Site, now: Instant, batch: &[(u64, Part)], told: &mut Told) {
     let mut packets: Vec<Vec<u8>> = batch.iter().map(|(_, part)| packet(part)).collect();
     let mut fates = vec![Fate::Passed; batch.len()];
@@ -65,8 +64,7 @@ fn work(site: &mut Site, now: Instant, batch: &[(u64, Part)], told: &mut Told) {
     }
 }
 
-/// Packets in order of arrival at the workers that `dispatch` says; which worker goes on is by chance, and so is how many
-/// packets it takes.
+/// Queues packets in order of arrival at the worker that `dispatch` selects. The next worker to run and its batch size are random.
 fn run(workers: usize, dispatch: impl Fn(u64, u64) -> usize, seed: u64) -> Told {
     let (mut traffic, mut order) = (Random(1), Random(seed));
     let mut queues: Vec<VecDeque<(u64, Part)>> = (0..workers).map(|_| VecDeque::new()).collect();
@@ -103,7 +101,7 @@ fn cid_dispatch_order() {
     }
 }
 
-/// On threads of the machine, in whatever order those go on.
+/// On threads of the machine, which run in any order.
 #[test]
 fn cid_dispatch_order_on_threads() {
     const THREADS: usize = 4;
@@ -131,7 +129,7 @@ fn cid_dispatch_order_on_threads() {
     assert!(told == alone(), "something else became of a packet, or another came before it");
 }
 
-/// Dispatch by what tells flows apart, as cards do it, breaks computations.
+/// Negative control: dispatch by flow, as network cards do, breaks computations.
 #[test]
 fn tuple_dispatch_negative_control() {
     let told = run(WORKERS, |flow, _| (flow % WORKERS as u64) as usize, 1);
@@ -141,7 +139,7 @@ fn tuple_dispatch_negative_control() {
 }
 
 #[test]
-fn computations_are_spread_evenly_and_nobody_without_the_key_knows_how() {
+fn computations_spread_evenly_and_unpredictably_over_shards() {
     for (name, step) in [("in a row", 1), ("apart", 1 << 48), ("at random", 0x9e37_79b9_7f4a_7c15)] {
         let (mut load, mut other) = ([0u32; WORKERS], 0);
         for n in 0..40_000u64 {
@@ -150,13 +148,13 @@ fn computations_are_spread_evenly_and_nobody_without_the_key_knows_how() {
             load[shard] += 1;
             other += u32::from(shard == shard_of(KEY.derive(1), computation, WORKERS));
         }
-        // Five standard deviations of a fair draw, 5000 each.
+        // Five standard deviations around a fair share of 5000.
         assert!(load.iter().all(|load| load.abs_diff(5000) < 5 * 66), "{name}: {load:?}");
         assert!(other.abs_diff(5000) < 5 * 66, "{name}: another key, another place: {other}");
     }
 }
 
-/// The same on real threads, each with its own shard of one store, and somebody who looks and one who cleans.
+/// The same on threads, each with its own shard of one store, beside an inspector and a cleaner.
 #[test]
 fn threads_own_their_shards_beside_a_cleaner_and_an_onlooker() {
     use crate::store::Cleaning;
@@ -182,7 +180,7 @@ fn threads_own_their_shards_beside_a_cleaner_and_an_onlooker() {
                         let mut fates = [Fate::Passed];
                         site.process((&rules, Location::Input), now, &mut packets, &mut fates);
                         clock.store(now.get(), Ordering::Relaxed);
-                        // There is room for four lifetimes, which is time for the cleaner.
+                        // The log has room for four lifetimes, which is enough time for the cleaner.
                         if fates[0] != Fate::Aborted(crate::isa::Abort::Full) {
                             assert_eq!(fates[0], Fate::Forwarded, "the first or the second of its tag: {n}");
                         }
@@ -200,7 +198,7 @@ fn threads_own_their_shards_beside_a_cleaner_and_an_onlooker() {
         });
         let cleans = scope.spawn(move || {
             while !done.load(Ordering::Relaxed) {
-                // Its clock is that of the slower worker.
+                // It uses the clock of the slower worker.
                 let now = clocks.iter().map(|clock| clock.load(Ordering::Relaxed)).min();
                 cleaner.step(Instant::new(now.unwrap_or(0)));
             }

@@ -1,4 +1,4 @@
-//! Where in an IP packet the part lies that routers execute (spec E-16, E-18).
+//! Finds the part in an IP packet (spec E-16, E-18).
 
 use super::part::{ERROR, set_error};
 use packet::wire::ipv4_options::{self, Ipv4Option};
@@ -6,41 +6,41 @@ use packet::wire::{Ipv4, Ipv4Header, Ipv6, Ipv6Header, checksum, ipv4, ipv6, pro
 use std::hint::cold_path;
 use std::ops::Range;
 
-/// Bytes of an IPv4 option before what is in it.
+/// The header of an IPv4 option: type and length.
 pub(super) const OPTION_HEADER: usize = 2;
-/// Where the checksum is in an IPv4 header.
+/// The offset of the checksum in an IPv4 header.
 const IPV4_CHECKSUM: usize = 10;
 
-/// What carries a part.
+/// The carriage of a part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Carriage {
-    /// The IP packet itself, by its protocol number.
+    /// A dedicated or piggybacked IP packet, by its protocol number.
     Protocol,
-    /// A datagram, by its destination port.
+    /// A UDP datagram, by its destination port.
     Udp,
-    /// The header of an IPv4 packet that carries something else, as an option.
+    /// An option in the header of an IPv4 packet that carries other data.
     Option,
 }
 
-/// By which numbers parts are known. What is known by none of them is an ordinary packet.
+/// The numbers by which routers recognise parts. A packet with none of them is an ordinary packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carriages {
     /// The protocol of IPv4, and next header of IPv6.
     pub protocol: u8,
-    /// The port of UDP; none where datagrams carry no parts.
+    /// The UDP port; `None` if datagrams carry no parts.
     pub port: Option<u16>,
-    /// The type of the IPv4 option; none where options are no parts.
+    /// The type of the IPv4 option; `None` if options carry no parts.
     pub option: Option<u8>,
 }
 
 impl Carriages {
     /// The protocol number for experiments (RFC 3692 3.1).
     pub const PROTOCOL: u8 = 253;
-    /// The port where nothing else is said.
+    /// The default UDP port.
     pub const PORT: u16 = 5937;
     /// The option for experiments that is copied into fragments (RFC 4727 3).
     pub const OPTION: u8 = 158;
-    /// What holds where nothing else is said.
+    /// The defaults.
     pub const USUAL: Carriages =
         Carriages { protocol: Carriages::PROTOCOL, port: Some(Carriages::PORT), option: Some(Carriages::OPTION) };
 }
@@ -52,12 +52,12 @@ impl Default for Carriages {
 }
 
 impl Carriages {
-    /// Where in an IP packet the bytes are that begin with a part, and what carries them; up to the packet's end.
+    /// The range of an IP packet from the start of its part to the end of the packet, and the carriage.
     ///
-    /// A first fragment has its part, if that is whole; later ones have none, and pass by.
+    /// A first fragment is searched, and its part used if it is complete. Later fragments have no part.
     #[inline(always)]
     pub fn find(&self, l3: &[u8]) -> Option<(Range<usize>, Carriage)> {
-        // Most packets: IPv4 without options.
+        // The common case: IPv4 without options.
         if let Some(header) = Ipv4Header::of(l3)
             && (header.version(), header.header_length()) == (4, ipv4::HEADER)
         {
@@ -89,7 +89,7 @@ impl Carriages {
                 self.behind(packet.header.protocol(), l3, upper)
             }
             6 => {
-                // Also where the rest of a copy lies in another frame.
+                // Without a full parse: the rest of a replicated packet is in another frame.
                 let header = Ipv6Header::of(l3)?;
                 let next = header.next_header();
                 if next == self.protocol || next == protocol::UDP {
@@ -104,8 +104,8 @@ impl Carriages {
         }
     }
 
-    /// Where the part is among the options of an IPv4 header. It begins at an even offset: whatever is written into it then leaves the sum of the header
-    /// as it was.
+    /// The range of the part in an IPv4 option. The option must start at an even offset, so that a rewrite of the part leaves the header checksum
+    /// valid.
     pub(super) fn option(&self, packet: &Ipv4<'_>) -> Option<Range<usize>> {
         let wanted = self.option?;
         let placed = ipv4_options::options(packet.options).map_while(Result::ok);
@@ -117,7 +117,7 @@ impl Carriages {
         Some(at + OPTION_HEADER..at + usize::from(option.length))
     }
 
-    /// The same of what follows the IP header.
+    /// The same for the payload of an IP packet.
     #[inline(always)]
     fn behind(&self, protocol: u8, l3: &[u8], upper: Range<usize>) -> Option<(Range<usize>, Carriage)> {
         if protocol == self.protocol {
@@ -132,12 +132,13 @@ impl Carriages {
     }
 }
 
-/// Says in a packet that the part that begins there was not executed (spec E-06); a part without a packet around it begins at 0. The sum
-/// around it stays right, also where nobody knows where the part's own would be: then the one around it follows (RFC 1624).
+/// Sets the error bit of the part at offset `at` of a packet (spec E-06); a bare part has offset 0. Keeps the enclosing checksum valid. If the part's
+/// own checksum cannot be located, updates the enclosing one instead (RFC 1624).
 #[cold]
 pub fn set_error_in(l3: &mut [u8], at: usize) {
     let (around, end) = around(l3, at);
     let Some(part) = l3.get_mut(at..end) else { return };
+    // With its own checksum updated, the sum over the part is unchanged, and so is the enclosing checksum.
     if set_error(part) {
         return;
     }
@@ -150,10 +151,10 @@ pub fn set_error_in(l3: &mut [u8], at: usize) {
     }
 }
 
-/// How a checksum follows a word that is another.
+/// Updates a checksum for a word that changes from the second argument to the third.
 type Update = fn(u16, u16, u16) -> u16;
 
-/// Where the checksum is that goes over what begins there, and how it follows; and where what carries it ends.
+/// The enclosing checksum with its update rule, and the end of the carriage.
 fn around(l3: &[u8], at: usize) -> (Option<(usize, Update)>, usize) {
     let udp = |protocol: u8, offset: usize| -> Option<(usize, Update)> {
         (protocol == protocol::UDP && offset + transport::UDP_HEADER == at)

@@ -1,8 +1,8 @@
-//! Packets that carry a part: of their own, or around somebody else's data (spec E-16, E-17).
+//! Builds packets that carry a part: dedicated packets, and data packets with a piggybacked part (spec E-16, E-17).
 //!
-//! Piggybacked, the part stands between the IP header and what it carried, and behind the part one byte that says what that
-//! was, and one of padding. Checksums of what is carried stay right: they are over addresses, protocol and length as they
-//! were, and will be again. Or it is an option of the IPv4 header, where that has room, and what is carried stays where it was.
+//! A piggybacked part is inserted between the IP header and its payload. After the part there is one byte with the payload's protocol, and one byte
+//! of padding. The payload's checksum stays valid: its pseudo-header uses the original protocol and length, which the receiver restores.
+//! Alternatively the part is an option of the IPv4 header, if there is room, and the payload stays in place.
 
 use super::carriage::OPTION_HEADER;
 use super::{Carriages, Part, Unread};
@@ -12,26 +12,26 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// Bytes behind a piggybacked part: what follows, and padding.
+/// The bytes behind a piggybacked part: protocol and padding.
 const TRAILER: usize = 2;
-/// Options that are padding.
+/// Padding options.
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
-/// Says that what follows is of no protocol.
+/// The protocol number for "no protocol".
 const NO_PROTOCOL: u8 = 59;
-/// What packets begin their way with.
+/// The initial TTL.
 const HOPS: u8 = 64;
 
-/// From whom, to whom.
+/// Source and destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Addresses {
-    /// By IPv4.
+    /// IPv4 addresses.
     V4(Ipv4Addr, Ipv4Addr),
-    /// By IPv6.
+    /// IPv6 addresses.
     V6(Ipv6Addr, Ipv6Addr),
 }
 
-/// An IP packet of this protocol. It is never fragmented on its way: a fragment carries no part.
+/// An IP packet of this protocol. It may not be fragmented, because later fragments carry no part.
 fn packet_of(addresses: Addresses, protocol: u8, payload: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = vec![0; ipv6::HEADER];
     let header = match addresses {
@@ -52,9 +52,9 @@ fn packet_of(addresses: Addresses, protocol: u8, payload: &[u8]) -> Option<Vec<u
     Some(bytes)
 }
 
-/// What packets carry: a [`Part`], or a [sealed](crate::seal::Sealed) one.
+/// A part to be put into a packet: a [`Part`] or a [sealed](crate::seal::Sealed) one.
 pub trait Carried {
-    /// Its bytes, where data follows it or not.
+    /// Its bytes. `piggybacked` says that data follows.
     fn carried(&self, piggybacked: bool) -> Vec<u8>;
 }
 
@@ -64,12 +64,12 @@ impl Carried for Part {
     }
 }
 
-/// An IP packet that carries nothing but a part.
+/// A dedicated IP packet: it carries only the part.
 pub fn dedicated(carriages: &Carriages, addresses: Addresses, part: &impl Carried) -> Vec<u8> {
     packet_of(addresses, carriages.protocol, &part.carried(false)).unwrap_or_default()
 }
 
-/// The same as a datagram, from a port of the sender's choice. `None` where parts have no port.
+/// A UDP datagram with a part, from a source port of the caller's choice. `None` if there is no UDP carriage.
 pub fn datagram(carriages: &Carriages, addresses: Addresses, from: u16, part: &impl Carried) -> Option<Vec<u8>> {
     let part = part.carried(false);
     let length = (transport::UDP_HEADER + part.len()) as u16;
@@ -83,8 +83,8 @@ pub fn datagram(carriages: &Carriages, addresses: Addresses, from: u16, part: &i
     packet_of(addresses, protocol::UDP, &message)
 }
 
-/// What a datagram says that has a part in front of `data`: for hosts that send datagrams and no IP packets. What follows the part is no
-/// protocol's (59, RFC 8200 4.7) but the sender's own.
+/// The payload of a datagram with a part in front of `data`, for hosts that send datagrams instead of IP packets. The protocol behind the part is 59
+/// (RFC 8200 4.7): the sender's own data.
 pub fn before_data(part: &impl Carried, data: &[u8]) -> Vec<u8> {
     let mut bytes = part.carried(true);
     bytes.extend([NO_PROTOCOL, 0]);
@@ -92,34 +92,34 @@ pub fn before_data(part: &impl Carried, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The part in front of a datagram's data, and the data: none where there is nothing but a part.
+/// The part at the start of a datagram, and the data behind it; `None` without data.
 pub fn with_data(bytes: &[u8]) -> Result<(Part, Option<&[u8]>), Unread> {
     with_data_by(bytes, Part::read)
 }
 
-/// The same of a part that is read otherwise, as by [`strip_by`].
+/// The same with another reader for the part, as in [`strip_by`].
 pub fn with_data_by(
     bytes: &[u8],
     read: impl FnOnce(&[u8]) -> Result<Part, Unread>,
 ) -> Result<(Part, Option<&[u8]>), Unread> {
     let part = read(bytes)?;
-    // What was read says how long it is.
+    // Its length field was checked by the reader.
     let length = bytes.get(2).map_or(0, |length| usize::from(*length));
     Ok((part, bytes.get(length + TRAILER..).filter(|_| part.piggybacked)))
 }
 
-/// Why a packet cannot carry a part.
+/// The reason why a packet cannot carry a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WrapError {
-    /// It is no IP packet, or its headers are wrong.
+    /// It is no valid IP packet.
     Malformed,
-    /// It is a fragment: routers would not find the part in the others.
+    /// It is a fragment: the other fragments would have no part.
     Fragment,
-    /// It would be longer than an IP packet may be.
+    /// It would exceed the maximum length of an IP packet.
     TooLong,
-    /// It has no options, or no room among them for this one.
+    /// It has no options, or no room for one more.
     NoRoom,
-    /// It has one among its options.
+    /// It already has a part in an option.
     Carries,
 }
 
@@ -137,7 +137,7 @@ impl fmt::Display for WrapError {
 
 impl std::error::Error for WrapError {}
 
-/// Where what an IP header carries begins, where the field lies that names its protocol, and which that is.
+/// The payload of an IP packet: its range and protocol, and the offset of the field that names the protocol.
 struct Upper {
     at: usize,
     named_at: usize,
@@ -168,7 +168,7 @@ fn upper(l3: &[u8]) -> Result<Upper, WrapError> {
     }
 }
 
-/// The IP packet with a part in front of what it carries. It may not be fragmented from now on.
+/// Inserts a part in front of a packet's payload, and sets don't-fragment.
 pub fn wrap(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec<u8>, WrapError> {
     let upper = upper(l3)?;
     if Ipv4::parse_unsummed(l3).is_ok_and(|packet| carriages.option(&packet).is_some()) {
@@ -183,9 +183,9 @@ pub fn wrap(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec
     Ok(bytes)
 }
 
-/// The IPv4 packet with a part among its options, the last of them, which has room for 38 bytes where there is no other: for all instructions but RCOLLECT.
-/// It may not be fragmented from now on. Whoever knows nothing of it finds the packet as it was; many routers forward packets with options slowly, or not at
-/// all.
+/// Adds a part as the last option of an IPv4 packet, and sets don't-fragment. Without other options there is room for 38 bytes, enough for every
+/// instruction except RCOLLECT. Hosts and routers without ephemeral state see the original packet. Many routers forward packets with options slowly
+/// or drop them.
 pub fn wrap_option(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Result<Vec<u8>, WrapError> {
     let upper = upper(l3)?;
     let (Some(kind), Ok(packet)) = (carriages.option, Ipv4::parse_unsummed(l3)) else { return Err(WrapError::NoRoom) };
@@ -194,7 +194,7 @@ pub fn wrap_option(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Res
     }
     let part = part.carried(true);
     let mut options = kept_options(&packet, None);
-    // At an even offset.
+    // The part must start at an even offset.
     options.resize(options.len().next_multiple_of(2), NO_OPERATION);
     options.extend([kind, (OPTION_HEADER + part.len()) as u8]);
     options.extend(part);
@@ -204,7 +204,7 @@ pub fn wrap_option(carriages: &Carriages, l3: &[u8], part: &impl Carried) -> Res
     Ok(bytes)
 }
 
-/// The options of a header, without padding, and without the one in which this range lies.
+/// The options of a header, without padding, and without the one that contains this range.
 fn kept_options(packet: &Ipv4<'_>, without: Option<&Range<usize>>) -> Vec<u8> {
     let placed = ipv4_options::options(packet.options).map_while(Result::ok);
     let kept = placed.filter(|placed| {
@@ -216,7 +216,7 @@ fn kept_options(packet: &Ipv4<'_>, without: Option<&Range<usize>>) -> Vec<u8> {
     kept.flat_map(|placed| bytes(placed.offset, placed.length)).copied().collect()
 }
 
-/// The fixed header of an IPv4 packet with these options. `None` where they have no room.
+/// The fixed IPv4 header with these options. `None` if they do not fit.
 fn with_options(l3: &[u8], mut options: Vec<u8>) -> Option<Vec<u8>> {
     options.resize(options.len().next_multiple_of(4), END);
     let length = ipv4::HEADER + options.len();
@@ -226,14 +226,13 @@ fn with_options(l3: &[u8], mut options: Vec<u8>) -> Option<Vec<u8>> {
     Some(header)
 }
 
-/// The packet as it was before [`wrap`] or [`wrap_option`], but for what routers have done to its header and padding of options, and its part. `Err` where it carries
-/// none beside its data.
+/// Reverts [`wrap`] or [`wrap_option`]: returns the original packet and the part. Changes that routers made to the header remain, and padding of
+/// options may differ. `Err` if the packet has no piggybacked part.
 pub fn strip(carriages: &Carriages, l3: &[u8]) -> Result<(Vec<u8>, Part), Unread> {
     strip_by(carriages, l3, Part::read)
 }
 
-/// The same of a part that is read otherwise: [`OperatorKey::read`](crate::seal::OperatorKey::read), or
-/// [`seal::read`](crate::seal::read).
+/// The same with another reader for the part: [`OperatorKey::read`](crate::seal::OperatorKey::read), or [`seal::read`](crate::seal::read).
 pub fn strip_by(
     carriages: &Carriages,
     l3: &[u8],
@@ -255,7 +254,7 @@ pub fn strip_by(
     }
     let inside = &l3[upper.at..upper.end];
     let part = read(inside)?;
-    // What was read says how long it is.
+    // Its length field was checked by the reader.
     let length = inside.get(2).map_or(0, |length| usize::from(*length));
     let trailer = inside.get(length..).and_then(|rest| rest.split_first_chunk::<TRAILER>());
     let (Some((&[protocol, _], data)), true) = (trailer, part.piggybacked) else { return Err(Unread::Foreign) };
@@ -266,7 +265,7 @@ pub fn strip_by(
     Ok((bytes, part))
 }
 
-/// Makes the length in an IP header that of the packet, and its checksum right.
+/// Sets the length in an IP header, and updates the checksum. `whole` sets don't-fragment.
 fn set_length(bytes: &mut [u8], whole: bool) -> Result<(), WrapError> {
     let length = bytes.len();
     if let Some(header) = Ipv4Header::of_mut(bytes).filter(|header| header.version() == 4) {
@@ -281,7 +280,7 @@ fn set_length(bytes: &mut [u8], whole: bool) -> Result<(), WrapError> {
     Ok(())
 }
 
-/// Sums an IPv4 header up, whatever was there.
+/// Computes the checksum of an IPv4 header.
 fn seal4(bytes: &mut [u8]) -> Result<(), WrapError> {
     let length = Ipv4Header::of(bytes).map_or(0, Ipv4Header::header_length).max(ipv4::HEADER);
     let header = bytes.get_mut(..length).ok_or(WrapError::Malformed)?;

@@ -1,4 +1,4 @@
-//! Every parser of parts on any bytes, with what must hold of every answer: the entry of fuzzing and corpora.
+//! Runs every parser of parts on arbitrary bytes and checks invariants of the results. The entry point of fuzzing and of the corpus tests.
 
 use super::{Carriages, Part, Peeked, Unread, peek, rewrite, set_error, set_error_in, strip, wrap, wrap_option};
 use crate::isa::{Abort, execute};
@@ -9,10 +9,10 @@ use packet::wire::checksum::sum;
 use packet::wire::transport::{find_summed, verify_checksum};
 use std::ops::Range;
 
-/// Takes `bytes` for a part, and for an IP packet with one.
+/// Parses `bytes` as a part, and as an IP packet with a part.
 ///
 /// # Panics
-/// When an answer breaks an invariant: that is a bug here, whatever the bytes.
+/// If a result violates an invariant: that is a bug of this crate, never of the input.
 pub fn exercise(bytes: &[u8]) {
     of_part(bytes);
     of_registered(bytes);
@@ -44,7 +44,7 @@ const PROBE: Part = Part {
     instruction: crate::isa::Instruction::Test { tag: 8 },
 };
 
-/// A packet whose part is said not to have been executed.
+/// Sets the error bit in a packet.
 fn of_failed(bytes: &[u8], part: Range<usize>) {
     let mut failed = bytes.to_vec();
     set_error_in(&mut failed, part.start);
@@ -57,7 +57,7 @@ fn of_failed(bytes: &[u8], part: Range<usize>) {
     }
 }
 
-/// One that an operator has registered.
+/// A registered instruction.
 fn of_registered(bytes: &[u8]) {
     let plain = seal::unsealed(bytes);
     let Ok(part) = RegisteredPart::read(&plain) else { return };
@@ -74,7 +74,7 @@ fn of_registered(bytes: &[u8]) {
     assert_eq!(key.unsealed(&key.seal(&part)).as_deref(), Ok(&part.to_bytes()[..]));
 }
 
-/// A sealed one: whoever has no key can say that it failed, and nothing else.
+/// A sealed part. Without the key one can set its error bit, and nothing else.
 fn of_sealed(bytes: &[u8]) {
     let key = OperatorKey::new([1; 16]);
     if let Ok(part) = key.read(bytes) {
@@ -106,7 +106,7 @@ fn of_part(bytes: &[u8]) {
             let mut changed = bytes.to_vec();
             set_error(&mut changed);
             if changed != bytes {
-                // What was wrong stays wrong, for the same reason.
+                // The part still has the same error.
                 assert_eq!(Part::read(&changed), Err(Unread::Wrong(why)));
                 assert_eq!(peek(&changed).map(Peeked::error), Some(true));
             }

@@ -1,12 +1,12 @@
-//! Instructions on the wire: the part of a packet that routers execute, and what carries it (spec E-14 to E-17).
+//! The wire format: the part of a packet that routers execute, and the packets that carry it (spec E-14 to E-17).
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `part` | the part: version, location, instruction, computation, operands, checksum |
-//! | `carriage` | where in an IPv4 or IPv6 packet it lies |
-//! | `envelope` | packets that carry one: of their own, or with somebody else's data |
+//! | `carriage` | finds the part in an IPv4 or IPv6 packet |
+//! | `envelope` | builds packets that carry a part, dedicated or piggybacked |
 //!
-//! Like `packet::wire`, everything here takes any bytes and panics on none.
+//! Like `packet::wire`, all functions accept arbitrary bytes and never panic.
 
 mod carriage;
 mod envelope;

@@ -1,4 +1,4 @@
-//! The part of a packet that routers execute (spec E-15).
+//! The part of a packet that routers execute: one instruction with its operands (spec E-15).
 //!
 //! | offset | field |
 //! |---|---|
@@ -7,13 +7,13 @@
 //! | 2 | length in bytes, checksum included: fixed by the opcode |
 //! | 3 | flags (0x80: trace, 0x40: sealed) and operator (4 bits each) |
 //! | 4 | computation |
-//! | 12 | operands: tags and values of 8 bytes, a threshold of 4 |
-//! | last 2 | Internet checksum over all of it |
+//! | 12 | operands: tags and values of 8 bytes, thresholds of 4 |
+//! | last 2 | Internet checksum over the whole part |
 //!
-//! A sealed part has eight bytes more before its checksum: see [`crate::seal`].
+//! A sealed part has eight more bytes before its checksum: see [`crate::seal`].
 //!
-//! The checksum stays right with every change, so the sum over the whole part never changes: a UDP checksum around it stays
-//! right by itself (RFC 1071 2(B): the part is of even length, and begins at an even offset).
+//! The part's checksum is updated with every change, so the sum over the part is constant, and an enclosing UDP checksum stays valid. For that the
+//! part has an even length and starts at an even offset (RFC 1071 2(B)).
 
 use crate::isa::{Abort, Instruction, Opcode, Operator, REGISTERED};
 use packet::wire::checksum;
@@ -28,13 +28,13 @@ const OUTPUT: u8 = 1 << 2;
 pub(super) const ERROR: u8 = 1 << 1;
 const PIGGYBACKED: u8 = 1;
 const TRACE: u8 = 0x80;
-/// The flag of a part that is sealed.
+/// The flag of a sealed part.
 pub(crate) const SEALED: u8 = 0x40;
-/// Bytes of a seal.
+/// The length of a seal.
 pub const SEAL: usize = 8;
 const CHECKSUM: usize = 2;
 
-/// The fixed beginning.
+/// The fixed head.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Head {
@@ -47,7 +47,7 @@ struct Head {
 
 const HEAD: usize = size_of::<Head>();
 
-/// COUNT.
+/// The operands of COUNT.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct CountBody {
@@ -55,7 +55,7 @@ struct CountBody {
     threshold: U32,
 }
 
-/// Everything with two operands of 8 bytes: a tag and a value, or a counter and a child.
+/// Two operands of 8 bytes: tag and value, or counter and child.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct PairBody {
@@ -63,7 +63,7 @@ struct PairBody {
     value: U64,
 }
 
-/// COLLECT.
+/// The operands of COLLECT.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct CollectBody {
@@ -72,7 +72,7 @@ struct CollectBody {
     value: U64,
 }
 
-/// RCOLLECT.
+/// The operands of RCOLLECT.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RcollectBody {
@@ -82,124 +82,124 @@ struct RcollectBody {
     value: U64,
 }
 
-/// A bit of the first byte, or of the fourth.
+/// A bit, if `is`.
 const fn bit(is: bool, bit: u8) -> u8 {
     if is { bit } else { 0 }
 }
 
-/// Where in a router an instruction is to be executed: any of three places (spec E-37).
+/// The locations at which routers execute a part: any of three (spec E-37).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Locations {
-    /// At the port it comes in by.
+    /// The port where the packet arrives.
     pub input: bool,
-    /// In the middle.
+    /// The router's centre.
     pub central: bool,
-    /// At the port it leaves by, once for each copy.
+    /// The egress port, once per replicated copy.
     pub output: bool,
 }
 
 impl Locations {
-    /// At the port it comes in by.
+    /// The port where the packet arrives.
     pub const INPUT: Locations = Locations { input: true, central: false, output: false };
-    /// In the middle.
+    /// The router's centre.
     pub const CENTRAL: Locations = Locations { input: false, central: true, output: false };
-    /// At the port it leaves by.
+    /// The egress port.
     pub const OUTPUT: Locations = Locations { input: false, central: false, output: true };
 
-    /// Those of the first byte of a part, or of several joined.
+    /// The locations in the first byte of a part, or in several such bytes or-ed.
     pub(crate) const fn of(bits: u8) -> Locations {
         Locations { input: bits & INPUT != 0, central: bits & CENTRAL != 0, output: bits & OUTPUT != 0 }
     }
 
-    /// The same in the first byte of a part.
+    /// The locations as bits of a part's first byte.
     pub(crate) const fn bits(self) -> u8 {
         bit(self.input, INPUT) | bit(self.central, CENTRAL) | bit(self.output, OUTPUT)
     }
 
-    /// Whether each of these is among them.
+    /// True if all of `others` are included.
     pub const fn contain(self, others: Locations) -> bool {
         self.bits() & others.bits() == others.bits()
     }
 }
 
-/// The part, read.
+/// A parsed part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Where it is to be executed.
+    /// The locations at which routers execute it.
     pub locations: Locations,
-    /// Whether a router could not execute it: none behind it does.
+    /// True if a router could not execute it. Later routers do not try.
     pub error: bool,
-    /// Whether data of somebody else follows.
+    /// True if it is piggybacked: the original payload follows.
     pub piggybacked: bool,
-    /// Whether its sender wants to be able to follow it.
+    /// True if the sender asks for a trace.
     pub trace: bool,
-    /// The computation it belongs to, by a number that its host has drawn.
+    /// The computation: a random number of the sending host.
     pub computation: u64,
-    /// What is to be done.
+    /// The instruction.
     pub instruction: Instruction,
 }
 
-/// Why there is nothing to execute.
+/// The reason why a part was not parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unread {
-    /// It is of another version, or too short to say.
+    /// Another version, or too short.
     Foreign,
-    /// It is ours, and wrong.
+    /// This version, but invalid.
     Wrong(Abort),
-    /// It is sealed: whether it is right says who has the key ([`crate::seal`]).
+    /// Sealed: only the holder of the key can verify it ([`crate::seal`]).
     Sealed,
 }
 
-/// What the first bytes of a part say, without a look at the rest.
+/// The head of a part, parsed without the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peeked {
     bits: u8,
     opcode: u8,
     length: u8,
     operator: u8,
-    /// The computation it belongs to.
+    /// The computation.
     pub computation: u64,
 }
 
 impl Peeked {
-    /// Where it is to be executed.
+    /// The locations at which routers execute it.
     pub const fn locations(self) -> Locations {
         Locations::of(self.bits)
     }
 
-    /// The byte that says where it is to be executed.
+    /// The first byte, with the locations.
     #[inline(always)]
     pub(crate) const fn bits(self) -> u8 {
         self.bits
     }
 
-    /// Whether it is to be executed at one of these.
+    /// True if it asks for one of these locations.
     #[inline(always)]
     pub const fn asks(self, locations: Locations) -> bool {
         self.bits & locations.bits() != 0
     }
 
-    /// Whether a router could not execute it.
+    /// True if a router could not execute it.
     #[inline(always)]
     pub const fn error(self) -> bool {
         self.bits & ERROR != 0
     }
 
-    /// Which instruction it says it is.
+    /// The opcode.
     #[inline(always)]
     pub(crate) fn opcode(self) -> Result<Opcode, Abort> {
         let unknown = if self.opcode >= REGISTERED { Abort::NotEnabled } else { Abort::BadOpcode };
         Opcode::of(self.opcode).ok_or(unknown)
     }
 
-    /// Whether it has a seal, and the length of its instruction and that.
+    /// True if the part has the flag and the length of a sealed one.
     fn is_sealed(self, opcode: Opcode, bytes: &[u8]) -> bool {
         let length = usize::from(self.length);
         self.operator & SEALED != 0 && length == opcode.length() + SEAL && bytes.len() >= length
     }
 
-    /// Its instruction, from the bytes that begin with it; `opcode` is what it says it is, so that where that is known
-    /// nothing is left to be decided. Length, checksum and operator have to be right.
+    /// Parses the instruction at the start of `bytes`. The caller passes the opcode, usually as a constant, so that the compiler removes the other
+    /// cases. Checks length, checksum and operator.
     #[inline(always)]
     pub(crate) fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Result<Instruction, Abort> {
         if usize::from(self.length) != opcode.length() {
@@ -209,7 +209,7 @@ impl Peeked {
     }
 }
 
-/// The instruction of a part that says it has its length.
+/// The instruction of a part whose length field is right.
 #[inline(always)]
 fn sound(opcode: Opcode, operator: u8, bytes: &[u8]) -> Result<Instruction, Abort> {
     let of = bytes.get(HEAD..opcode.length()).ok_or(Abort::BadLength)?;
@@ -227,31 +227,30 @@ fn sound(opcode: Opcode, operator: u8, bytes: &[u8]) -> Result<Instruction, Abor
     operands(opcode, operator, of).ok_or(Abort::BadOpcode)
 }
 
-/// The first four bytes of a part of which nothing is out of the ordinary: its version, that no router before could not execute it, an
-/// opcode that is executed here, the length that this has, no seal, and nobody who wants it traced.
+/// The usual head, its first four bytes: this version, no error bit, an opcode executed here with its length, no seal and no trace.
 #[derive(Clone, Copy)]
 pub(crate) struct Ordinary {
     word: u32,
 }
 
-/// How parts begin that are executed here, of which nothing is out of the ordinary.
+/// The usual heads of the instructions executed at a place.
 #[derive(Clone, Debug)]
 pub(crate) struct Heads {
-    /// The instructions, a bit for each by its number, and where.
+    /// The instructions, one bit per opcode, and the location.
     of: (u16, Locations),
-    /// By the low bits of an opcode what the bytes have to be.
+    /// The expected head, by the low bits of the opcode.
     heads: [u32; 16],
 }
 
 impl Heads {
-    /// What is looked at; the rest is free.
+    /// The bits compared; the others are free.
     const SAME: u32 = u32::from_le_bytes([0xe0 | ERROR, 0xff, 0xff, TRACE | SEALED]);
-    /// The same with where it is to be executed.
+    /// The same with the location bits.
     const WHERE: u32 = Heads::SAME | u32::from_le_bytes([INPUT | CENTRAL | OUTPUT, 0, 0, 0]);
-    /// In the place of an instruction that there is not, or that is not executed: what no bytes are.
+    /// The entry of an instruction that does not exist or is not executed. No head equals it.
     const NONE: u32 = !Heads::WHERE;
 
-    /// Those of the instructions with a bit in `allowed`, by its number, at a place.
+    /// The heads of the instructions in `allowed`, one bit per opcode, at a location.
     pub fn of((allowed, at): (u16, Locations)) -> Heads {
         let mut heads = [Heads::NONE; 16];
         for opcode in Opcode::ALL.into_iter().filter(|opcode| allowed >> opcode.number() & 1 != 0) {
@@ -261,7 +260,7 @@ impl Heads {
         Heads { of: (allowed, at), heads }
     }
 
-    /// Makes them those of others, where they are others.
+    /// Rebuilds the table if instructions or location have changed.
     #[inline(always)]
     pub fn keep_to(&mut self, of: (u16, Locations)) {
         if self.of != of {
@@ -270,13 +269,13 @@ impl Heads {
         }
     }
 
-    /// The beginning of a part that is to be executed at this place and nowhere else, if it is one of these: all in one comparison.
+    /// Matches a part with the usual head that asks for this location only, by one comparison.
     #[inline(always)]
     pub fn only_here(&self, bytes: &[u8]) -> Option<Ordinary> {
         self.like::<{ Heads::WHERE }>(bytes)
     }
 
-    /// The same, wherever it is to be executed.
+    /// The same for any locations.
     pub fn begin(&self, bytes: &[u8]) -> Option<Ordinary> {
         self.like::<{ Heads::SAME }>(bytes)
     }
@@ -291,20 +290,20 @@ impl Heads {
 }
 
 impl Ordinary {
-    /// The number of its instruction.
+    /// The opcode.
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self.word >> 8 & 0xf
     }
 
-    /// As [`Peeked::instruction`].
+    /// The instruction, as [`Peeked::instruction`].
     #[inline(always)]
     pub fn instruction(self, opcode: Opcode, bytes: &[u8]) -> Option<Instruction> {
         sound(opcode, (self.word >> 24) as u8, bytes).ok()
     }
 }
 
-/// Looks at the first bytes. `None` where they are of another version, or too few.
+/// Parses the head. `None` for another version, or too few bytes.
 #[inline(always)]
 pub fn peek(bytes: &[u8]) -> Option<Peeked> {
     let head = bytes.first_chunk::<HEAD>()?;
@@ -313,20 +312,20 @@ pub fn peek(bytes: &[u8]) -> Option<Peeked> {
     (bits >> 5 == VERSION).then(|| Peeked { bits, opcode, length, operator, computation: computation.get() })
 }
 
-/// Whether somebody wants to know what becomes of a part, of whatever kind.
+/// True if the sender asks for a trace; for parts of any kind.
 #[inline(always)]
 pub(crate) fn is_traced(bytes: &[u8]) -> bool {
     bytes.get(3).is_some_and(|operator| operator & TRACE != 0)
 }
 
-/// The computation of a part of which more has been looked at.
+/// The computation of a part whose head was checked before.
 #[inline(always)]
 pub(crate) fn computation(bytes: &[u8]) -> Option<u64> {
     let head: &Head = zerocopy::transmute_ref!(bytes.first_chunk::<HEAD>()?);
     Some(head.computation.get())
 }
 
-/// What a piggybacked part has behind it: the protocol of that, and its bytes. `None` where it is not piggybacked.
+/// The protocol and the bytes of the payload behind a piggybacked part. `None` if it is not piggybacked.
 pub(crate) fn behind(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let head = bytes.first_chunk::<HEAD>()?;
     let head: &Head = zerocopy::transmute_ref!(head);
@@ -338,7 +337,7 @@ pub(crate) fn behind(bytes: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 impl Part {
-    /// The part at the start of `bytes`, which may go on behind it.
+    /// Parses the part at the start of `bytes`, which may continue behind it.
     #[inline]
     pub fn read(bytes: &[u8]) -> Result<Part, Unread> {
         let head = peek(bytes).ok_or(Unread::Foreign)?;
@@ -357,12 +356,12 @@ impl Part {
         })
     }
 
-    /// Bytes it takes.
+    /// The length in bytes.
     pub const fn length(&self) -> usize {
         self.instruction.opcode().length()
     }
 
-    /// Writes it at the start of `bytes`. Answers how many it took; `None` where they are too few.
+    /// Writes the part at the start of `bytes`. Returns its length; `None` if there is no room.
     pub fn write(&self, bytes: &mut [u8]) -> Option<usize> {
         let (opcode, length) = (self.instruction.opcode(), self.length());
         let whole = bytes.get_mut(..length)?;
@@ -381,7 +380,7 @@ impl Part {
         Some(length)
     }
 
-    /// The same as bytes.
+    /// The part as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.length()];
         self.write(&mut bytes);
@@ -389,13 +388,13 @@ impl Part {
     }
 }
 
-/// Whether the checksum of a part of this length is right: all its words sum up to nothing.
+/// True if the checksum of a part of this length is right.
 #[inline(always)]
 fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
-    // Parts are 14 to 46 bytes long: a straight line once the length is known.
+    // Parts have 14 to 46 bytes: straight-line code for a constant length.
     let Some(whole) = bytes.first_chunk::<LENGTH>() else { return false };
     let (words, mut rest) = whole.as_chunks::<8>();
-    // One chain of additions with carry: what is above 64 bits counts as much as what is below.
+    // One chain of additions with carry. A carry out of 64 bits is worth one, as in any ones' complement sum.
     let (mut total, mut carry) = (0u64, false);
     for word in words {
         (total, carry) = total.carrying_add(u64::from_ne_bytes(*word), carry);
@@ -407,19 +406,19 @@ fn is_summed<const LENGTH: usize>(bytes: &[u8]) -> bool {
     if let Some(pair) = rest.first_chunk::<2>() {
         (total, carry) = total.carrying_add(u16::from_ne_bytes(*pair).into(), carry);
     }
-    // Nothing is carried once more: the sum was less than all ones then.
+    // This cannot carry again: after a carry the sum is below all ones.
     let total = total.wrapping_add(carry.into());
-    // The ones' complement sum of all words is 0xffff where the sum of all is a multiple of that, and none of the words is
-    // nothing as the first is not. It does not mind the order of bytes (RFC 1071 2(B)).
+    // The ones' complement sum is 0xffff if the total is a multiple of 0xffff. It cannot be zero, because the first word is not. The byte order does
+    // not matter (RFC 1071 2(B)).
     total.is_multiple_of(0xffff)
 }
 
-/// The instruction of an opcode with these operands; none where its operator, the low four bits of that byte, is not one that it has.
+/// Parses the operands of an opcode. `None` if the instruction does not have this operator, the low four bits of `operator`.
 #[inline(always)]
 fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
     let operator_of = || Operator::of(operator & 0x0f);
     let compares = || operator_of().filter(|operator| !operator.combines());
-    // Those of the first eight numbers.
+    // The combining operators have the numbers 0 to 7.
     const { assert!(Operator::Lt as u8 == 8 && Operator::Last as u8 == 7) };
     let combines = || if operator & 0x08 == 0 { Operator::of(operator & 0x07) } else { None };
     let pair = || PairBody::ref_from_prefix(bytes).ok().map(|(body, _)| (body.tag.get(), body.value.get()));
@@ -427,13 +426,13 @@ fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
         Opcode::Nop => Instruction::Nop,
         Opcode::Count => {
             let body = CountBody::ref_from_prefix(bytes).ok()?.0;
-            // The operator that a packet has which asks for none is the one of number 0.
+            // Number 0 stands for "no operator given" and means the default, `lt`.
             const THESE: u32 = 1 << Operator::Add as u32 | 1 << Operator::Lt as u32 | 1 << Operator::Le as u32;
-            // Twice, so that the bit above the operator need not be taken off.
+            // Duplicated in the upper half, so that bit 4 need not be masked off.
             if (THESE | THESE << 16) >> (operator & 0x1f) & 1 == 0 {
                 return None;
             }
-            // Of these it is the only odd one.
+            // `le` is the only odd number among these.
             let inclusive = operator & 1 != 0;
             const { assert!(Operator::Le as u8 & 1 != 0 && (Operator::Add as u8 | Operator::Lt as u8) & 1 == 0) };
             Instruction::Count { counter: body.counter.get(), threshold: body.threshold.get(), inclusive }
@@ -477,7 +476,7 @@ fn operands(opcode: Opcode, operator: u8, bytes: &[u8]) -> Option<Instruction> {
     })
 }
 
-/// The operator of an instruction; the one of number 0 for those that have none.
+/// The operator of an instruction; number 0 for instructions without one.
 fn operator(instruction: &Instruction) -> Operator {
     match *instruction {
         Instruction::Count { inclusive, .. } => {
@@ -525,8 +524,8 @@ fn write_operands(instruction: &Instruction, bytes: &mut [u8]) {
     }
 }
 
-/// Writes what an executed instruction has changed, its value and its child, into the part it was read from; the checksum
-/// follows (RFC 1624). Bytes that are not that part stay as they are.
+/// Writes the value and the child that an instruction changed back into its part, and updates the checksum (RFC 1624). Bytes of any other part stay
+/// unchanged.
 #[inline(always)]
 pub fn rewrite(bytes: &mut [u8], instruction: &Instruction) {
     let Some(whole) = bytes.get_mut(..instruction.opcode().length()) else { return };
@@ -539,8 +538,8 @@ pub fn rewrite(bytes: &mut [u8], instruction: &Instruction) {
     }
 }
 
-/// Says in a part that it was not executed, so that no router behind does (spec E-06). Its length is what it says itself, for
-/// it may be none that we know; where that cannot be, nothing happens, and the answer is no: see [`set_error_in`](super::set_error_in).
+/// Sets the error bit of a part, so that later routers do not execute it (spec E-06). Uses the part's own length field, because the opcode may be
+/// unknown. If that length is impossible it changes nothing and returns false: see [`set_error_in`](super::set_error_in).
 pub fn set_error(bytes: &mut [u8]) -> bool {
     let Some(&[before, opcode, length, ..]) = bytes.first_chunk::<HEAD>() else { return false };
     let length = usize::from(length);
@@ -555,12 +554,12 @@ pub fn set_error(bytes: &mut [u8]) -> bool {
     true
 }
 
-/// Replaces operands of 8 bytes.
+/// Replaces operands of 8 bytes, and updates the checksum.
 #[inline(always)]
 fn replace<const OPERANDS: usize>(whole: &mut [u8], operands: [(usize, u64); OPERANDS]) {
     let end = whole.len() - CHECKSUM;
     let Some(sum) = whole[end..].first_chunk::<CHECKSUM>() else { return };
-    // The sum does not mind the order of bytes (RFC 1071 2(B)), nor that words are 64 bits long: the carry goes round all the same.
+    // The sum depends neither on the byte order (RFC 1071 2(B)) nor on the word size: carries wrap around in any case.
     let mut more = 0u64;
     let mut sum = u16::from_ne_bytes(*sum);
     for (at, new) in operands {
@@ -571,7 +570,7 @@ fn replace<const OPERANDS: usize>(whole: &mut [u8], operands: [(usize, u64); OPE
         let (without, borrow) = (with + u64::from(carry)).overflowing_sub(old);
         more = without - u64::from(borrow);
     }
-    // What the operands have more the checksum has less (RFC 1624 eqn. 4).
+    // The checksum decreases by the amount that the operands increase (RFC 1624 eqn. 4).
     let (more, carry) = more.overflowing_add(u64::from(!sum));
     sum = !checksum::fold(more + u64::from(carry));
     whole[end..].copy_from_slice(&sum.to_ne_bytes());

@@ -1,14 +1,14 @@
-//! What is known of packets since they were classified, beside what their bytes say.
+//! The classifier's hints about packets, compared with their bytes.
 
 use super::*;
 use packet::wire::checksum;
 
-/// The same packet with these bits of the word of its fragment.
+/// The same packet with this fragment field.
 fn fragment(packet: Vec<u8>, bits: u16) -> Vec<u8> {
     changed(packet, 6, &bits.to_be_bytes())
 }
 
-/// The same packet with other bytes in its header, which is sound again.
+/// The same packet with other header bytes and a valid checksum.
 fn changed(mut packet: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     packet[at..at + bytes.len()].copy_from_slice(bytes);
     packet[10..12].fill(0);
@@ -17,9 +17,9 @@ fn changed(mut packet: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Of several packets at once, of which each is told by something else, those are executed that are a part's beginning; near and far entries alike.
+/// Several packets in one batch, of different kinds: exactly those with a valid part are executed, in small and in large stores.
 #[test]
-fn each_packet_of_a_batch_is_what_it_is() {
+fn packets_of_different_kinds_in_one_batch_are_classified_separately() {
     let count = part(Locations::INPUT, Instruction::Count { counter: 42, threshold: 100, inclusive: false });
     let mark = part(EVERYWHERE, Instruction::Mark { tag: 9, value: 1 });
     let sound = dedicated(&CARRIAGES, THERE, &count);
@@ -38,7 +38,7 @@ fn each_packet_of_a_batch_is_what_it_is() {
         fragment(short, 0x4000),
         dedicated(&CARRIAGES, THERE, &mark),
         datagram(&CARRIAGES, THERE, 9, &count).unwrap(),
-        // Everybody there, which a router refuses.
+        // A broadcast address, which the router refuses.
         changed(sound.clone(), 16, &[198, 51, 100, 255]),
         sound,
     ];
@@ -55,7 +55,7 @@ fn each_packet_of_a_batch_is_what_it_is() {
         (executed(lan, "input", "count"), aborted, rig.received("wan"))
     });
     let (counted, aborted, left) = &came[0];
-    // Not the later fragment, the damaged one, the short one, and the one that is refused.
+    // Not executed: the later fragment, the damaged packet, the short one, and the refused one.
     assert_eq!((*counted, aborted.len()), ((5, 0), 1), "{aborted:?}");
     assert_eq!(left.len(), packets.len() - 1);
     assert_eq!(came[0], came[1]);

@@ -1,4 +1,4 @@
-//! What has expired is cleaned away, by whoever does that.
+//! Cleaning of expired entries, in each mode.
 
 use super::{
     CARRIAGES, COUNT, EVERYWHERE, LAN, PORTS, THERE, config, executed, frame, part, rig, station, store, through,
@@ -12,7 +12,7 @@ use plane::snapshot::Layout;
 use std::sync::Arc;
 use units::{Instant, Nanos};
 
-/// What has expired is freed though no packet comes any more.
+/// Expired entries are freed even if no packet arrives.
 #[test]
 fn stores_are_cleaned_without_packets() {
     for cleaner in ["inline", "assist"] {
@@ -22,7 +22,7 @@ fn stores_are_cleaned_without_packets() {
         }
         let told = station(&rig);
         assert_eq!(store(&told, None).live, 50);
-        // Whoever cleans beside its packets says how many those were (spec E-33); where each owner cleans, nobody assists.
+        // The worker that cleans for all reports how many instructions it executed besides (spec E-33). With inline cleaning no worker assists.
         let assisting: Vec<u64> = told.stores.iter().map(|store| store.assisting).collect();
         assert_eq!(assisting, if cleaner == "assist" { [50; 3] } else { [0; 3] }, "{cleaner}");
         rig.pass(Nanos::millis(1100));
@@ -33,9 +33,9 @@ fn stores_are_cleaned_without_packets() {
     }
 }
 
-/// What has expired is freed by whoever has the cleaners, which go with their stores.
+/// The holder of the cleaners frees expired entries. A cleaner ends with its store.
 #[test]
-fn a_thread_of_its_own_may_clean() {
+fn dedicated_thread_cleans_stores() {
     let cleaners = Cleaners::default();
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
     rig.router.execute_by(Arc::new(Executor::new().cleaned_by(cleaners.clone())));
@@ -58,7 +58,7 @@ fn a_thread_of_its_own_may_clean() {
     assert_eq!(store(&station(&rig), Some(0)).cleaning, Nanos::micros(1), "from one look at the clock to the next");
     let lags = store(&station(&rig), Some(0)).lags.clone();
     assert_eq!((lags.count(), lags.most() >= Nanos::millis(999)), (1, true), "{lags:?}");
-    // Another configuration of what is no store's business leaves it where it is.
+    // A change that does not concern the stores keeps their cleaners.
     rig.apply(&config("lifetime = '1s'\ncleaner = 'dedicated'\non_abort = 'drop'\n")).unwrap();
     cleaners.clean(|| rig.now);
     assert_eq!(cleaners.count(), 3);
@@ -67,7 +67,7 @@ fn a_thread_of_its_own_may_clean() {
     assert_eq!(cleaners.count(), 0);
 }
 
-/// However short lifetimes are: what has expired is free within a quarter of one (spec E-33), so a store at its bound never is full.
+/// Even with a short lifetime, expired entries are free within a quarter of it (spec E-33), so a store sized by the bound is never full.
 #[test]
 fn stores_of_short_lifetimes_are_cleaned_in_time() {
     for cleaner in ["inline", "assist"] {

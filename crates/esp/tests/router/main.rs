@@ -1,4 +1,4 @@
-//! Packets that carry instructions, through a whole router in memory.
+//! Packets with instructions through a whole router in memory.
 
 mod carried;
 mod cleaned;
@@ -33,7 +33,7 @@ const THERE: Addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::ne
 const BACK: Addresses = Addresses::V4(Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(192, 0, 2, 9));
 const EVERYWHERE: Locations = Locations { input: true, central: true, output: true };
 const CARRIAGES: Carriages = Carriages::USUAL;
-/// What the link and IPv4 headers take.
+/// The length of the link and IPv4 headers.
 const HEADERS: usize = 34;
 
 fn config(state: &str) -> String {
@@ -64,12 +64,12 @@ fn frame((from, to): (Mac, Mac), l3: &[u8]) -> Vec<u8> {
     [&to.0[..], &from.0[..], &kind[..], l3].concat()
 }
 
-/// Sends a part from the lan to the wan, and answers what comes out there.
+/// Sends a part from lan to wan, and returns the part that leaves there.
 fn through(rig: &mut Rig, part: &Part) -> Option<Part> {
     rig.send("lan", &frame(LAN, &dedicated(&CARRIAGES, THERE, part)));
     rig.settle();
     let mut came = rig.received("wan");
-    // What the router has to say of itself meanwhile.
+    // Ignore the router's own packets.
     came.retain(|frame| frame[12..14] == [8, 0]);
     assert!(came.len() <= 1, "one packet in, one out");
     came.pop().map(|frame| Part::read(&frame[HEADERS..]).unwrap())
@@ -96,9 +96,9 @@ fn dropped(rig: &Rig, reason: DropReason) -> u64 {
 
 const COUNT: Instruction = Instruction::Count { counter: 42, threshold: 3, inclusive: false };
 
-/// In the order of spec E-37, each place on its own store; the second copy of three ends at the input already.
+/// In the order of spec E-37, each location on its own store. The third copy ends at the input.
 #[test]
-fn instructions_are_executed_where_packets_come_in_in_the_middle_and_where_they_leave() {
+fn instructions_are_executed_at_input_centre_and_output() {
     for layout in [Layout::One, Layout::Two, Layout::Three] {
         let mut rig = rig_of(layout, &config(""));
         let count = part(EVERYWHERE, COUNT);
@@ -115,9 +115,9 @@ fn instructions_are_executed_where_packets_come_in_in_the_middle_and_where_they_
     }
 }
 
-/// What subcast needs: what somebody marked as it came in by a port is found by what leaves by it.
+/// Subcast needs this: a packet that leaves by a port finds the marks of packets that arrived there.
 #[test]
-fn what_comes_in_and_what_leaves_by_a_port_meet_one_store() {
+fn input_and_output_of_a_port_share_one_store() {
     for (state, goes) in [("", true), ("[port.lan.state]\nat = 'output'\n", false)] {
         let mut rig = rig(state);
         through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
@@ -130,9 +130,9 @@ fn what_comes_in_and_what_leaves_by_a_port_meet_one_store() {
     }
 }
 
-/// A single store for all of them marks every branch (spec E-09).
+/// A single store marks every branch (spec E-09).
 #[test]
-fn a_single_store_is_that_of_all_ports() {
+fn single_store_serves_all_ports() {
     let mut rig = rig("single_store = true\n");
     through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
     assert!(through(&mut rig, &part(Locations::OUTPUT, Instruction::Test { tag: 9 })).is_some());
@@ -158,7 +158,7 @@ fn datagrams_ipv6_and_tags_of_vlans_carry_instructions_too() {
     }
     assert_eq!(came, [1, 1, 0], "the third is one too many");
     assert_eq!(executed(store(&station(&rig), None), "central", "count"), (2, 1));
-    // Checksums of datagrams stand, for nothing sums up to anything else.
+    // Datagram checksums stay valid, since the sum over a part is constant.
     let get = part(Locations::CENTRAL, Instruction::Get { tag: 42, value: 0 });
     rig.send("lan", &frame(LAN, &datagram(&CARRIAGES, THERE, 4000, &get).unwrap()));
     rig.settle();
@@ -169,9 +169,9 @@ fn datagrams_ipv6_and_tags_of_vlans_carry_instructions_too() {
     assert_eq!(answer[HEADERS..], expected[20..], "the very datagram that a sender would have made");
 }
 
-/// The data that carries it ends with it (spec E-17), and goes on with it as it was.
+/// An instruction's fate is the fate of the data that carries it (spec E-17). Forwarded data is unchanged.
 #[test]
-fn what_is_carried_along_shares_the_fate_of_the_instruction() {
+fn piggybacked_data_shares_the_fate_of_its_instruction() {
     let mut rig = rig("");
     let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
     let plain = Udp { link: LAN, network, ports: (7, 8), ttl: 64, length: 200 }.frame(b"data");
@@ -188,7 +188,7 @@ fn what_is_carried_along_shares_the_fate_of_the_instruction() {
     assert_eq!(data[20..], plain[34..], "what it carried");
 }
 
-/// What stands among the options of somebody else's datagram is executed at every place, and the datagram forwarded as any with options (spec E-17).
+/// A part in an option of a datagram is executed at every location, and the datagram is forwarded like any packet with options (spec E-17).
 #[test]
 fn an_option_is_executed_wherever_a_packet_is() {
     let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
@@ -215,7 +215,7 @@ fn an_option_is_executed_wherever_a_packet_is() {
 }
 
 #[test]
-fn an_instruction_that_cannot_be_executed_says_so_or_ends() {
+fn aborted_packet_gets_the_error_bit_or_is_dropped() {
     for (state, goes) in [("", true), ("on_abort = 'drop'\n", false)] {
         let mut rig = rig(state);
         let get = part(EVERYWHERE, Instruction::Get { tag: 1, value: 0 });
@@ -233,15 +233,15 @@ fn an_instruction_that_cannot_be_executed_says_so_or_ends() {
 }
 
 #[test]
-fn what_is_not_allowed_is_not_executed() {
+fn instructions_off_the_allow_list_are_not_executed() {
     let mut rig = rig("instructions = ['put']\n");
     assert!(through(&mut rig, &part(EVERYWHERE, COUNT)).unwrap().error);
     assert!(!through(&mut rig, &part(EVERYWHERE, Instruction::Put { tag: 1, value: 2 })).unwrap().error);
 }
 
-/// A router without `[state]`, a port that executes nothing, other numbers: packets pass as they are (spec E-18, E-19).
+/// A router without `[state]`, a port that executes nothing, other protocol numbers: packets pass unchanged (spec E-18, E-19).
 #[test]
-fn where_nothing_is_executed_packets_pass_as_they_are() {
+fn packets_pass_unchanged_where_nothing_is_executed() {
     let nowhere = "central = 0\n[port.lan.state]\nat = 'none'\n[port.wan.state]\nat = 'input'\n";
     let [without, nowhere, other] =
         [PORTS.to_string(), config(nowhere).replace("central = 1000\n", ""), config("protocol = 254\nudp_port = 0\n")];
@@ -255,11 +255,11 @@ fn where_nothing_is_executed_packets_pass_as_they_are() {
 }
 
 #[test]
-fn later_fragments_pass_and_what_is_refused_is_not_executed() {
+fn later_fragments_pass_and_refused_packets_are_not_executed() {
     let mut rig = rig("");
     let whole = frame(LAN, &dedicated(&CARRIAGES, THERE, &part(EVERYWHERE, COUNT)));
     let mut later = whole.clone();
-    // An offset of 8 bytes, and its checksum: RFC 1624 with words that do not overflow.
+    // An offset of 8 bytes, with a valid checksum.
     later[20..22].copy_from_slice(&[0, 1]);
     let sum = packet::wire::checksum::checksum(&[&later[14..24], &[0, 0], &later[26..34]].concat());
     later[24..26].copy_from_slice(&sum.to_be_bytes());
@@ -275,9 +275,9 @@ fn later_fragments_pass_and_what_is_refused_is_not_executed() {
     assert!(station(&rig).stores.iter().all(|store| store.created == 0));
 }
 
-/// Exact at access, and nothing that is applied moves it; another lifetime is another store.
+/// Expiry is exact at access, and a reload does not move it. Another lifetime means another store.
 #[test]
-fn stores_outlive_what_is_applied_unless_they_are_others() {
+fn unchanged_stores_survive_reloads() {
     let mut rig = rig("");
     let put = part(Locations::CENTRAL, Instruction::Put { tag: 1, value: 5 });
     let get = part(Locations::CENTRAL, Instruction::Get { tag: 1, value: 0 });
@@ -302,7 +302,7 @@ fn stores_outlive_what_is_applied_unless_they_are_others() {
 }
 
 #[test]
-fn the_bound_holds_what_the_line_brings_and_less_does_not() {
+fn store_at_the_bound_has_no_aborts_and_a_smaller_one_has() {
     for (capacity, full) in [(200, 0), (190, 10)] {
         let mut rig = rig_of(Layout::Three, &config("").replace("central = 1000", &format!("central = {capacity}")));
         for child in 0..100 {
@@ -315,7 +315,7 @@ fn the_bound_holds_what_the_line_brings_and_less_does_not() {
 }
 
 #[test]
-fn a_source_may_have_so_much_executed_and_create_so_much() {
+fn sources_are_limited_in_instructions_and_creates() {
     let mut rig = rig("source_creates = '10pps'\n");
     let mark = |tag| part(Locations::CENTRAL, Instruction::Mark { tag, value: 1 });
     let failed =
@@ -328,9 +328,9 @@ fn a_source_may_have_so_much_executed_and_create_so_much() {
     assert_eq!(failed(&mut rig, 0..10), 3 * 2, "at one of its places each is one");
 }
 
-/// What is traced is bounded like anything else, of which the trace tells; it is kept as long as the store is.
+/// Limits apply to traced packets, and the trace shows the aborts. Traces live as long as the store.
 #[test]
-fn what_is_traced_is_bounded_too_and_traces_outlive_what_is_applied() {
+fn traced_packets_have_limits_and_traces_survive_reloads() {
     let mut rig = rig("source_rate = '4pps'\n");
     let mark = Part { trace: true, ..part(Locations::CENTRAL, Instruction::Mark { tag: 1, value: 1 }) };
     let failed = (0..10).filter(|_| through(&mut rig, &mark).unwrap().error).count();
@@ -349,7 +349,7 @@ fn what_is_traced_is_bounded_too_and_traces_outlive_what_is_applied() {
 }
 
 #[test]
-fn something_of_the_router_can_be_read_where_a_port_permits_it() {
+fn router_variables_are_readable_where_a_port_permits_them() {
     let mut rig = rig("[port.wan.state]\nvariables = ['rate', 'time', 'node']\n");
     let ask = |locations, variable| part(locations, Instruction::Get { tag: variables::tag(variable), value: 1 });
     let mut read = |locations, variable| match through(&mut rig, &ask(locations, variable)).unwrap() {
@@ -359,7 +359,7 @@ fn something_of_the_router_can_be_read_where_a_port_permits_it() {
     assert!(read(Locations::OUTPUT, Variable::Time) > 1);
     assert!(read(Locations::OUTPUT, Variable::Rate) >= 1_000_000);
     assert!(read(Locations::OUTPUT, Variable::Node) > 1);
-    // As at a router that knows nothing of it.
+    // As at a router without this variable.
     assert_eq!(read(Locations::OUTPUT, Variable::Queue), 1);
     assert_eq!(read(Locations::INPUT, Variable::Rate), 1);
     assert_eq!(read(Locations::CENTRAL, Variable::Rate), 1);
@@ -398,9 +398,9 @@ fn super_frames_pass() {
     assert!(station(&rig).stores.iter().all(|store| store.created == 0));
 }
 
-/// With a key only what is sealed is executed; what is wrong with a key says which file, and nothing that is in it.
+/// With a key only sealed parts are executed. An error about a key names the file and never its content.
 #[test]
-fn with_an_operators_key_only_what_is_sealed_is_executed() {
+fn router_with_a_key_executes_only_sealed_parts() {
     const TEXT: &str = "00112233445566778899aabbccddeeff";
     let file = std::env::temp_dir().join(format!("state-{}.key", std::process::id()));
     let (name, key) = (file.display().to_string(), TEXT.parse::<OperatorKey>().unwrap());
@@ -432,7 +432,7 @@ fn with_an_operators_key_only_what_is_sealed_is_executed() {
     assert_eq!(lan.aborted, [("unauthenticated", "put", 1)]);
     assert_eq!((executed(store(&told, Some(0)), "input", "put"), store(&told, Some(0)).live), ((1, 0), 1));
     renewed(&mut rig, (&file, TEXT), key);
-    // What is explained, and what is printed of it: the file, never what it has.
+    // Explanations and printed configurations name the file, never the key.
     let maker = Executor::new();
     let plan = rig.router.plan().unwrap().state.clone().unwrap();
     let asks = |packet: &[u8]| plane::hook::Maker::read(&maker, &plan, packet).unwrap();
@@ -443,7 +443,7 @@ fn with_an_operators_key_only_what_is_sealed_is_executed() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// Another key takes the place of this one under the same name, by two lines: stores stay, and no part is refused that has one of the keys.
+/// A key change in the same file, by way of two lines: stores stay, and parts with either key are accepted.
 fn renewed(rig: &mut Rig, (file, text): (&std::path::Path, &str), old: OperatorKey) {
     const NEW: &str = "ffeeddccbbaa99887766554433221100";
     let new: OperatorKey = NEW.parse().unwrap();
@@ -470,7 +470,7 @@ fn renewed(rig: &mut Rig, (file, text): (&std::path::Path, &str), old: OperatorK
     rig.run(&plan).unwrap();
 }
 
-/// A batch of 32 is timed, of which all packets have the same instruction.
+/// A batch of 32 packets with the same instruction is timed.
 #[test]
 fn instructions_are_timed_where_there_is_a_clock() {
     let ticks = AtomicU64::new(0);
@@ -490,7 +490,7 @@ fn instructions_are_timed_where_there_is_a_clock() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused() {
+fn configuration_with_state_is_refused_without_an_executor() {
     let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
     let refused = |errors: Vec<ApplyError>| errors.into_iter().map(|error| error.reason).collect::<String>();
     assert_eq!(refused(rig.apply(&config("")).unwrap_err()), "nobody executes instructions here");
@@ -498,8 +498,8 @@ fn what_cannot_be_made_is_refused() {
     rig.apply(&config("")).unwrap();
 }
 
-/// Subcast (spec E-45): a packet to a group is copied, each copy is looked at where it leaves, and only the branch that
-/// somebody has marked gets one. With one store for all ports every branch does.
+/// Subcast (spec E-45): a multicast packet is replicated, each copy is executed at its egress port, and only the marked branch receives one. With one
+/// store for all ports every branch does.
 #[test]
 fn output_after_duplication() {
     let group = Addresses::V4(Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(239, 1, 2, 3));
@@ -510,7 +510,7 @@ fn output_after_duplication() {
         let mut rig = rig_of(Layout::Three, &(config(state) + groups));
         rig.received("dmz");
         through(&mut rig, &part(Locations::INPUT, Instruction::Mark { tag: 9, value: 1 }));
-        // Long enough for its copies to share what is behind their heads.
+        // Long enough that the copies share their payload.
         let network = (Ipv4Addr::new(198, 51, 100, 9), Ipv4Addr::new(239, 1, 2, 3));
         let data = Udp { link: WAN, network, ports: (7, 8), ttl: 64, length: 900 }.frame(b"data");
         let test = part(Locations::OUTPUT, Instruction::Test { tag: 9 });
@@ -521,14 +521,14 @@ fn output_after_duplication() {
         assert_eq!((of(rig.received("lan")), of(rig.received("dmz"))), (2, 2 * dmz), "{state}");
         let told = station(&rig);
         let at = |port: u16| executed(store(&told, Some(port).filter(|_| dmz == 0)), "output", "test");
-        // Ports are numbered by their names: dmz, lan, wan.
+        // Ports are numbered by name: dmz, lan, wan.
         assert_eq!(at(1).0, if dmz == 0 { 2 } else { 4 });
     }
 }
 
-/// The bound of spec E-04, by what the devices say of their links.
+/// The bound of spec E-04, with the link rates of the devices.
 #[test]
-fn a_store_that_a_device_can_fill_is_told_of_or_refused() {
+fn store_below_the_bound_gives_a_warning_or_is_refused() {
     let slow_rig = || {
         let mut rig = Rig::new(512, Layout::Three, Box::new(Silent));
         rig.router.execute_by(Arc::new(Executor::new()));
@@ -543,7 +543,7 @@ fn a_store_that_a_device_can_fill_is_told_of_or_refused() {
     let prepared = |more: &str, capacity: u64| {
         remarks(&mut slow_rig(), &format!("{slow_wan}[state]\ncapacity = {capacity}\n{more}"))
     };
-    // 14881 frames a second, of two entries each, for ten seconds.
+    // 14881 frames per second, of two creates each, for ten seconds.
     let remark = "port lan: its store has 297619 entries, and its device, which carries 10mbit, can fill 297620; \
         give it `capacity = 297620`, or say what the line brings (line_rate), or what is more is aborted";
     assert_eq!(prepared("", 297_619).unwrap(), [remark]);
@@ -551,7 +551,7 @@ fn a_store_that_a_device_can_fill_is_told_of_or_refused() {
     assert_eq!(refused.iter().map(ToString::to_string).collect::<Vec<String>>(), [remark]);
     assert!(prepared("strict = true\n", 297_620).unwrap().is_empty());
     assert!(prepared("single_store = true\nstrict = true\n", 1).unwrap().is_empty());
-    // Told once, and again where it has become another: here by what a line is no longer said to bring.
+    // Reported once, and again after it changes: here because a line rate is no longer configured.
     let state = "[state]\ncapacity = 297619\n";
     let slow = slow_wan.replace("'memory:lan'", "'memory:lan'\nline_rate = '10pps'");
     let mut rig = slow_rig();

@@ -11,8 +11,8 @@ use plane::snapshot::Layout;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Workers with a queue each, and workers that share one: packets of a computation meet one store, whatever their flows and
-/// wherever they came in, and in order.
+/// Workers with a queue each, and workers that share one: all packets of a computation use the same shard, in order, regardless of their flow and
+/// their ingress queue.
 #[test]
 fn computations_are_on_one_worker_and_their_packets_in_order() {
     const COMPUTATIONS: u64 = 20;
@@ -26,14 +26,14 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
         far.iter().for_each(|wire| drop(team.received(wire)));
         let entries: Vec<String> = far.iter().filter(|wire| wire.starts_with("lan")).cloned().collect();
         for round in 0..ROUNDS {
-            // What comes in by different queues has no order: each round waits for the one before.
+            // Different ingress queues have no common order, so each round waits for the one before.
             let entry = &entries[(round % entries.len() as u64) as usize];
             for value in 3 * round..3 * round + 3 {
                 for computation in 0..COMPUTATIONS {
-                    // A new maximum each time: whatever comes late does not pass.
+                    // A new maximum each time: a late packet would not pass.
                     let newer = Instruction::Compare { tag: 1, value, relation: Operator::Gt };
                     let part = Part { computation, ..part(Locations::INPUT, newer) };
-                    // Another flow each.
+                    // Another flow each time.
                     let port = 2000 + (value * 31 + computation) as u16;
                     team.send(entry, &frame(LAN, &datagram(&CARRIAGES, THERE, port, &part).unwrap()));
                 }
@@ -56,7 +56,7 @@ fn computations_are_on_one_worker_and_their_packets_in_order() {
     }
 }
 
-/// The same becomes of every computation, in the same order, however many workers there are (spec E-X11).
+/// The traces of all computations are the same with any number of workers (spec E-X11).
 #[test]
 fn traces_of_computations_are_those_of_a_single_worker() {
     let traces = |workers: u16, queues| {
@@ -73,12 +73,12 @@ fn traces_of_computations_are_those_of_a_single_worker() {
                 let instruction = match kind {
                     0 => Instruction::Count { counter: 1, threshold: value as u32, inclusive: false },
                     1 => Instruction::Compare { tag: 2, value, relation: Operator::Gt },
-                    // Of these some come before there is anything.
+                    // Some of these arrive before the entry exists.
                     2 => Instruction::Get { tag: 2, value: 0 },
                     _ => Instruction::Setfwd { tag: 2, value, relation: Operator::Ge },
                 };
                 let part = Part { computation, trace: true, ..part(Locations::INPUT, instruction) };
-                // What comes in by different queues has no order: those of a computation use one until the next round.
+                // Different ingress queues have no common order, so packets of a computation use one until the next round.
                 let entry = &entries[(computation as usize + round) % entries.len()];
                 team.send(entry, &frame(LAN, &datagram(&CARRIAGES, THERE, 2000 + computation as u16, &part).unwrap()));
             }
@@ -98,7 +98,7 @@ fn traces_of_computations_are_those_of_a_single_worker() {
     assert_eq!(traces(4, 2), alone);
 }
 
-/// What a flow sends besides stays behind what it carries along (spec E-30).
+/// Plain packets of a flow stay behind its packets with piggybacked instructions (spec E-30).
 #[test]
 fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
     let network = (Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(198, 51, 100, 9));
@@ -127,18 +127,18 @@ fn the_other_packets_of_a_flow_that_carries_instructions_stay_in_order() {
     }
 }
 
-/// A worker that gets no turn: what belongs to it goes on by the one that received it, unexecuted at all its places, or is dropped, as is said.
+/// The owning worker never runs. Depending on `overload`, its packets are forwarded by the receiving worker, unexecuted at all locations, or dropped.
 #[test]
-fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
+fn packets_at_a_full_handoff_queue_pass_or_are_dropped() {
     const PACKETS: u64 = 2000;
-    // Also where who receives has no part of any store.
+    // Includes a receiving worker that has no shard of any store.
     let everywhere = part(EVERYWHERE, Instruction::Put { tag: 1, value: 1 });
     let pass = |receiver, part| ("pass", true, receiver, part);
     let ways = [
         ("execute", false, 0, everywhere),
         pass(0, everywhere),
         pass(1, everywhere),
-        // Of what is to be executed where it comes in, and needs no entry, least is asked.
+        // A packet for the input alone, without a create, needs the least.
         pass(0, part(Locations::INPUT, Instruction::Nop)),
         pass(0, part(Locations::OUTPUT, Instruction::Nop)),
     ];
@@ -153,7 +153,7 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
             let part = Part { computation, ..part };
             frame(LAN, &dedicated(&CARRIAGES, THERE, &part))
         };
-        // A wire that one worker receives by, and a computation of the other's.
+        // A wire that one worker receives from, and a computation of the other worker.
         let mut ways =
             far.iter().filter(|wire| wire.starts_with("lan")).flat_map(|wire| (0..8).map(move |n| (wire, n)));
         let (entry, computation) = ways
@@ -176,7 +176,7 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
             (0..30).for_each(|_| _ = team.step(receiver));
             came += far.iter().map(|wire| team.received(wire).len() as u64).sum::<u64>();
         }
-        // As many as the ring does not hold.
+        // The packets that the ring does not hold.
         let over = PACKETS - 1024;
         let reports = team.reports();
         let dropped: u64 = reports.iter().map(|report| report.ledger.dropped_for(DropReason::HandOverFull)).sum();
@@ -196,10 +196,10 @@ fn what_finds_no_room_on_its_way_to_its_worker_passes_or_is_dropped() {
     }
 }
 
-/// They go on behind what came with them and belongs here, in whichever way that goes on: through a path that holds few, so that the port waits for it, or in the
-/// turn in which it came.
+/// Packets that pass stay behind the receiving worker's own packets of the same batch: on a path with a short queue that stalls the port, and with
+/// inline forwarding.
 #[test]
-fn what_passes_leaves_nothing_behind_of_what_came_with_it() {
+fn passing_packets_do_not_overtake_packets_of_the_same_batch() {
     let throttle = "[[path]]\nname = 'small'\nmatch = 'ip'\ninput_queue = 8\n";
     let inline = "[cpu]\ninline = true\n[[path]]\nname = 'small'\nmatch = 'udp'\n";
     let waits = "congestion = 'throttle'\n";
@@ -219,7 +219,7 @@ fn what_passes_leaves_nothing_behind_of_what_came_with_it() {
             frame(LAN, &if path { datagram(&CARRIAGES, THERE, 4000, &part).unwrap() } else { whole })
         };
         let handed = |team: &Team| team.reports()[0].hook.as_ref().map_or(0, |told| told.handed);
-        // A wire that the first worker receives by, a computation of the other's and one of its own.
+        // A wire that the first worker receives from, a computation of the other worker and one of its own.
         let (mut entry, mut other, mut own) = (None, None, None);
         for wire in far.iter().filter(|wire| wire.starts_with("lan")) {
             for computation in 0..16 {
@@ -238,7 +238,7 @@ fn what_passes_leaves_nothing_behind_of_what_came_with_it() {
         }
         let (entry, other, own) = (entry.unwrap(), other.unwrap(), own.unwrap());
         let received = |team: &mut Team| far.iter().map(|wire| team.received(wire).len()).sum::<usize>();
-        // The ring is full.
+        // Fill the ring.
         for _ in 0..16 {
             (0..64).for_each(|_| team.send(entry, &put(other, false)));
             (0..30).for_each(|_| _ = team.step(0));
@@ -248,16 +248,16 @@ fn what_passes_leaves_nothing_behind_of_what_came_with_it() {
         (0..100).for_each(|_| team.send(entry, &put(other, false)));
         for _ in 0..500 {
             team.step(0);
-            // Each looks at the books.
+            // A report checks the ledgers.
             team.reports();
         }
         assert_eq!(received(&mut team), 160, "{layout:?} {more}");
     }
 }
 
-/// What is on its way to another worker while the number of parts changes, or stores go, goes on all the same, executed or not.
+/// Packets in a handoff while the number of shards changes, or stores disappear, are forwarded in any case, executed or not.
 #[test]
-fn what_is_on_its_way_while_stores_change_is_not_lost() {
+fn packets_in_handoff_are_not_lost_while_stores_change() {
     const PACKETS: usize = 500;
     let changed = [
         config("shards = 1\n"),
@@ -282,7 +282,7 @@ fn what_is_on_its_way_while_stores_change_is_not_lost() {
             let entry = far.iter().filter(|wire| wire.starts_with("lan")).nth(n % 2).expect("each worker has one");
             team.send(entry, &frame(LAN, &dedicated(&CARRIAGES, THERE, &put(n as u64))));
         }
-        // The first has received, and the other has not looked yet at what is brought.
+        // The first worker has received them, and the second has not yet polled its handoff queue.
         (0..12).for_each(|_| _ = team.step(0));
         assert!(handed(&team) > 50, "{}", handed(&team));
         team.apply(text);
@@ -290,7 +290,7 @@ fn what_is_on_its_way_while_stores_change_is_not_lost() {
         assert_eq!(received(&mut team), PACKETS, "{text}");
         team.apply(&config(""));
         team.settle();
-        // Stores that came back are of both workers.
+        // After the second change both workers have shards again.
         let entry = far.iter().find(|wire| wire.starts_with("lan")).expect("there is one");
         let before = handed(&team);
         (0..20).for_each(|n| team.send(entry, &frame(LAN, &dedicated(&CARRIAGES, THERE, &put(n)))));
@@ -302,7 +302,7 @@ fn what_is_on_its_way_while_stores_change_is_not_lost() {
     }
 }
 
-/// What is too much of one computation takes no room from those that wait in other queues of the same worker, nor once it has been taken.
+/// A flood of one computation takes no room from other queues of the same worker, neither while it waits nor after it was received.
 #[test]
 fn a_flood_of_one_computation_fills_the_queue_that_it_is_in() {
     for queues in [1u64, 4, 16] {
@@ -316,7 +316,7 @@ fn a_flood_of_one_computation_fills_the_queue_that_it_is_in() {
         };
         let handed = |team: &Team| team.reports()[0].hook.as_ref().map_or(0, |told| told.handed);
         let dropped = |team: &Team| team.reports()[0].ledger.dropped_for(DropReason::HandOverFull);
-        // Computations of the other worker, and a wire that the first one receives by.
+        // Computations of the other worker, and a wire that the first one receives from.
         let theirs = |team: &mut Team, wire: &str| {
             let is_theirs = |computation: &u64| {
                 let before = handed(team);
@@ -347,7 +347,7 @@ fn a_flood_of_one_computation_fills_the_queue_that_it_is_in() {
                 dropped(team) > before
             };
             let with_it = others.iter().filter(|computation| lost(&mut team, **computation)).count();
-            // As many as are in the same queue: of one all.
+            // All computations in the same queue; with one queue that is all of them.
             let (of, share) = (others.len(), others.len() / queues as usize);
             let as_shared = if queues == 1 { with_it == of } else { with_it > 0 && with_it < 2 * share + 4 };
             assert!(as_shared, "{queues} queues: {with_it} of {of}");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const TIMEOUTS: Timeouts = [Nanos::secs(10), Nanos::secs(100), Nanos::secs(5), Nanos::secs(20), Nanos::secs(3)];
 const OURS: u32 = 0xcb00_7101;
 
-/// A packet of an inside end to a peer: its connection, made where it was not there.
+/// A packet from an inside end to a peer. Creates the connection if there is none.
 fn packet(table: &mut Table, inside: End, peer: End, now: Instant) -> Result<u32, Refused> {
     if let Some(slot) = table.from_inside(17, inside, peer) {
         let replied = table.connection(slot).replied;
@@ -23,8 +23,8 @@ fn packet(table: &mut Table, inside: End, peer: End, now: Instant) -> Result<u32
 }
 
 proptest! {
-    /// Against a map of everything that was said: mappings are a bijection, connections are found from either side,
-    /// last as long as they should, the one longest silent makes room where there is none, and no port is given twice.
+    /// Compared with a map of all packets: mappings are a bijection, connections are found from both sides and live as long as specified. The least
+    /// recently used one is evicted from a full table, and no port is used twice.
     #[test]
     fn a_mapping_is_a_bijection_and_lives_as_long_as_its_connections(
         steps in proptest::collection::vec((0u32..12, 1000u16..1100, 0u32..4, 1u64..600_000_000), 1..400),
@@ -76,7 +76,7 @@ proptest! {
 }
 
 #[test]
-fn ports_keep_their_number_where_they_can_and_their_parity_where_not() {
+fn mappings_preserve_the_port_or_else_its_parity() {
     let mut table = Table::new(64, 1);
     let peer = End::new(0xc000_0201, 53);
     for (host, port) in [(1, 1030), (2, 1030), (3, 1031), (4, 1031), (5, 80)] {
@@ -86,7 +86,7 @@ fn ports_keep_their_number_where_they_can_and_their_parity_where_not() {
     }
 }
 
-/// A connection of a kind from a host, to its own peer, answered or not.
+/// A connection of a kind from a host to its own peer, answered or not.
 fn connect(table: &mut Table, host: u32, (kind, replied): (Kind, bool), at: u64) -> Result<u32, Refused> {
     let protocol = match kind {
         Kind::Datagrams => 17,
@@ -100,9 +100,9 @@ fn connect(table: &mut Table, host: u32, (kind, replied): (Kind, bool), at: u64)
     Ok(slot)
 }
 
-/// Every kind of connection against every other: who makes room for whom.
+/// Every kind of connection against every other: which one is evicted.
 #[test]
-fn a_full_table_gives_up_the_oldest_of_the_least_worth_and_never_established_tcp() {
+fn full_table_evicts_the_oldest_unanswered_and_never_established_tcp() {
     const WORTH: [(Kind, bool, usize); 7] = [
         (Kind::Opening, false, 0),
         (Kind::Opening, true, 0),
@@ -135,13 +135,13 @@ fn a_full_table_gives_up_the_oldest_of_the_least_worth_and_never_established_tcp
 }
 
 #[test]
-fn a_port_that_is_taken_belonged_to_one_connection_that_may_go() {
+fn evicted_port_belonged_to_a_single_evictable_connection() {
     let mut table = Table::new(16, 1);
     let range = (1000, 1003);
     for host in 0..4 {
         connect(&mut table, host, (Kind::Datagrams, host == 0), host.into()).unwrap();
     }
-    // Another peer keeps the mapping of the second.
+    // The second mapping has a connection to another peer too, so it stays.
     let ends = (End::new(1, 1), End::new(OURS, 1001), End::new(8, 8));
     table.connect(17, ends, (Kind::Datagrams, false), Instant::new(5), &TIMEOUTS).unwrap();
     let inside = End::new(7, 4000);
