@@ -12,10 +12,16 @@ mod sync {
 mod memory {
     pub type Table<T> = Vec<T>;
 
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Pages {
+        Small,
+        Large,
+    }
+
     pub struct Chosen<T>(Vec<T>, usize);
 
-    pub fn chosen<T: Default>(length: usize, first: usize) -> Chosen<T> {
-        Chosen(table(length), first)
+    pub fn chosen<T: Default>(length: usize, first: usize, pages: Pages) -> Chosen<T> {
+        Chosen(table(length, pages), first)
     }
 
     impl<T> Chosen<T> {
@@ -35,7 +41,7 @@ mod memory {
         }
     }
 
-    pub fn table<T: Default>(length: usize) -> Table<T> {
+    pub fn table<T: Default>(length: usize, _: Pages) -> Table<T> {
         std::iter::repeat_with(T::default).take(length).collect()
     }
 
@@ -98,7 +104,7 @@ fn neighbours(space: &Space) -> [u64; 2] {
 }
 
 fn store(capacity: u64) -> (Arc<Space>, Arc<Epochs>, Shard) {
-    let space = Arc::new(Space::new(capacity, Lifetime::of(LIFETIME), KEY, false));
+    let space = Arc::new(Space::new(capacity, Lifetime::of(LIFETIME), KEY, false, memory::Pages::Small));
     let epochs = Arc::new(Epochs::new(1));
     let shard = Shard::new(space.clone(), (epochs.clone(), 0), false, WhenFull::AbortCreates);
     (space, epochs, shard)
