@@ -3,7 +3,7 @@
 //! | `published` | `tolerance` | `holds` | verdict |
 //! |---|---|---|---|
 //! | numbers | given | - | *matches* within the tolerance, else *not reproduced* |
-//! | numbers | given | given | *matches* if `holds` is true and the numbers are within the tolerance; *direction only* if `holds` is true and they are not; else *not reproduced* |
+//! | numbers | given | given | if `holds` is true: *matches* within the tolerance, else *direction only*; otherwise *not reproduced* |
 //! | words, or nothing | - | given | *matches* if `holds` is true, else *not reproduced* |
 //! | anything | - | - | *reported*: an input of the model, or a figure without a claim |
 

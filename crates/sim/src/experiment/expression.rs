@@ -13,7 +13,7 @@
 //! | `quantile(list, part)` | the element at index `floor(part n)` of the sorted list |
 //! | `count(list)` | the number of elements |
 //! | `sums(name, from, to, p=v)` | the list of the sums of `between` for all runs with these parameters |
-//! | `compared(list, other)` | the mean of one list of measurements relative to that of the other: the lower end of its 95 % interval, the estimate, and the upper end |
+//! | `compared(list, other)` | the quotient of the means of two lists of measurements: lower end of the 95 % interval, estimate, upper end |
 //! | `ratios(list, other)` | the quotients of two lists, element by element |
 //! | `min(list)`, `max(list)`, `sum(list)`, `mean(list)` | of the numbers |
 //! | `spread(list)` | the maximum minus the minimum |
@@ -22,8 +22,8 @@
 //! | `near(a, b, part)` | true if `a` differs from `b` by at most that part of `b` |
 //! | `round(a, digits)` | rounded to this number of decimals |
 //! | `reversed(list)` | the list in reverse order |
-//! | `trace_rate(trace, bytes, seconds)` | the bit rate of a trace in its first seconds, with one packet of so many bytes at each opportunity; zero if its file is missing |
-//! | `trace_spread(trace, seconds, part)` | the variation of the rate of a trace in its first seconds: the standard deviation over intervals of `part` seconds, divided by the mean; zero if its file is missing |
+//! | `trace_rate(trace, bytes, seconds)` | bit rate of the first seconds of a trace, with one packet of `bytes` at each opportunity; 0 without the file |
+//! | `trace_spread(trace, seconds, part)` | standard deviation of that rate over intervals of `part` seconds, divided by its mean; 0 without the file |
 //! | `time("30us")` | the nanoseconds of a time as configurations write it |
 //!
 //! Also available are `+ - * / ** ( )`, `< <= == != >= >`, `and`, `or`, `not`, `a if condition else b`, and lists `[a, b]`. Division always gives a
