@@ -17,7 +17,7 @@ use std::fmt;
 /// | `source.S.sent`, `sent_pps`, `sent_bps` | packets that a source sent in the measured time |
 /// | `source.S.received`, `received_pps`, `delivery` | those of them that reached a sink at any time; their part of all |
 /// | `source.S.lost` | those of them that were lost, for any of the next reasons |
-/// | `source.S.lost.ring`, `lost.link`, `lost.down`, `lost.nowhere` | lost at a full receive ring, on a link, on a link that was down, behind a card without link |
+/// | `source.S.lost.ring`, `lost.link`, `lost.down`, `lost.nowhere` | lost at a full receive ring, on a link, on a down link, behind a card without link |
 /// | `source.S.lost.REASON`, `consumed` | dropped by a router for a reason; consumed by a router |
 /// | `source.S.under_way` | packets without a fate yet |
 /// | `source.S.latency_{mean,min,p50,p90,p99,p999,max}_us` | from the source to a sink |
@@ -31,7 +31,7 @@ use std::fmt;
 /// | `path.P.late` | packets whose latency exceeded the promise of the path |
 /// | `path.P.queue_max` | the most packets that waited for the functions at one port of one core, since the start |
 /// | `path.P.queue_mean` | mean of these packets, sampled whenever the task starts on a vector |
-/// | `task.T.runs`, `packets`, `used`, `mean_batch`, `polls` | a task `input.PORT`, `forwarding.PATH` or `output.PORT`; `used` as a part of the cores, `polls` without packets |
+/// | `task.T.runs`, `packets`, `used`, `mean_batch`, `polls` | a task `input.PORT`, `forwarding.PATH` or `output.PORT`; `used` as a part of the cores; empty polls |
 /// | `task.T.share`, `share_received` | its share of a core; its part of the time that all tasks used |
 /// | `task.input.P.over_budget` | packets whose reception and classification exceeded `classify_budget` |
 /// | `task.T.threshold`, `max_wait_us` | the throttle's B and D at the end |
@@ -41,7 +41,7 @@ use std::fmt;
 /// | `task.T.behind_max_us` | for a path: the largest lag of its service behind its share while backlogged, since the start |
 /// | `task.T.behind_bound_us` | the bound of that: its longest run plus the longest of another task (SFQ, stride: of all others) |
 /// | `task.T.cost_mean_us`, `cost_deviation_us`, `estimator.average`, `estimator.sleep_us` | the router's estimates at the end |
-/// | `state.STORE.executed`, `dropped`, `aborted`, `created` | instructions on a store (a port's name, or `central`): executed, dropped their packet, aborted; entries created |
+/// | `state.STORE.executed`, `dropped`, `aborted`, `created` | instructions on a store (a port or `central`): executed, dropped the packet, aborted; entries created |
 /// | `state.STORE.overloaded` | instructions skipped because the worker was overloaded |
 /// | `state.STORE.live`, `high_water`, `lag_us` | live entries at the end, the most since the start, the last delay of freeing an expired entry |
 /// | `state.aborted.REASON`, `state.handed` | in all stores; packets handed to the worker that owns their state |
