@@ -33,6 +33,7 @@ pub(crate) fn arrivals<W: Ahead>(
     }
     let mut given = 0;
     for place in 0..count {
+        // Drops come first, because they may make room for this packet.
         let dropped = if given < commands { drops(view, &mut given, commands, place, books, wires) } else { Ok(()) };
         if !wires.advance() {
             break;
@@ -87,18 +88,21 @@ fn verdict<W: Ahead>(verdict: u16, books: &mut Books, wires: &mut W) -> Result<(
         wires.mark();
     }
     let Some(queue) = (verdict & !MARK).checked_sub(1) else { return Ok(()) };
+    // The guest's number of queues is checked here, because the link may have more.
     if queue >= books.queues {
         return Err(nowhere(queue, books));
     }
     if wires.enqueue(QueueId(queue.into())) {
         books.backlog += 1;
     } else {
+        // The link had no room, but the guest counts the packet as queued.
         books.stale = true;
     }
     Ok(())
 }
 
 fn drop_one<W: Ahead>(order: Order, books: &mut Books, wires: &mut W) -> Result<(), Nonsense> {
+    // The host dequeues; a guest only names the queue. So it can drop a packet at most once.
     let dropped = match order.act {
         Act::DropFront => wires.drop_front(order.queue),
         _ => wires.drop_tail(order.queue),

@@ -76,6 +76,7 @@ impl Directory {
                 (bytes, program)
             }
         };
+        // The entry moves to the end of the list, so the one removed is the least recently used.
         let program = entry.1.clone();
         if programs.len() >= KEPT {
             programs.remove(0);

@@ -204,6 +204,7 @@ impl Examination {
         let mut guests = [program.guest(options)?, program.guest(options)?];
         let mut models = [0, 1].map(|_| Model::with(guests[0].queues()));
         self.runs += 1;
+        // The fates up to here are equal in both models, so each round compares only the new ones.
         let mut compared = 0;
         for (round, Round { packets, pause, room }) in rounds(seed).enumerate() {
             for (one_by_one, (guest, model)) in guests.iter_mut().zip(&mut models).enumerate() {

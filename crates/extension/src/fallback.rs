@@ -36,6 +36,7 @@ impl Fallback {
 
     /// Sends the next packet.
     pub fn evaluate<W: Ahead>(&mut self, wires: &mut W, backlog: &mut u32) -> Progress {
+        // Only queue 0 receives packets now, so a queue found empty stays empty.
         while self.last > 0 && wires.size(QueueId(self.last.into())).packets == 0 {
             self.last -= 1;
         }

@@ -63,6 +63,7 @@ impl Guest {
         };
         let instance = started()?;
         let shape = instance.view().shape();
+        // The spares are started now and must ask for the same: after a fault there is no time to check one.
         let spares = (1..FAULTS).map(|_| started()).collect::<Result<Vec<Instance>, LoadError>>()?;
         if spares.iter().any(|spare| spare.view().shape() != shape) {
             return Err(LoadError::new("it wants something else each time it starts", "mend it"));
@@ -112,6 +113,7 @@ impl Guest {
         match self.state {
             State::Works if !self.books.stale => return true,
             State::Works => {}
+            // The suspension is over: fall through to the restart.
             State::Rests(_, Some(until)) if until <= wires.now() => {}
             State::Rests(..) => return false,
         }
@@ -202,6 +204,7 @@ impl Guest {
         self.next = view.next();
         let made = carry::evaluations(view, most, &mut self.books, wires).map_err(Fault::Nonsense)?;
         self.is_sane()?;
+        // A ready link and queued packets without any decision: only a time in the future excuses that, as of a shaper.
         let stalls = made == 0 && room > 0 && self.books.backlog > 0;
         if stalls && !matches!(self.next, Next::At(time) if time > wires.now()) {
             return Err(Fault::Nonsense(

@@ -206,6 +206,7 @@ impl Instance {
                 "it wants {queues} queues; a guest has 1 to {QUEUES}, whatever a link may have"
             )));
         }
+        // After the start, because the guest may have grown its memory there.
         touch(self.memory.data_mut(&mut self.store));
         self.store.data_mut().used().begins_work();
         Ok(())

@@ -89,6 +89,7 @@ impl Runtime {
         if let Bound::Time { clock, .. } = *self.bound {
             store.epoch_deadline_callback(move |mut store| {
                 let (now, used) = (clock(), store.data_mut().used());
+                // The first tick of a call starts its time. Reading the clock at each call would be too expensive.
                 let since = *used.since.get_or_insert(now);
                 if now.saturating_sub(since) >= used.limit() {
                     return Err(wasmtime::Trap::Interrupt.into());
@@ -105,6 +106,7 @@ impl Runtime {
             Bound::Time { ticker, .. } => {
                 ticker.wake();
                 store.data_mut().used().since = None;
+                // The next tick is the first one that asks the callback.
                 store.set_epoch_deadline(1);
                 Ok(())
             }
@@ -181,12 +183,14 @@ fn count(engine: &Engine, pulse: &Pulse) {
     let _refused = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut silent = 0;
     while !pulse.over.load(Ordering::Relaxed) {
+        // The only store that guests see; each compares it with its deadline in loops and functions.
         engine.increment_epoch();
         silent = if pulse.called.swap(false, Ordering::SeqCst) { 0 } else { silent + 1 };
         if silent < SILENCE {
             thread::park_timeout(TICK);
             continue;
         }
+        // The flag is set before `called` is read; see `wake` for the other side.
         pulse.asleep.store(true, Ordering::SeqCst);
         if !pulse.called.load(Ordering::SeqCst) && !pulse.over.load(Ordering::Relaxed) {
             thread::park();

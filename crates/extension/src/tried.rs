@@ -125,6 +125,7 @@ fn run(
         if let Err(how) = call.within(text.tags, text.creates) {
             return Ok(Some((BOUND, case(how))));
         }
+        // A fresh instance has seen no earlier call. If it answers differently, the instruction keeps state outside of tags.
         if round % AGAIN == AGAIN - 1 {
             let mut again = question;
             let other = start()?.execute(&mut again);

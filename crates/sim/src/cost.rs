@@ -383,6 +383,7 @@ impl Meter for CostMeter {
             },
             Stage::Output => draw(&model.output),
         };
+        // Without instructions nothing is drawn, so the random numbers of other worlds do not depend on them.
         let cost = match work.instructions {
             0 => cost,
             executed => cost + model.instruction.draw(executed, 0, chance),

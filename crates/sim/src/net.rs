@@ -221,6 +221,7 @@ impl Net {
     pub fn admit(&mut self, card: usize, now: u64) {
         loop {
             let one = &self.cards[card];
+            // The earlier of the next frame from the link and the next packet of a source; at equal times the source is first.
             let fed = one.feed.front().map_or(u64::MAX, |frame| frame.at);
             if fed.min(one.next) > now {
                 return;

@@ -121,6 +121,7 @@ impl Schedule {
             law,
             chance: chance.clone(),
         };
+        // The time to the first packet of a Poisson process is exponential too.
         if let Pattern::Poisson(_) = schedule.law {
             let gap = schedule.exponential(schedule.mean_gap());
             schedule.time.wait(Nanos::new(gap));

@@ -78,6 +78,7 @@ impl CommonMeter {
             self.ready = now + Nanos::new((behind as u64).div_ceil(FRACTION));
             return false;
         }
+        // Relaxed order is enough: a stale count only shifts a turn by a packet. The rate is bounded by `due` alone.
         let sent = own.sent.load(Relaxed);
         if least.is_some_and(|least| sent > least + self.shared.ahead) {
             // The least-served members get their turns first. Each either sends or no longer holds the others up after `PATIENCE`.

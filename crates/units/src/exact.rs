@@ -36,6 +36,7 @@ impl Exact {
             self.rest = (u128::from(self.rest) * u128::from(whole) / u128::from(self.over.max(1))) as u64;
             self.over = whole;
         }
+        // The rest is below `whole`, and is carried to the next step.
         let sum = self.rest + part;
         self.at += Nanos::new(sum / whole);
         self.rest = sum % whole;

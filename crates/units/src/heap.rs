@@ -83,6 +83,7 @@ impl Heap {
         if place == ABSENT as usize {
             return;
         }
+        // The last node fills the gap. It comes from another subtree, so it may have to move up or down.
         let last = self.nodes.pop().expect("one is there");
         if place == self.nodes.len() {
             return;

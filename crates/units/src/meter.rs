@@ -76,6 +76,7 @@ impl Meter {
     /// When the next packet may be sent, if none is sent before. The time is in the past if one may be sent now, and never at rate zero.
     pub fn ready(&self) -> Instant {
         let owed = self.credit.min(0).unsigned_abs();
+        // Rounded up: at this time the credit is not negative any more.
         let wait = owed.div_ceil(u128::from(self.rate).max(1));
         let wait = if self.rate == 0 && owed > 0 { u64::MAX } else { u64::try_from(wait).unwrap_or(u64::MAX) };
         self.at + Nanos::new(wait)

@@ -92,7 +92,7 @@ impl PacketRate {
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// Nothing.
+    /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
 
     /// `n` bytes.
@@ -128,7 +128,7 @@ impl Share {
     /// The whole.
     pub const ONE: Share = Share(1 << 32);
 
-    /// `part` of `whole`, rounded down and never above one; all of it where `whole` is zero.
+    /// `part` of `whole`, rounded down and at most one; one if `whole` is zero.
     pub fn of(part: u64, whole: u64) -> Self {
         if whole == 0 || part >= whole {
             return Share::ONE;

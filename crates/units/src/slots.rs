@@ -79,6 +79,7 @@ impl<const GROUPS: usize> Slots<GROUPS> {
     #[inline]
     pub fn open(&mut self, start: u64, finish: u64) -> (usize, bool) {
         let mut g = ((64 - (finish - start).saturating_sub(1).leading_zeros()) as usize).min(GROUPS - 1);
+        // The window of a coarser group spans twice the time, so it may hold a slot that does not fit here.
         while !self.windows[g].reach(start >> g) && g < GROUPS - 1 {
             g += 1;
         }
@@ -101,6 +102,7 @@ impl<const GROUPS: usize> Slots<GROUPS> {
             self.used &= !(1 << g);
             return;
         }
+        // If the first slot was closed, the window advances to the next open one; else its lowest bit is set and it stays.
         window.first += u64::from(window.in_turn().trailing_zeros());
         self.retag(g);
     }

@@ -355,6 +355,7 @@ impl World<'_> {
             (_, Which::One) => self.tags.hash(!(self.drawn % MANY)),
             _ => self.tags.derive(1).hash(tag),
         };
+        // All packets of a computation have the same engine and queue, so they are executed in order.
         let place = shard_of(self.tags.derive(2), computation, plan.engines * QUEUES);
         let (engine, queue) = (place / QUEUES, place % QUEUES);
         let measured = u64::from(self.is_measured());

@@ -174,6 +174,7 @@ fn compared(list: &[f64], other: &[f64]) -> Result<[f64; 3], Error> {
             return Err(wrong("there have to be two measurements of each at least, and their means above zero"));
         }
         let squares: f64 = list.iter().map(|value| (value / *mean - 1.0).powi(2)).sum();
+        // Relative variances of two independent means add up for the logarithm of their quotient.
         variance += squares / (count - 1.0) / count;
         freedom += count - 1.0;
     }

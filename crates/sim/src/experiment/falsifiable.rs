@@ -59,7 +59,7 @@ fn can_fail(claim: &Claim, runs: &[Arc<Run>], common: &Common) -> Result<(), Str
     let advice =
         "Leave out `holds` and `tolerance` to report the figure without a claim, or claim what could turn out false.";
     match first {
-        // Nothing could be evaluated.
+        // No world could be evaluated; the report shows the error.
         None => Ok(()),
         Some(_) if !varies => Err(format!("`measured` does not depend on what is measured. {advice}")),
         // For a count, "more than zero" can fail: the world of all zeros refutes it. For a ratio or a time it cannot fail.

@@ -60,6 +60,7 @@ fn is_like(name: &str, pattern: &str) -> bool {
 }
 
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
+    // Suggests the names that share the most words with the wrong one.
     let words = |text: &str| text.split(['.', '_', '*']).map(str::to_owned).collect::<Vec<_>>();
     let wanted = words(name);
     let mut near: Vec<(usize, &String)> =

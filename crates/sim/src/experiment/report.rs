@@ -365,6 +365,7 @@ impl Reader {
             Ok(agreement) => verdict.verdict = agreement,
             Err(error) => verdict.error = Some(of("holds", error)),
         }
+        // A matching claim shows no reason for a difference.
         verdict.differs = verdict.differs.filter(|_| verdict.verdict.is_off());
         verdict.measured = Some(measured);
         verdict

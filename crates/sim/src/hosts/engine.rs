@@ -125,6 +125,7 @@ impl<'w> Live<'w> {
     /// Runs all events before `time`.
     pub fn until(&mut self, time: u64) {
         while let Some((now, what)) = self.events.first().filter(|(now, _)| *now < time) {
+            // Events 2n and 2n + 1 belong to link n; those beyond the links are the timers of flows.
             match (what / 2, what % 2) {
                 (link, _) if link >= self.links.len() => self.ring(what - self.links.len() * 2, now),
                 (link, 0) => self.serve(link, now),
@@ -301,6 +302,7 @@ impl<'w> Live<'w> {
     /// Checks the laws of the world.
     fn check(&mut self, time: u64) {
         let Live { links, flows, violations, .. } = self;
+        // Each packet sent or duplicated has arrived, was dropped or lost, or is within a link.
         let (mut within, mut made, mut gone) = (0, 0, 0);
         for link in &*links {
             if let Err(what) = link.is_conserved() {

@@ -51,6 +51,7 @@ impl Events {
             node /= 2;
             let [a, b] = [self.nodes[left], self.nodes[left + 1]];
             let winner = select_unpredictable(b.0 < a.0, b, a);
+            // No match above can change either.
             if self.nodes[node] == winner {
                 return;
             }

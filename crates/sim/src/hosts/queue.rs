@@ -130,6 +130,7 @@ impl Queue {
         if !tuned {
             let mut old = std::mem::replace(&mut self.served, new);
             let lines = &mut self.served.lines;
+            // Decisions that the caller has not fetched yet belong to the old scheme.
             lines.fates.append(&mut old.lines.fates);
             match change {
                 SchemeChange::Drain if old.lines.waiting().packets > 0 => self.drained.push_back(old),
@@ -142,6 +143,7 @@ impl Queue {
                 SchemeChange::Migrate => {
                     let others = self.drained.drain(..).flat_map(|mut served| served.lines.drain());
                     let mut waiting: Vec<Packet> = others.chain(old.lines.drain()).collect();
+                    // Packets of several schemes merge by arrival time, so each flow keeps its order.
                     waiting.sort_by_key(|packet| packet.came);
                     for packet in waiting {
                         self.arrive(now, rate, packet, fields[packet.stream as usize]);

@@ -150,6 +150,7 @@ impl Lines {
         let number = line.first;
         let place = self.places.get_mut(number as usize)?;
         let packet = place.packet;
+        // The freed place goes to the head of the free list, which uses `behind` as its link.
         line.first = std::mem::replace(&mut place.behind, self.free);
         self.free = number;
         let first = line.first;
@@ -167,6 +168,7 @@ impl Lines {
         let place = self.places.get_mut(number as usize)?;
         let packet = place.packet;
         line.last = place.before;
+        // Likewise to the head of the free list.
         place.behind = self.free;
         self.free = number;
         let last = line.last;

@@ -32,6 +32,7 @@ impl Live<'_> {
     fn look(&mut self, time: u64) -> (Vec<Counts>, Vec<CardCounters>) {
         let counts: Vec<Counts> = (0..self.nodes.len()).map(|node| self.counts(node, time)).collect();
         let mut net = self.outside.lock();
+        // Cards are only advanced when polled. Frames due at `time` itself belong to the next interval.
         (0..net.cards.len()).for_each(|card| net.admit(card, time.saturating_sub(1)));
         self.looks.own =
             counts.iter().zip(&net.inside).map(|(counts, inside)| counts.ledger[5] as i64 - inside).collect();
@@ -145,6 +146,7 @@ impl Live<'_> {
         let Node { plan, pending, .. } = &self.nodes[node];
         let cpu = &plan.plan.cpu;
         let waits = |batching: &Batching| matches!(batching, Batching::Throttle { .. });
+        // A throttled task may wait for a batch while its core is idle, unless idle cores harvest such work.
         let promised = cpu.harvest || ![&cpu.input, &cpu.forwarding, &cpu.output].into_iter().any(waits);
         if !promised || pending.is_some() || core.wake <= now {
             return;

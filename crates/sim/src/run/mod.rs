@@ -213,6 +213,7 @@ impl<'w> Live<'w> {
             return self.until_really(time);
         }
         loop {
+            // The tuple orders by time, then by number: ties are deterministic.
             let next = self.cores.iter().enumerate().map(|(index, core)| (core.wake, index)).min();
             let Some((wake, index)) = next.filter(|(wake, _)| *wake < time) else { return };
             let core = &mut self.cores[index];

@@ -48,6 +48,7 @@ pub(super) struct Delivery {
 impl Delivery {
     /// Packet `seq` is sent, with `in_flight` packets in flight.
     pub fn sent(&mut self, now: Instant, seq: u64, in_flight: u64) {
+        // After an idle time the interval starts now; the silence is not part of a rate sample.
         if in_flight == 0 {
             (self.last_sent, self.delivered_at) = (now, now);
         }
@@ -85,6 +86,7 @@ impl Delivery {
         self.first = self.first.max(first);
         let sent = self.newest.take()?;
         self.last_sent = sent.at;
+        // The longer of both intervals: compressed acknowledgements would otherwise give a rate above that of the link.
         let took = sent.at.since(sent.last_sent).max(now.since(sent.delivered_at));
         Some(Delivered {
             packets: self.delivered - sent.delivered,

@@ -68,6 +68,7 @@ impl Frames {
     /// True if the packets wait for the next acknowledgement, to be sent together with those that it allows.
     pub fn wait(&mut self, moment: &Moment) -> bool {
         let Moment { now, first, room, .. } = *moment;
+        // Super-frames that are fully acknowledged are removed. The front one then dates the oldest unacknowledged packet.
         while self.sent.get(1).is_some_and(|next| next.0 <= first) {
             self.sent.pop_front();
         }
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn the_last_of_a_super_frame_is_pushed_and_a_packet_alone_is_not() {
         let (mut frames, mut seq) = (Frames::default(), 0);
-        // Nothing is known of the path: two at a time.
+        // Without a round-trip time: two at a time.
         let unknown = |room| Moment { smoothed: None, ..at(0, 0, room) };
         assert_eq!(send(&mut frames, &mut seq, unknown(5)), [false, true, false, true, false]);
         // At 12 Mbit/s too; at ten times that rate a millisecond is worth eleven packets.

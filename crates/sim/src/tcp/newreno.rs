@@ -97,6 +97,7 @@ impl NewReno {
     pub fn duplicate(&mut self, next: u64, sent: u64) -> Verdict {
         self.duplicates += 1;
         match self.phase {
+            // Each duplicate is a packet that has left the network.
             Phase::Fast => self.inflation += 1,
             // "Covers more than recover" (RFC 6582, 3.2 step 2): no second reaction to the losses of one window.
             Phase::Open if self.duplicates == DUPLICATES && next >= self.recover => {

@@ -85,6 +85,7 @@ impl Receiver {
         let Some((from, to)) = self.beyond.around(seq) else { return };
         let old = self.told;
         let mut others = old.iter().copied().filter(|&at| !(from..to).contains(&at));
+        // Unused places are zero. Packet 0 is never beyond a hole, so `around` finds nothing there.
         self.told = [seq, others.next().unwrap_or(0), others.next().unwrap_or(0)];
     }
 

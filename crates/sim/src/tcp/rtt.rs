@@ -95,6 +95,7 @@ impl Rtt {
                 if self.largest < self.counted {
                     self.counted -= (self.counted - self.largest) / 4;
                 }
+                // A new round trip: collect its maximum again, from the floor.
                 self.largest = least;
             }
         }

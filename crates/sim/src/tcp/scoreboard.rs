@@ -70,6 +70,7 @@ impl Scoreboard {
     pub fn acknowledge(&mut self, first: u64, ack: &Ack, fresh: u64, mut newest: impl FnMut(u64)) -> (u64, Verdict) {
         let mut delivered = 0;
         if ack.next > first {
+            // Packets before `cursor` that had not arrived were retransmitted; only those reduce `resent`.
             let middle = self.cursor.clamp(first, ack.next);
             let missing = middle - first - self.came.remove_below(middle);
             let rest = ack.next - middle - self.came.remove_below(ack.next);
@@ -101,6 +102,7 @@ impl Scoreboard {
                 self.phase = Phase::Fast;
                 (self.recover, self.begun, self.delivered, self.sent) = (fresh, fresh - first, 0, 0);
                 self.forget(first);
+                // Every hole before the highest arrival counts as lost.
                 self.edge = self.came.end().unwrap_or(first);
                 return Verdict::Lost;
             }
@@ -138,6 +140,7 @@ impl Scoreboard {
         let end = self.came.end().unwrap_or(first);
         while let Some(&(seq, fresh)) = self.order.front() {
             if !self.here(first, seq) {
+                // Nothing sent after this retransmission has arrived, and so nothing sent after the later ones in the list.
                 if end <= fresh {
                     break;
                 }
@@ -155,6 +158,7 @@ impl Scoreboard {
     pub fn reduce(&mut self, delivered: u64, target: u64, first: u64, fresh: u64, begins: bool) {
         self.delivered += delivered;
         let under_way = self.in_flight(first, fresh);
+        // Proportional part: `target` packets sent for `begun` packets delivered. Below the target, at most one more than was delivered.
         let more = if under_way > target {
             (self.delivered * target).div_ceil(self.begun.max(1)).saturating_sub(self.sent)
         } else {
@@ -177,6 +181,7 @@ impl Scoreboard {
             }
         }
         let mut seq = self.cursor.max(first);
+        // Skip packets that have arrived since.
         while let Some((_, to)) = self.came.around(seq) {
             seq = to;
         }

@@ -235,6 +235,7 @@ impl Sender {
             Restart::AfterAcknowledged if silent(self.heard) => initial,
             Restart::AfterSent if silent(self.sent) => initial,
             Restart::Decay if silent(self.sent) => {
+                // Capped, because a shift by more bits would overflow.
                 let times = (now.since(self.sent).get() / timeout.get().max(1)).min(64);
                 let halved = self.control.window() / (1u128 << times) as f64;
                 halved.floor().max(initial)
@@ -251,13 +252,14 @@ impl Sender {
     #[inline]
     pub fn acknowledge(&mut self, now: Instant, ack: &Ack) {
         if ack.next > self.fresh {
-            return; // of nothing that was ever sent
+            return; // it acknowledges packets that were never sent
         }
         if ack.marked > 0 && self.settings.marks {
             self.marked(now, ack);
         }
         let in_flight = self.in_flight();
         let advance = ack.next.saturating_sub(self.first);
+        // Only acknowledgements that advance are measured: others echo an old timestamp (RFC 7323, 4.1).
         let took = (advance > 0).then(|| now.since(ack.echo));
         if let Some(took) = took {
             self.rtt.sample(took, ack.next >= self.round);
@@ -335,6 +337,7 @@ impl Sender {
             delivered,
             marked: u64::from(ack.marked),
             in_flight,
+            // In slow start a window used by half counts as full, because it doubles with each round trip.
             full: self.full || slow && (2 * in_flight) as f64 > self.control.window(),
             recovering: self.losses.recovering(),
             held: rtt.is_none() || self.losses.recovering(),
@@ -353,6 +356,7 @@ impl Sender {
             Verdict::Fine => {}
             Verdict::Lost => {
                 self.told.recoveries += 1;
+                // The scoreboard chooses its retransmissions itself.
                 self.repeat = matches!(self.losses, Losses::Counted(_));
                 self.control.congested(now, Cause::Loss, in_flight);
                 self.due = now + self.rtt.timeout();

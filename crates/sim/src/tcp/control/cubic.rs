@@ -78,6 +78,7 @@ impl Cubic {
         if epoch.window(passed) < epoch.reno {
             return (epoch.reno - self.window).max(0.0);
         }
+        // The target is one round trip ahead, and at most half a window more (4.2).
         let target = epoch.window(passed + rtt.as_secs_f64()).clamp(self.window, 1.5 * self.window);
         (target - self.window) / self.window * packets
     }

@@ -38,6 +38,7 @@ impl Control for Dctcp {
 
     fn acknowledged(&mut self, progress: &Progress) {
         self.seen.0 += progress.delivered;
+        // An acknowledgement may report marks of packets that it does not newly acknowledge.
         self.seen.1 += progress.marked.min(progress.delivered);
         if progress.next >= self.end {
             let part = self.seen.1 as f64 / self.seen.0.max(1) as f64;

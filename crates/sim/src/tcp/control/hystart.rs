@@ -51,6 +51,7 @@ impl HyStart {
         }
         match self.doubt {
             None if self.last < Nanos::MAX => {
+                // Compares the minima of two rounds, so single delayed packets do not count.
                 let increase = Nanos::new(self.last.get() / 8).clamp(LEAST, MOST);
                 if self.current >= self.last + increase {
                     self.doubt = Some((self.current, ROUNDS));
