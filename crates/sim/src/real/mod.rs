@@ -2,7 +2,7 @@
 //! times slower than real time that the machine can keep up with the costs it declares.
 //!
 //! ```text
-//!   stations: sources, sinks      kernel       cards         worker
+//!   end systems: sources, sinks   kernel       cards         worker
 //!   one processor: [`Stations`] -- cables -- their rings -- steps: the other processor, [`Course`]
 //! ```
 //!
