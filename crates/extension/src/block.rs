@@ -1,51 +1,51 @@
-//! The block of a guest's memory that it shares with its host: where what stands in it. All numbers have their lowest byte first.
+//! The block of memory that a guest shares with its host, and its layout. All numbers are little-endian.
 //!
-//! | byte | what | who writes |
+//! | byte | content | writer |
 //! |---|---|---|
 //! | 0 | the time of the call, in nanoseconds, 8 bytes | host |
-//! | 8 | what the link carries, in bits per second, 8 bytes | host |
-//! | 16 | how many records there are; `ready`: evaluations at most; 4 bytes | host |
-//! | 20 | `ready`: packets the link can take; `recount`: 1 for the first records, 2 for the last, 3 for both; 4 bytes | host |
-//! | 24 | when to be asked again: 0 for as soon as the link can take a packet, all ones for not before one arrives, or a time; 8 bytes | guest |
-//! | 32 | how many commands there are, 4 bytes | guest |
-//! | 36 | `start`: queues it wants, 4 bytes | guest |
+//! | 8 | the rate of the link, in bits per second, 8 bytes | host |
+//! | 16 | number of records; `ready`: the most evaluations; 4 bytes | host |
+//! | 20 | `ready`: packets the link can accept; `recount`: 1 for the first records, 2 for the last, 3 for both; 4 bytes | host |
+//! | 24 | when to call again: 0 as soon as the link can accept a packet, all ones for not before an arrival, or a time; 8 bytes | guest |
+//! | 32 | number of commands, 4 bytes | guest |
+//! | 36 | `start`: number of queues, 4 bytes | guest |
 //! | 40 | `start`: packets they hold at most, 4 bytes | guest |
-//! | 44 | `start`: what it looks at, 4 bytes: a sum of [`FLOWS`], [`HOSTS`], [`PASSES`], [`RANKS`] | guest |
+//! | 44 | `start`: packet properties it uses, 4 bytes: a sum of [`FLOWS`], [`HOSTS`], [`PASSES`], [`RANKS`] | guest |
 //! | 64 | the values of 16 options, 8 bytes each | host |
-//! | 192 | 512 commands, 4 bytes each: queue, place (1 byte), what | guest |
+//! | 192 | 512 commands, 4 bytes each: queue, place (1 byte), action | guest |
 //! | 2240 | 256 verdicts, 2 bytes each: zero, or queue + 1; and [`MARK`] | guest |
 //! | 2752 | 256 records, 32 bytes each | host |
 
 use schemes::{Next, Record};
 use units::{Instant, QueueId, Rate};
 
-/// The version of this layout, and of the functions around it.
+/// The version of this layout and of the functions that use it.
 pub const VERSION: i32 = 1;
-/// Bytes of the whole.
+/// Bytes of the whole block.
 pub const SIZE: usize = RECORDS + PLACES * RECORD;
 /// Places for records and verdicts.
 const PLACES: usize = 256;
-/// Records of one call at most: what comes behind the last of them has a place, too.
+/// The most records of one call. One place fewer than the block has, so that commands can also name the place behind the last record.
 pub const MOST: usize = PLACES - 1;
-/// Commands of one arrival at most.
+/// The most commands of one arrival call.
 pub const COMMANDS: usize = 512;
-/// Commands of one evaluation at most.
+/// The most commands of one evaluation call.
 pub const EVALUATIONS: usize = 32;
-/// Options at most.
+/// The most options.
 pub const OPTIONS: usize = 16;
-/// Queues at most: a verdict has 15 bits for the number of one, and a link may have more.
+/// The most queues of a guest: a verdict has 15 bits for the queue number. A link may have more.
 pub const QUEUES: u32 = 32766;
 
-/// It looks at the hash of a packet's flow.
+/// The guest uses the hash of a packet's flow.
 pub const FLOWS: u32 = 1;
-/// It looks at hosts and code points.
+/// The guest uses host addresses and code points.
 pub const HOSTS: u32 = 2;
-/// A packet that comes while nothing waits passes.
+/// A packet that arrives while all queues are empty bypasses the guest.
 pub const PASSES: u32 = 4;
-/// A higher class leaves before a lower one.
+/// A higher class is sent before a lower one.
 pub const RANKS: u32 = 8;
 
-/// In a verdict: mark it.
+/// In a verdict: mark the packet (ECN).
 pub const MARK: u16 = 0x8000;
 
 const OPTION: usize = 64;
@@ -54,7 +54,7 @@ const VERDICT: usize = COMMAND + COMMANDS * 4;
 const RECORDS: usize = VERDICT + PLACES * 2;
 const RECORD: usize = 32;
 
-/// Whether a guest of this version of the block is understood.
+/// Accepts a guest only if it was built for this version of the block.
 pub(crate) fn version(found: i32) -> Result<(), String> {
     if found == VERSION {
         return Ok(());
@@ -65,42 +65,42 @@ pub(crate) fn version(found: i32) -> Result<(), String> {
     ))
 }
 
-/// What a command asks for.
+/// The action of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// The first packet leaves.
+    /// Send the first packet.
     Send,
-    /// It leaves marked.
+    /// Send the first packet, marked.
     SendMarked,
-    /// The first packet is dropped.
+    /// Drop the first packet.
     DropFront,
-    /// The last one is.
+    /// Drop the last packet.
     DropTail,
 }
 
-/// A command: what is to be done, to which queue, and before which of the arriving packets.
+/// A command: an action, its queue, and its place among the arriving packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Order {
-    /// What.
+    /// The action.
     pub act: Act,
-    /// Before the verdict over the packet at this place.
+    /// It is done before the verdict on the packet at this place.
     pub place: u8,
-    /// To which queue.
+    /// The queue.
     pub queue: QueueId,
 }
 
-/// What the guest says of itself when it is started.
+/// The guest's requirements, declared when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Queues it wants.
+    /// Number of queues.
     pub queues: u32,
     /// Packets they hold at most.
     pub holds: u32,
-    /// What it looks at.
+    /// The packet properties it uses: the flags above.
     pub flags: u32,
 }
 
-/// The block, to read.
+/// A read-only view of the block.
 #[derive(Clone, Copy)]
 pub struct View<'a>(pub &'a [u8; SIZE]);
 
@@ -108,7 +108,7 @@ impl View<'_> {
     #[inline(always)]
     fn get<const N: usize>(self, at: usize) -> [u8; N] {
         let found = self.0.get(at..).and_then(|bytes| bytes.first_chunk());
-        // Places are within the block: the others are those of nothing.
+        // All callers pass offsets within the block, so zeros are never returned in practice.
         found.copied().unwrap_or([0; N])
     }
 
@@ -127,7 +127,7 @@ impl View<'_> {
         u64::from_le_bytes(self.get(at))
     }
 
-    /// When the guest wants to be asked again.
+    /// When the guest wants to be called again.
     #[inline]
     pub fn next(self) -> Next {
         match self.u64(24) {
@@ -137,18 +137,18 @@ impl View<'_> {
         }
     }
 
-    /// How many commands there are.
+    /// The number of commands.
     #[inline]
     pub fn commands(self) -> usize {
         self.u32(32) as usize
     }
 
-    /// What it says of itself.
+    /// The guest's declared requirements.
     pub fn shape(self) -> Shape {
         Shape { queues: self.u32(36), holds: self.u32(40), flags: self.u32(44) }
     }
 
-    /// A command; none where it asks for what there is not. `which` is below [`COMMANDS`].
+    /// A command; none if its action is unknown. `which` is below [`COMMANDS`].
     #[inline(always)]
     pub fn command(self, which: usize) -> Option<Order> {
         let word = self.u32(COMMAND + which * 4);
@@ -162,14 +162,14 @@ impl View<'_> {
         Some(Order { act, place: (word >> 16) as u8, queue: QueueId(u32::from(word as u16)) })
     }
 
-    /// The verdict over an arriving packet; `which` is below [`MOST`].
+    /// The verdict on an arriving packet; `which` is below [`MOST`].
     #[inline(always)]
     pub fn verdict(self, which: usize) -> u16 {
         self.u16(VERDICT + which * 2)
     }
 }
 
-/// The block, to write.
+/// A writable view of the block.
 pub struct Sheet<'a>(pub &'a mut [u8; SIZE]);
 
 impl Sheet<'_> {
@@ -180,7 +180,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// What every call begins with; `room` as in the table above.
+    /// Writes the fields that every call has; `room` is the field at byte 20.
     #[inline]
     pub fn head(&mut self, now: Instant, rate: Rate, count: usize, room: usize) {
         self.put(0, now.get().to_le_bytes());
@@ -190,21 +190,21 @@ impl Sheet<'_> {
         self.put(32, [0; 4]);
     }
 
-    /// The values of the options.
+    /// Writes the values of the options.
     pub fn options(&mut self, values: &[u64]) {
         for (place, value) in values.iter().enumerate().take(OPTIONS) {
             self.put(OPTION + place * 8, value.to_le_bytes());
         }
     }
 
-    /// A record; `which` is below [`MOST`]. Written as the words that it is read in, or parts of them: a processor that is to read at
-    /// once what was written in smaller pieces waits until all of them have arrived in its cache.
+    /// Writes a record; `which` is below [`MOST`]. The stores have at least the width of the guest's loads. A load that spans several smaller stores
+    /// cannot be forwarded from the store buffer and would stall.
     #[inline(always)]
     pub fn record(&mut self, which: usize, record: &Record) {
         let at = RECORDS + which * RECORD;
         let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let bytes = u32::from_le_bytes([record.class, record.dscp, record.ecn, 0]);
-        // A guest knows no queues beyond those that it can have itself.
+        // A guest has at most [`QUEUES`] queues, so a higher queue number means nothing to it.
         let queue = u16::try_from(record.queue.0).unwrap_or(u16::MAX);
         self.put(at, record.timestamp.get().to_le_bytes());
         self.put(at + 8, two(record.length, record.flow_hash).to_le_bytes());

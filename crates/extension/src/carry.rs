@@ -1,26 +1,26 @@
-//! Carrying out what a guest has decided, on the queues it decides over. Each decision is looked at before it is done; at the first
-//! that makes no sense the rest is left.
+//! Carries out a guest's decisions on its queues. Each decision is checked before it is carried out. After the first invalid one the rest is
+//! discarded.
 
 use crate::block::{Act, COMMANDS, MARK, Order, View};
 use crate::fallback::Fallback;
 use schemes::Ahead;
 use units::QueueId;
 
-/// What is known of the queues besides the wires.
+/// The host's record of the guest's queues, besides the wires.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Books {
-    /// How many there are.
+    /// The number of queues.
     pub queues: u16,
-    /// Packets that wait in all of them.
+    /// Packets that wait in all queues.
     pub backlog: u32,
-    /// The guest may think of them what is not so.
+    /// The guest's view of its queues may be wrong; a recount is due.
     pub stale: bool,
 }
 
-/// What makes no sense.
+/// A description of an invalid decision.
 pub(crate) type Nonsense = String;
 
-/// The verdicts over the first `count` packets that arrive, and the commands in between. All of them have arrived afterwards.
+/// Carries out the verdicts on the first `count` arriving packets, and the commands between them. All of the packets have arrived afterwards.
 pub(crate) fn arrivals<W: Ahead>(
     view: View<'_>,
     count: usize,
@@ -33,12 +33,13 @@ pub(crate) fn arrivals<W: Ahead>(
     }
     let mut given = 0;
     for place in 0..count {
+        // Drops come first, because they may make room for this packet.
         let dropped = if given < commands { drops(view, &mut given, commands, place, books, wires) } else { Ok(()) };
         if !wires.advance() {
             break;
         }
         if let Err(wrong) = dropped.and_then(|()| verdict(view.verdict(place), books, wires)) {
-            // This one is taken all the same where there is room; those behind it are still to arrive.
+            // This packet is still admitted if there is room. The packets behind it have not arrived yet.
             Fallback::admit(wires, &mut books.backlog);
             return Err(wrong);
         }
@@ -47,7 +48,7 @@ pub(crate) fn arrivals<W: Ahead>(
     if given < commands { Err("its commands are not in the order of the packets".into()) } else { Ok(()) }
 }
 
-/// The commands before the verdict over the packet at `place`.
+/// Carries out the commands before the verdict on the packet at `place`.
 fn drops<W: Ahead>(
     view: View<'_>,
     given: &mut usize,
@@ -83,22 +84,25 @@ fn unknown() -> Nonsense {
 #[inline(always)]
 fn verdict<W: Ahead>(verdict: u16, books: &mut Books, wires: &mut W) -> Result<(), Nonsense> {
     if verdict & MARK != 0 {
-        // Where the sender does not understand it, nothing is marked.
+        // `mark` does nothing if the sender does not support ECN.
         wires.mark();
     }
     let Some(queue) = (verdict & !MARK).checked_sub(1) else { return Ok(()) };
+    // The guest's number of queues is checked here, because the link may have more.
     if queue >= books.queues {
         return Err(nowhere(queue, books));
     }
     if wires.enqueue(QueueId(queue.into())) {
         books.backlog += 1;
     } else {
+        // The link had no room, but the guest counts the packet as queued.
         books.stale = true;
     }
     Ok(())
 }
 
 fn drop_one<W: Ahead>(order: Order, books: &mut Books, wires: &mut W) -> Result<(), Nonsense> {
+    // The host dequeues; a guest only names the queue. So it can drop a packet at most once.
     let dropped = match order.act {
         Act::DropFront => wires.drop_front(order.queue),
         _ => wires.drop_tail(order.queue),
@@ -110,7 +114,7 @@ fn drop_one<W: Ahead>(order: Order, books: &mut Books, wires: &mut W) -> Result<
     Ok(())
 }
 
-/// What it does with what waits, at most so many commands. Answers how many commands that were.
+/// Carries out the evaluation commands, at most `most`. Returns the number of commands.
 pub(crate) fn evaluations<W: Ahead>(
     view: View<'_>,
     most: usize,

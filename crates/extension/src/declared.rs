@@ -1,4 +1,4 @@
-//! What a guest says of itself, in text that its module has in memory:
+//! A guest's description of itself, a text in the memory of its module:
 //!
 //! ```text
 //! summary Leaves the shortest packet first.
@@ -6,17 +6,17 @@
 //! option target time 5ms 1 - How long one may wait.
 //! ```
 //!
-//! An option has a name, a unit (`count`, `rate`, `time`, `size`, `part` or `switch`), a default in that unit, the least and the most value
-//! as whole numbers of packets, bits per second, nanoseconds, bytes or millionths (`-` where there is no bound), and a sentence.
+//! An option has a name, a unit (`count`, `rate`, `time`, `size`, `part` or `switch`) and a default in that unit. Then follow the smallest and the
+//! largest value and a sentence. Both bounds are whole numbers of packets, bits per second, nanoseconds, bytes or millionths; `-` means no bound.
 
 use crate::block::OPTIONS;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 
-/// Bytes of the text at most.
+/// The most bytes of the text.
 pub(crate) const LONGEST: usize = 4096;
-/// Characters of a name at most.
+/// The most characters of a name.
 const NAME: usize = 32;
 
 /// See the [module](self).
@@ -37,14 +37,14 @@ struct Opt {
     doc: String,
 }
 
-/// Whether a guest or an option may be called so: at most 32 of `a-z`, `0-9`, `-` and `_`, the first one a letter.
+/// True if the text is a valid name of a guest or an option: at most 32 of `a-z`, `0-9`, `-` and `_`, the first one a letter.
 pub fn is_name(text: &str) -> bool {
     let inside = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     text.len() <= NAME && text.bytes().all(inside) && text.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
 impl Declared {
-    /// Reads the text; the error says what is wrong with it.
+    /// Parses the text. The error gives the reason.
     pub fn read(text: &str) -> Result<Declared, String> {
         let mut declared = Declared::default();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -74,7 +74,7 @@ impl Declared {
         self.options.iter().map(|o| o.unit.read(&o.default).unwrap_or(o.least)).collect()
     }
 
-    /// As a configuration has it, under `name`. Texts that are declared live as long as the process: each is kept once.
+    /// The declaration for the configuration, under `name`. Declared texts must be `'static`: each distinct text is leaked once and reused.
     pub fn declaration(&self, name: &str) -> Declaration {
         let option = |o: &Opt| OptionDeclaration {
             name: kept(&o.name),
@@ -129,7 +129,7 @@ fn option(text: &str) -> Result<Opt, String> {
     Ok(Opt { name: name.into(), unit, default: default.into(), least, most, doc: doc.trim().into() })
 }
 
-/// The same text, for as long as the process lives.
+/// Returns the same text with static lifetime. Each distinct text is leaked only once.
 pub(crate) fn kept(text: &str) -> &'static str {
     static KEPT: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The directory in which a router finds guests: `guest:mine` of a configuration is its file `mine.wasm`.
+//! The directory in which a router finds guests: a configuration's `guest:mine` is the file `mine.wasm`.
 
 use crate::declared::{is_name, kept};
 use crate::instruction::{Instruction, InstructionText};
@@ -14,45 +14,45 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::declare::Declaration;
 
-/// Compiled programs that are kept: those of the configurations before need not be compiled again.
+/// Compiled programs in the cache, so that programs of previous configurations need not be compiled again.
 const KEPT: usize = 16;
-/// Names that an error lists.
+/// The most names that an error lists.
 const LISTED: usize = 12;
 
-/// See the [module](self). A file is read each time a configuration names it, and compiled where it is not what it was before.
+/// See the [module](self). A file is read each time a configuration names it, and compiled only if its content has changed.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
     runtime: Runtime,
-    /// The latest ones last, with what they were compiled from.
+    /// Programs with the bytes they were compiled from, least recently used first.
     programs: Mutex<Vec<(Vec<u8>, Program)>>,
 }
 
 impl Directory {
-    /// That one; it need not be there before a configuration names a guest.
+    /// Uses the directory at `path`. It need not exist until a configuration names a guest.
     pub fn new(path: &Path, runtime: Runtime) -> Directory {
         Directory { path: path.into(), runtime, programs: Mutex::default() }
     }
 
-    /// The program of that name.
+    /// Loads the program of a guest.
     pub fn load(&self, name: &str) -> Result<Program, LoadError> {
         let (file, bytes) = self.bytes(name)?;
         self.compiled(bytes).map_err(|error| in_file(&file, error))
     }
 
-    /// Whether the guest of that name is an instruction of ephemeral state, as far as its exports tell.
+    /// True if the guest is an ephemeral-state instruction. Only its exports are checked.
     pub fn has_instruction(&self, name: &str) -> bool {
         let of = |bytes: Vec<u8>| crate::instruction::is_one(&bytes);
         self.bytes(name).is_ok_and(|(_, bytes)| of(bytes))
     }
 
-    /// The instruction of that name. It is compiled each time: configurations with instructions are seldom applied.
+    /// Loads an instruction. It is compiled each time: configurations with instructions are seldom applied.
     pub fn load_instruction(&self, name: &str) -> Result<Instruction, LoadError> {
         let (file, bytes) = self.bytes(name)?;
         Instruction::load(&bytes, &self.runtime).map_err(|error| in_file(&file, error))
     }
 
-    /// The file of a guest, and what is in it.
+    /// The file of a guest, and its content.
     fn bytes(&self, name: &str) -> Result<(PathBuf, Vec<u8>), LoadError> {
         if !is_name(name) {
             let hint = "a name has at most 32 of a-z, 0-9, - and _, the first one a letter: 'guest:mine' is the file mine.wasm";
@@ -76,6 +76,7 @@ impl Directory {
                 (bytes, program)
             }
         };
+        // The entry moves to the end of the list, so the one removed is the least recently used.
         let program = entry.1.clone();
         if programs.len() >= KEPT {
             programs.remove(0);
@@ -99,7 +100,7 @@ impl Directory {
         LoadError::new(reason, format!("there are {}{more}", names.join(", ")))
     }
 
-    /// All that are there, sorted.
+    /// The names of all guests in the directory, sorted.
     pub fn names(&self) -> Vec<String> {
         let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let name = |file: fs::DirEntry| {
@@ -117,7 +118,7 @@ fn in_file(file: &Path, error: LoadError) -> LoadError {
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more than is taken, so that one that is too large is seen to be.
+    // One byte more than the limit is read, so that the size check finds a file that is too large.
     File::open(file)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -1,5 +1,5 @@
-//! A guest held to the laws of schemes before it is put on a port: seeded traffic in virtual time, with all the memory a link may have,
-//! with little, and in batches beside the same one by one. The same code gives the same verdict.
+//! Checks a guest against the laws of schemes before it is put on a port. The traffic is seeded and runs in virtual time: with all the memory a link
+//! may have, with little memory, and in batches compared with single packets. The same code always gets the same verdict.
 
 use crate::guest::Guest;
 use crate::module::LoadError;
@@ -12,15 +12,15 @@ use units::Nanos;
 
 /// Rounds of a run.
 const ROUNDS: usize = 150;
-/// Every so often many packets come at once: more than a guest is shown in one call.
+/// Every `BURST` rounds many packets arrive at once: more than a guest gets in one call.
 const BURST: usize = 30;
-/// Packets that a link with little memory has room for.
+/// Packets that a link with little memory can hold.
 const LITTLE: usize = 12;
 
-/// Thousandths of the link, and for how long: a little, and a flood.
+/// Load in thousandths of the link rate, and its duration: a slight overload, and a flood.
 const OVERLOADS: &[(Load, Nanos)] = &[(Load(1_500), Nanos::millis(1000)), (Load(20_000), Nanos::millis(100))];
 
-/// What a guest is held to, and what that means.
+/// The laws, each with its explanation.
 pub const LAWS: &[(&str, &str)] = &[
     (DECISIONS, "it does not trap, returns in time, and decides what can be done"),
     ("conservation", "each packet is sent or dropped, once"),
@@ -53,16 +53,16 @@ fn name(law: Law) -> &'static str {
     }
 }
 
-/// Where a law was broken.
+/// A case in which a law was broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
-    /// How.
+    /// How it was broken.
     pub how: String,
     /// The traffic's seed.
     pub seed: u64,
-    /// The round of it, from 0; none at its end.
+    /// The round, counted from 0; none if it was found after the last round.
     pub round: Option<usize>,
-    /// The circumstance.
+    /// The kind of run.
     pub circumstance: &'static str,
 }
 
@@ -76,29 +76,29 @@ impl fmt::Display for Case {
     }
 }
 
-/// How a law was kept.
+/// The verdict on one law.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// Its name, as in [`LAWS`].
     pub law: &'static str,
-    /// Runs in which it was seen to be kept or broken: one ends where a law is broken.
+    /// Runs with a result for this law. A run ends at the first broken law.
     pub tried: u32,
     /// The first run in which it was broken.
     pub broken: Option<Case>,
 }
 
 impl Verdict {
-    /// Of laws that nobody has looked at yet.
+    /// Verdicts on laws that have not been tried yet.
     pub(crate) fn of(laws: &[(&'static str, &str)]) -> Vec<Verdict> {
         laws.iter().map(|&(law, _)| Verdict { law, tried: 0, broken: None }).collect()
     }
 
-    /// Whether none was broken.
+    /// True if no law was broken.
     pub(crate) fn are_good(all: &[Verdict]) -> bool {
         all.iter().all(|verdict| verdict.broken.is_none())
     }
 
-    /// A law was seen to be kept, or broken.
+    /// Records a run in which a law was kept, or the case in which it was broken.
     pub(crate) fn judge(all: &mut [Verdict], law: &str, case: Option<Case>) {
         if let Some(verdict) = all.iter_mut().find(|verdict| verdict.law == law) {
             verdict.tried += 1;
@@ -107,29 +107,29 @@ impl Verdict {
     }
 }
 
-/// What came of it all.
+/// The result of an examination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Examination {
     /// One for each of [`LAWS`].
     pub verdicts: Vec<Verdict>,
-    /// Runs.
+    /// The number of runs.
     pub runs: u32,
-    /// Packets that were sent, refused, dropped and marked in all of them.
+    /// Packets sent, in all runs.
     pub sent: u64,
-    /// Not let in.
+    /// Packets not admitted.
     pub refused: u64,
-    /// Let in, and dropped.
+    /// Packets admitted and dropped later.
     pub dropped: u64,
-    /// Sent or waiting with congestion experienced.
+    /// Packets marked with congestion experienced, sent or still queued.
     pub marked: u64,
-    /// What the guest counted in all runs together.
+    /// The guest's counters, summed over all runs.
     pub counters: [u64; 8],
-    /// What it logged last; empty where it did not.
+    /// The last line that the guest logged; empty if it logged none.
     pub line: String,
 }
 
 impl Examination {
-    /// Whether no law was broken.
+    /// True if no law was broken.
     pub fn is_good(&self) -> bool {
         Verdict::are_good(&self.verdicts)
     }
@@ -151,7 +151,7 @@ impl Examination {
         }
     }
 
-    /// A run against the laws of [`Trial`].
+    /// One run against the laws of [`Trial`].
     fn run(&mut self, program: &Program, options: &[u64], seed: u64, memory: usize) -> Result<(), LoadError> {
         let circumstance = if memory == usize::MAX { "usual traffic" } else { "little memory" };
         let mut trial = Trial::new(Box::new(program.guest(options)?)).with_memory_for(memory);
@@ -179,7 +179,7 @@ impl Examination {
         Ok(())
     }
 
-    /// Overloads, and what they leave behind.
+    /// Checks recovery after overloads.
     fn overload(&mut self, program: &Program, options: &[u64]) -> Result<(), LoadError> {
         for (load, length) in OVERLOADS {
             let mut trial = Trial::new(Box::new(program.guest(options)?));
@@ -198,12 +198,13 @@ impl Examination {
         Ok(())
     }
 
-    /// The same packets in batches and one by one.
+    /// Compares the same packets in batches and one at a time.
     fn compare(&mut self, program: &Program, options: &[u64], seed: u64) -> Result<(), LoadError> {
         let circumstance = "batches beside one by one";
         let mut guests = [program.guest(options)?, program.guest(options)?];
         let mut models = [0, 1].map(|_| Model::with(guests[0].queues()));
         self.runs += 1;
+        // The fates up to here are equal in both models, so each round compares only the new ones.
         let mut compared = 0;
         for (round, Round { packets, pause, room }) in rounds(seed).enumerate() {
             for (one_by_one, (guest, model)) in guests.iter_mut().zip(&mut models).enumerate() {
@@ -243,7 +244,7 @@ fn singly(guest: &mut Guest, model: &mut Model, packets: &[Record]) {
     }
 }
 
-/// How the fates behind the first so many differ. In which order packets are dropped, among those that are not sent, is not looked at.
+/// How the fates after the first `from` differ. The order among packets that are not sent does not matter.
 fn difference([many, single]: &[Model; 2], from: usize) -> Option<String> {
     if many.fates.len() != single.fates.len() {
         return Some(format!("{} packets have ended in batches, {} one by one", many.fates.len(), single.fates.len()));
@@ -262,7 +263,7 @@ fn difference([many, single]: &[Model; 2], from: usize) -> Option<String> {
     fates.or_else(|| (many.marked != single.marked).then(|| "it marks other packets in batches than one by one".into()))
 }
 
-/// What went wrong: what the guest itself did, before what came of it.
+/// The law that was broken, and how. A fault of the guest itself comes before its consequences.
 fn wrong_of(guest: &mut Guest, broken: Option<Broken>) -> Option<(&'static str, String)> {
     match Scheme::<Model>::trouble(guest) {
         Some(trouble) => Some((DECISIONS, trouble.what)),
@@ -270,7 +271,7 @@ fn wrong_of(guest: &mut Guest, broken: Option<Broken>) -> Option<(&'static str, 
     }
 }
 
-/// The traffic of a seed.
+/// The traffic of a seed. Every `BURST`th round also contains the packets of `BURST` further rounds.
 fn rounds(seed: u64) -> impl Iterator<Item = Round> {
     let mut all = Rounds::seeded(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), ROUNDS + ROUNDS / BURST * BURST);
     (0..ROUNDS).map_while(move |number| {
@@ -282,7 +283,7 @@ fn rounds(seed: u64) -> impl Iterator<Item = Round> {
     })
 }
 
-/// Holds a guest with these options to [`LAWS`], in so many runs of each circumstance.
+/// Checks a guest with these options against [`LAWS`], with `seeds` runs of each kind.
 ///
 /// # Errors
 ///
@@ -308,7 +309,7 @@ pub fn examine(program: &Program, options: &[u64], seeds: u64) -> Result<Examina
 }
 
 impl Guest {
-    /// How many queues it has.
+    /// The number of its queues.
     fn queues(&self) -> usize {
         Scheme::<Model>::queues(self) as usize
     }

@@ -1,33 +1,33 @@
-//! What serves the queues of a guest that has failed: first come, first served, with a bound.
+//! Serves the queues of a guest that has failed: FIFO with a bound.
 
 use schemes::{Ahead, Progress};
 use units::QueueId;
 
-/// Packets that wait at most.
+/// The most packets that may wait.
 const LIMIT: u32 = 1000;
 
-/// Serves as many queues as there are, the last one first: new packets go to the first, so that they overtake none of their flow that
-/// waits in another.
+/// Serves all queues of the guest, the last one first. New packets enter the first queue, so they never overtake packets of their flow in another
+/// queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fallback {
-    /// All queues behind this one are empty.
+    /// All queues after this one are empty.
     last: u16,
 }
 
 impl Fallback {
-    /// For the first so many queues.
+    /// Serves the first `queues` queues.
     pub fn of(queues: u16) -> Fallback {
         Fallback { last: queues.saturating_sub(1) }
     }
 
-    /// Takes what arrives.
+    /// Admits the arriving packets.
     pub fn arrive<W: Ahead>(&mut self, wires: &mut W, backlog: &mut u32) {
         while wires.advance() {
             Fallback::admit(wires, backlog);
         }
     }
 
-    /// Takes the packet that has arrived, or leaves it to be dropped.
+    /// Admits the packet that has arrived, or leaves it to be dropped.
     pub fn admit<W: Ahead>(wires: &mut W, backlog: &mut u32) {
         if *backlog < LIMIT && wires.enqueue(QueueId(0)) {
             *backlog += 1;
@@ -36,6 +36,7 @@ impl Fallback {
 
     /// Sends the next packet.
     pub fn evaluate<W: Ahead>(&mut self, wires: &mut W, backlog: &mut u32) -> Progress {
+        // Only queue 0 receives packets now, so a queue found empty stays empty.
         while self.last > 0 && wires.size(QueueId(self.last.into())).packets == 0 {
             self.last -= 1;
         }

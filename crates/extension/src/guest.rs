@@ -1,8 +1,8 @@
-//! A guest at work on a link: a scheme whose decisions are made elsewhere.
+//! A guest at work on a link: a scheme whose decisions are made by a WebAssembly module.
 //!
-//! What it does wrong costs the packets nothing: they wait in the link's queues, which a guest cannot reach. One that traps, does not
-//! return or decides what makes no sense is put aside, and its queues are served first come, first served. A second later it
-//! may begin anew, with all that waits; after [`FAULTS`] faults it may not.
+//! A guest's faults lose no packets. Packets wait in the link's queues, and a guest cannot access those. A guest is suspended if it traps, does not
+//! return or makes an invalid decision; its queues are then served FIFO. It restarts a second later and learns of all queued packets. After
+//! [`FAULTS`] faults it is not restarted.
 
 use crate::block::{self, EVALUATIONS, FLOWS, HOSTS, MOST, PASSES, RANKS, Shape};
 use crate::carry::{self, Books};
@@ -14,27 +14,27 @@ use schemes::{Ahead, Next, Progress, Record, Scheme, Size, Tell, Trouble};
 use std::fmt;
 use units::{Instant, Nanos, QueueId, Rate};
 
-/// Faults after which a guest is not tried again.
+/// Faults after which a guest is not restarted.
 pub const FAULTS: u32 = 3;
-/// What its counters are called.
+/// The names of its counters.
 const COUNTERS: [&str; 8] =
     ["counter 0", "counter 1", "counter 2", "counter 3", "counter 4", "counter 5", "counter 6", "counter 7"];
-/// How long one is put aside after a fault.
+/// How long a guest is suspended after a fault.
 const REST: Nanos = Nanos::secs(1);
 
 /// See the [module](self).
 pub struct Guest {
     program: Program,
     instance: Instance,
-    /// What it begins anew with after a fault: made beforehand, for that takes longer than a packet may wait.
+    /// Instances for restarts after a fault. They are made in advance, because that takes longer than a packet may wait.
     spares: Vec<Instance>,
-    /// What it had then. Memory is given back where nobody waits for it.
+    /// Instances that have failed. Dropping one frees its memory, which is slow, so that happens together with the guest.
     spent: Vec<Instance>,
-    /// Where records are gathered.
+    /// A buffer for records.
     records: Vec<Record>,
     shape: Shape,
     books: Books,
-    /// When it wants to be asked again, as it said last.
+    /// When the guest wants to be called again, from its last call.
     next: Next,
     state: State,
     faults: u32,
@@ -44,12 +44,12 @@ pub struct Guest {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Works,
-    /// Put aside, until that time or for good.
+    /// Suspended: until that time, or for good.
     Rests(Fallback, Option<Instant>),
 }
 
 impl Program {
-    /// A guest at work, with these values of its options in their order.
+    /// Starts a guest with these values of its options, in their order.
     pub fn guest(&self, options: &[u64]) -> Result<Guest, LoadError> {
         Guest::start(self, options)
     }
@@ -63,6 +63,7 @@ impl Guest {
         };
         let instance = started()?;
         let shape = instance.view().shape();
+        // The spares are started now and must ask for the same: after a fault there is no time to check one.
         let spares = (1..FAULTS).map(|_| started()).collect::<Result<Vec<Instance>, LoadError>>()?;
         if spares.iter().any(|spare| spare.view().shape() != shape) {
             return Err(LoadError::new("it wants something else each time it starts", "mend it"));
@@ -82,22 +83,22 @@ impl Guest {
         })
     }
 
-    /// Bytes of memory that it has by now, of 1 MiB.
+    /// Bytes of memory that it has now; the limit is 1 MiB.
     pub fn memory(&self) -> usize {
         self.instance.memory()
     }
 
-    /// What it counted.
+    /// The values of its counters.
     pub fn counters(&self) -> [u64; 8] {
         self.instance.counters()
     }
 
-    /// What it logged last; empty where it did not.
+    /// The last line that it logged; empty if it logged none.
     pub fn line(&self) -> &str {
         self.instance.line()
     }
 
-    /// Whether it is not put aside.
+    /// True if it is running, not suspended.
     pub fn works(&self) -> bool {
         matches!(self.state, State::Works)
     }
@@ -106,12 +107,13 @@ impl Guest {
         self.shape.flags & flag != 0
     }
 
-    /// Makes it ready to be asked: one that was put aside for long enough begins anew, and learns what waits. False where it is not.
+    /// Makes it ready for a call: a guest whose suspension is over is restarted and told the queued packets. Returns false if it cannot be called.
     #[inline]
     fn wakes<W: Ahead>(&mut self, wires: &W) -> bool {
         match self.state {
             State::Works if !self.books.stale => return true,
             State::Works => {}
+            // The suspension is over: fall through to the restart.
             State::Rests(_, Some(until)) if until <= wires.now() => {}
             State::Rests(..) => return false,
         }
@@ -138,6 +140,7 @@ impl Guest {
         records.clear();
         let (mut part, mut backlog, mut failed) = (1, 0, None);
         for queue in 0..self.books.queues {
+            // Packets go to the guest in blocks of `MOST`. After an error the visit only counts them.
             wires.visit(QueueId(queue.into()), &mut |record| {
                 if records.len() == MOST && failed.is_none() {
                     failed = instance.recount(now, rate, records, part).err();
@@ -159,7 +162,7 @@ impl Guest {
         self.is_sane()
     }
 
-    /// It is put aside.
+    /// Suspends the guest.
     #[cold]
     fn fail(&mut self, fault: &Fault, now: Instant) {
         self.faults += 1;
@@ -169,7 +172,7 @@ impl Guest {
         self.trouble = Some(Trouble { what: fault.to_string(), for_good });
     }
 
-    /// Lets it decide over packets that arrive, as many as a call may have. False where there are none.
+    /// Lets it decide on arriving packets, as many as one call can have. Returns false if there are none.
     #[inline]
     fn take<W: Ahead>(&mut self, wires: &mut W) -> Result<bool, Fault> {
         let mut sheet = self.instance.sheet();
@@ -191,7 +194,7 @@ impl Guest {
         self.is_sane().map(|()| true)
     }
 
-    /// Lets it do as many evaluations with what waits. Answers how many it made.
+    /// Lets it do up to `most` evaluations. Returns the number of its commands.
     #[inline]
     fn evaluate<W: Ahead>(&mut self, most: usize, wires: &mut W) -> Result<usize, Fault> {
         let room = wires.room();
@@ -201,6 +204,7 @@ impl Guest {
         self.next = view.next();
         let made = carry::evaluations(view, most, &mut self.books, wires).map_err(Fault::Nonsense)?;
         self.is_sane()?;
+        // A ready link and queued packets without any decision: only a time in the future excuses that, as of a shaper.
         let stalls = made == 0 && room > 0 && self.books.backlog > 0;
         if stalls && !matches!(self.next, Next::At(time) if time > wires.now()) {
             return Err(Fault::Nonsense(
@@ -210,7 +214,7 @@ impl Guest {
         Ok(made)
     }
 
-    /// A guest that is to be asked again never would keep what waits for ever.
+    /// A guest that asks never to be called again while packets wait would block them for ever.
     fn is_sane(&self) -> Result<(), Fault> {
         if self.next == Next::Idle && self.books.backlog > 0 {
             let waiting = self.books.backlog;
@@ -219,7 +223,7 @@ impl Guest {
         Ok(())
     }
 
-    /// One evaluation of at most so many decisions; what it made, or nothing where it is put aside.
+    /// One call with at most `most` evaluations. Returns the number of its commands, or none if it is suspended.
     fn work<W: Ahead>(&mut self, most: usize, wires: &mut W) -> Option<usize> {
         if !self.wakes(wires) {
             return None;
@@ -268,7 +272,7 @@ impl<W: Ahead> Scheme<W> for Guest {
         }
     }
 
-    /// A guest knows of single packets only.
+    /// A guest handles single packets only.
     fn splits_super_frames(&self, _: Rate) -> bool {
         true
     }
@@ -313,7 +317,7 @@ impl<W: Ahead> Scheme<W> for Guest {
         self.instance.news().map(str::to_string)
     }
 
-    /// Of the whole guest, said of its first queue: what it has counted since it began, and how often it was put aside.
+    /// The counters and faults belong to the whole guest; they are reported with its first queue.
     fn state(&self, queue: QueueId, _: Instant, _: Size, tell: &mut Tell<'_>) {
         if queue == QueueId(0) {
             COUNTERS.iter().zip(self.counters()).for_each(|(name, count)| tell(name, count as f64));
@@ -325,7 +329,7 @@ impl<W: Ahead> Scheme<W> for Guest {
         while wires.link_ready() {
             match self.work(EVALUATIONS, wires) {
                 Some(made) if made == EVALUATIONS => {}
-                // It had less to do than it might have done, or less room: in that case there is none any more.
+                // It made fewer decisions than it might have: no packet may be sent now, or the link is full.
                 Some(_) => return,
                 None => break,
             }

@@ -1,4 +1,4 @@
-//! One instance of a guest: its memory, its functions, and what it has logged and counted.
+//! One instance of a guest: its memory, its functions, its counters and its log line.
 
 use crate::block::{self, OPTIONS, QUEUES, Shape, Sheet, View, version};
 use crate::module::MEMORY;
@@ -11,23 +11,23 @@ use wasmtime::{
     WasmResults,
 };
 
-/// Bytes of a page of the machine's memory, or fewer.
+/// The size of a memory page of the machine, or less.
 const PAGE: usize = 4096;
-/// Characters of a line it logs.
+/// The most bytes of a log line.
 const LINE: usize = 200;
-/// How many counters it has.
+/// The number of counters.
 const COUNTERS: usize = 8;
-/// Where chance begins. Source of the generator: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
+/// The seed of the random numbers. Generator: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a guest did instead of its work.
+/// How a guest failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
-    /// It did what a module must not do.
+    /// It trapped.
     Trapped(String),
     /// It did not return in time.
     Endless,
-    /// Its decisions make no sense.
+    /// It made an invalid decision.
     Nonsense(String),
 }
 
@@ -51,15 +51,15 @@ impl From<wasmtime::Error> for Fault {
     }
 }
 
-/// What is on the host's side of an instance.
+/// The host's data of an instance.
 pub(crate) struct Inside {
     limits: StoreLimits,
     used: Used,
     chance: u64,
     counters: [u64; COUNTERS],
-    /// What it logged last.
+    /// The last line that it logged.
     line: String,
-    /// Nobody has asked for that yet.
+    /// The line has not been reported yet.
     news: bool,
 }
 
@@ -84,7 +84,7 @@ impl Inside {
         }
     }
 
-    /// What an instance of a guest lives in.
+    /// Makes the store of an instance.
     pub fn store(runtime: &Runtime) -> Store<Inside> {
         let mut store = Store::new(&runtime.engine, Inside::new());
         store.limiter(|inside| &mut inside.limits);
@@ -92,7 +92,7 @@ impl Inside {
         store
     }
 
-    /// What guests may import.
+    /// Adds the functions that guests may import.
     pub fn offer(linker: &mut Linker<Inside>) -> Result<(), wasmtime::Error> {
         linker.func_wrap("switchpath", "random", |mut caller: Caller<'_, Inside>| -> i64 {
             let chance = &mut caller.data_mut().chance;
@@ -121,7 +121,7 @@ impl Inside {
     }
 }
 
-/// The text that begins there and ends with a zero byte.
+/// Reads the zero-terminated text at `at`.
 pub(crate) fn text(memory: &[u8], at: usize, longest: usize) -> Result<String, Fault> {
     let text = memory.get(at..).unwrap_or_default();
     let end = text.iter().take(longest).position(|byte| *byte == 0);
@@ -132,7 +132,7 @@ pub(crate) fn text(memory: &[u8], at: usize, longest: usize) -> Result<String, F
     }
 }
 
-/// Has the machine find a place for every page now, not when a packet waits for it.
+/// Touches every page, so that page faults happen now and not while a packet waits.
 pub(crate) fn touch(memory: &mut [u8]) {
     for page in memory.chunks_mut(PAGE) {
         page[0] = std::hint::black_box(page[0]);
@@ -145,7 +145,7 @@ pub(crate) struct Instance {
     store: Store<Inside>,
     instance: wasmtime::Instance,
     memory: Memory,
-    /// Where the block begins.
+    /// The offset of the block.
     block: usize,
     arrive: TypedFunc<(), ()>,
     ready: TypedFunc<(), ()>,
@@ -153,10 +153,10 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// With its memory as the module says, not started yet.
+    /// Makes an instance that is not started yet.
     pub fn new(runtime: &Runtime, module: &InstancePre<Inside>) -> Result<Instance, Fault> {
         let mut store = Inside::store(runtime);
-        // A module may have a function that runs when it comes into being.
+        // A module may have a start function that runs during instantiation.
         runtime.arm(&mut store)?;
         let instance = module.instantiate(&mut store)?;
         let memory =
@@ -179,14 +179,14 @@ impl Instance {
         self.call(&function, ())
     }
 
-    /// What it says of itself, at most so many bytes.
+    /// Reads its description, at most `longest` bytes.
     pub fn describe(&mut self, longest: usize) -> Result<String, Fault> {
         version(self.ask("switchpath_version")?).map_err(Fault::Nonsense)?;
         let at = self.ask("switchpath_describe")? as u32 as usize;
         text(self.memory.data(&self.store), at, longest)
     }
 
-    /// Begins its work with these options.
+    /// Starts it with these options.
     pub fn start(&mut self, options: &[u64]) -> Result<(), Fault> {
         self.block = self.ask("switchpath_block")? as u32 as usize;
         let block = self.memory.data(&self.store).get(self.block..self.block.saturating_add(block::SIZE));
@@ -206,40 +206,41 @@ impl Instance {
                 "it wants {queues} queues; a guest has 1 to {QUEUES}, whatever a link may have"
             )));
         }
+        // After the start, because the guest may have grown its memory there.
         touch(self.memory.data_mut(&mut self.store));
         self.store.data_mut().used().begins_work();
         Ok(())
     }
 
-    /// The block, to read.
+    /// The block, for reading.
     #[inline]
     pub fn view(&self) -> View<'_> {
         let block = self.memory.data(&self.store)[self.block..].first_chunk();
         View(block.expect("the block has been there since the start, and memory only grows"))
     }
 
-    /// The block, to write.
+    /// The block, for writing.
     #[inline]
     pub fn sheet(&mut self) -> Sheet<'_> {
         let block = self.memory.data_mut(&mut self.store)[self.block..].first_chunk_mut();
         Sheet(block.expect("the block has been there since the start, and memory only grows"))
     }
 
-    /// Packets have come, as many as the block has records.
+    /// Tells it that packets have arrived: as many as the block has records.
     #[inline]
     pub fn arrive(&mut self) -> Result<(), Fault> {
         self.runtime.arm(&mut self.store)?;
         Ok(self.arrive.call(&mut self.store, ())?)
     }
 
-    /// The link can take packets, as many as the block says.
+    /// Tells it that the link can accept packets: as many as the block says.
     #[inline]
     pub fn ready(&mut self) -> Result<(), Fault> {
         self.runtime.arm(&mut self.store)?;
         Ok(self.ready.call(&mut self.store, ())?)
     }
 
-    /// These packets wait: 1 for the first of them in the block, 2 for the last, 3 for both.
+    /// Tells it the queued packets. `part` is 1 for the first call, 2 for the last, 3 for the only one.
     pub fn recount(&mut self, now: Instant, rate: Rate, records: &[Record], part: usize) -> Result<(), Fault> {
         let mut sheet = self.sheet();
         sheet.head(now, rate, records.len(), part);
@@ -248,23 +249,23 @@ impl Instance {
         Ok(self.recount.call(&mut self.store, ())?)
     }
 
-    /// Bytes of memory that it has by now.
+    /// Bytes of memory that it has now.
     pub fn memory(&self) -> usize {
         self.memory.data_size(&self.store)
     }
 
-    /// What it counted.
+    /// The values of its counters.
     pub fn counters(&self) -> [u64; COUNTERS] {
         self.store.data().counters
     }
 
-    /// What it logged last, unless that has been asked for.
+    /// The last line that it logged, unless it has been reported already.
     pub fn news(&mut self) -> Option<&str> {
         let inside = self.store.data_mut();
         std::mem::take(&mut inside.news).then_some(&*inside.line)
     }
 
-    /// What it logged last; empty where it did not.
+    /// The last line that it logged; empty if it logged none.
     pub fn line(&self) -> &str {
         &self.store.data().line
     }

@@ -1,28 +1,28 @@
-//! Instructions of ephemeral state that are no part of this program (adr/0050): a module that sees what is under a packet's tags,
-//! and says what becomes of the packet and what is to be there.
+//! Ephemeral-state instructions as WebAssembly modules (adr/0050). A module reads the values of a packet's tags and decides on the packet and the new
+//! values.
 //!
-//! It exports its `memory`, and four functions that answer an `i32`:
+//! It exports its `memory`, and four functions that return an `i32`:
 //!
-//! | function | does |
+//! | function | result |
 //! |---|---|
-//! | `switchpath_instruction` | answers 1, the version of this table |
-//! | `switchpath_describe` | answers where its description is, which ends with a zero byte |
-//! | `switchpath_block` | answers where its block is, at a multiple of 8 |
-//! | `switchpath_execute` | executes it once: 0 forward, 1 drop, 2 a tag is absent that has to be there, 3 there is too little |
+//! | `switchpath_instruction` | 1, the version of this table |
+//! | `switchpath_describe` | the address of its description, which ends with a zero byte |
+//! | `switchpath_block` | the address of its block, a multiple of 8 |
+//! | `switchpath_execute` | executes it once: 0 forward, 1 drop, 2 a required tag is absent, 3 underflow |
 //!
-//! The description has a line `summary SENTENCE`, one `tags N` and one `creates N`. In the block, lowest byte first:
+//! The description has a line `summary SENTENCE`, one `tags N` and one `creates N`. The block has these fields, little-endian:
 //!
-//! | byte | what | who writes |
+//! | byte | content | writer |
 //! |---|---|---|
 //! | 0 | the time, in nanoseconds, 8 bytes | host |
-//! | 8 | the number by which others know the router, 8 bytes | host |
-//! | 16 | the packet's value, 8 bytes: another one goes on | both |
+//! | 8 | the node number of the router, 8 bytes | host |
+//! | 16 | the packet's value, 8 bytes; the packet is forwarded with a changed value | both |
 //! | 24 | the packet's operator, 4 bytes | host |
-//! | 28 | a bit for each tag that is there, 4 bytes | host |
+//! | 28 | a bit for each tag that is present, 4 bytes | host |
 //! | 32 | a bit for each tag that is written, 4 bytes | guest |
 //! | 40 | values of four tags, 8 bytes each | both |
 //!
-//! It is bounded as a scheme is: by time on a machine, by instructions in a simulation, and by 1 MiB of memory.
+//! It has the limits of a scheme: time on a machine, instructions in a simulation, and 1 MiB of memory.
 
 use crate::instance::{self, Fault, Inside};
 use crate::module::{LARGEST, LoadError, MARK, MEMORY, compile, functions, has_memory, imports};
@@ -33,31 +33,31 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use wasmtime::{InstancePre, Linker, Memory, Store, TypedFunc};
 
-/// The version of the block and the functions around it.
+/// The version of the block and of the functions.
 const VERSION: i32 = 1;
 /// Bytes of the block.
 const BLOCK: usize = 40 + TAGS * 8;
-/// Bytes of a description at most.
+/// The most bytes of a description.
 const LONGEST: usize = 1024;
 
-/// Whether a module exports what tells an instruction from a scheme: its name is in it then.
+/// True if a module is an instruction and not a scheme. The name of the export must occur in the file.
 pub(crate) fn is_one(bytes: &[u8]) -> bool {
     bytes.windows(MARK.len()).any(|window| window == MARK.as_bytes())
 }
 
-/// What an instruction says of itself.
+/// An instruction's description of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InstructionText {
     /// One sentence for the operator.
     pub summary: String,
-    /// Tags that its packets name.
+    /// The number of tags that its packets name.
     pub tags: u8,
     /// The most entries that it creates.
     pub creates: u8,
 }
 
 impl InstructionText {
-    /// Reads a description; the error says what is wrong with it.
+    /// Parses a description. The error gives the reason.
     pub fn read(text: &str) -> Result<InstructionText, String> {
         let (mut summary, mut tags, mut creates) = (String::new(), None, None);
         let number = |line: &str, text: &str| match text.trim().parse::<u8>() {
@@ -83,7 +83,7 @@ impl InstructionText {
     }
 }
 
-/// The code of an instruction: compiled, and looked at before anything of it runs. Cheap to clone.
+/// The code of an instruction: compiled, and checked before any of it runs. Cheap to clone.
 #[derive(Clone)]
 pub struct Instruction {
     code: Arc<Code>,
@@ -97,7 +97,7 @@ struct Code {
 }
 
 impl Instruction {
-    /// Compiles a module, or says why it is no instruction. Runs only what says what it is.
+    /// Compiles a module, or says why it is not an instruction. Runs only the functions that describe it.
     pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<Instruction, LoadError> {
         debug_assert!(bytes.len() <= LARGEST + 1);
         let module = compile(bytes, runtime)?;
@@ -123,22 +123,22 @@ impl Instruction {
         Ok(Instruction { code: Arc::new(Code { runtime: runtime.clone(), ready, text, digest: hasher.finish() }) })
     }
 
-    /// What it says of itself.
+    /// Its description.
     pub fn text(&self) -> &InstructionText {
         &self.code.text
     }
 
-    /// A number that tells its code from all others.
+    /// A hash of its code.
     pub fn digest(&self) -> u64 {
         self.code.digest
     }
 
-    /// What it asks of its host: names of `log`, `counter` and `random`.
+    /// The host functions that it imports: `log`, `counter` and `random`.
     pub fn imports(&self) -> Vec<String> {
         self.code.ready.module().imports().map(|import| import.name().to_string()).collect()
     }
 
-    /// It at work.
+    /// Starts an instance.
     pub fn start(&self) -> Result<Box<dyn Registered>, String> {
         let mut made = AtWork::new(&self.code.runtime, &self.code.ready).map_err(|fault| fault.to_string())?;
         made.store.data_mut().used().begins_work();
@@ -158,13 +158,13 @@ impl fmt::Debug for Instruction {
     }
 }
 
-/// An instance of one.
+/// An instance of an instruction.
 struct AtWork {
     runtime: Runtime,
     store: Store<Inside>,
     instance: wasmtime::Instance,
     memory: Memory,
-    /// Where the block begins.
+    /// The offset of the block.
     block: usize,
     execute: TypedFunc<(), i32>,
 }
@@ -172,7 +172,7 @@ struct AtWork {
 impl AtWork {
     fn new(runtime: &Runtime, module: &InstancePre<Inside>) -> Result<AtWork, Fault> {
         let mut store = Inside::store(runtime);
-        // A module may have a function that runs when it comes into being.
+        // A module may have a start function that runs during instantiation.
         runtime.arm(&mut store)?;
         let instance = module.instantiate(&mut store)?;
         let memory =
@@ -205,7 +205,7 @@ impl AtWork {
         instance::text(self.memory.data(&self.store), at, LONGEST)
     }
 
-    /// The block, to read or to write.
+    /// The block, for reading and writing.
     fn block(&mut self) -> &mut [u8; BLOCK] {
         let block = self.memory.data_mut(&mut self.store)[self.block..].first_chunk_mut();
         block.expect("the block has been there since the start, and memory only grows")

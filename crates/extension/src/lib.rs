@@ -1,11 +1,11 @@
-//! Guests: queueing schemes that are no part of this program. One is compiled to WebAssembly, checked when it is loaded, and runs
-//! on a link like a scheme that is built in.
+//! Guests: queueing schemes that are not part of this program. A guest is compiled to WebAssembly, checked when it is loaded, and runs on a link like
+//! a built-in scheme.
 //!
-//! Or instructions of ephemeral state: see [`Instruction`].
+//! A guest can also be an instruction of ephemeral state: see [`Instruction`].
 //!
-//! A [`Program`] is a guest's code, a [`Guest`] one of it at work. It sees records of packets in a block of its own memory and
-//! answers there with verdicts and commands, which are looked at and carried out on the link's queues: so it can lose, forge or
-//! double no packet. What it does wrong costs it its place, and the link nothing: see [`Guest`].
+//! A [`Program`] is the code of a guest, a [`Guest`] a running instance. It reads packet records in a block of its own memory, and writes verdicts
+//! and commands there. The host checks them and applies them to the link's queues. So a guest cannot lose, forge or duplicate a packet. A failing
+//! guest is replaced by FIFO, and no packet is lost: see [`Guest`].
 
 #![forbid(unsafe_code)]
 

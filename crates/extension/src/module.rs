@@ -1,24 +1,24 @@
-//! A WebAssembly module before anything of it runs: compiled, and what it imports, exports and needs of memory looked at.
+//! Checks of a WebAssembly module before any of it runs: it is compiled, and its imports, exports and memory are inspected.
 
 use crate::runtime::Runtime;
 use std::fmt;
 use wasmtime::{ExternType, Module};
 
-/// Bytes of a module at most.
+/// The most bytes of a module.
 pub const LARGEST: usize = 4 << 20;
-/// Bytes of memory at most.
+/// The most bytes of memory.
 pub(crate) const MEMORY: usize = 1 << 20;
-/// The function that tells an instruction from a scheme.
+/// The export that distinguishes an instruction from a scheme.
 pub(crate) const MARK: &str = "switchpath_instruction";
-/// What the host gives to guests that ask for it.
+/// The host functions that a guest may import.
 pub(crate) const GIVEN: &str = "'log', 'counter' and 'random' of 'switchpath'";
 
-/// Why a module is no guest.
+/// Why a module was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoadError {
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: String,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Compiles a module, whatever it is.
+/// Compiles a module of any kind.
 pub(crate) fn compile(bytes: &[u8], runtime: &Runtime) -> Result<Module, LoadError> {
     if bytes.len() > LARGEST {
         let hint = "build it for release, without debugging information";
@@ -73,7 +73,7 @@ fn missing(name: &str) -> LoadError {
     LoadError::new(format!("it exports no '{name}'"), "build it with the kit in sdk/, or see docs/guests.md")
 }
 
-/// Its memory is one that a guest may have.
+/// Checks that its memory is within a guest's limits.
 pub(crate) fn has_memory(module: &Module) -> Result<(), LoadError> {
     let Some(ExternType::Memory(memory)) = module.get_export("memory") else { return Err(missing("memory")) };
     if memory.is_64() || memory.is_shared() {
@@ -90,7 +90,7 @@ pub(crate) fn has_memory(module: &Module) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// It has these functions, which take nothing, and of which some answer.
+/// Checks that it exports these functions. They have no parameters; those with `true` return an `i32`.
 pub(crate) fn functions(module: &Module, all: impl IntoIterator<Item = (&'static str, bool)>) -> Result<(), LoadError> {
     for (name, answers) in all {
         let Some(ExternType::Func(function)) = module.get_export(name) else { return Err(missing(name)) };

@@ -1,4 +1,4 @@
-//! A guest's code: compiled, and looked at before anything of it runs on a link.
+//! The code of a guest: compiled, and checked before any of it runs on a link.
 
 use crate::declared::{Declared, LONGEST};
 use crate::instance::{Fault, Inside, Instance};
@@ -23,7 +23,7 @@ struct Code {
 }
 
 impl Program {
-    /// Compiles a module, or says why it is no guest. Runs only what says what it is.
+    /// Compiles a module, or says why it is not a guest. Runs only the functions that describe it.
     pub fn load(bytes: &[u8], runtime: &Runtime) -> Result<Program, LoadError> {
         let module = compile(bytes, runtime)?;
         if module.get_export(MARK).is_some() {
@@ -48,17 +48,17 @@ impl Program {
         Ok(Program { code: Arc::new(Code { declared, ..code }) })
     }
 
-    /// What it says of itself.
+    /// Its description.
     pub fn declared(&self) -> &Declared {
         &self.code.declared
     }
 
-    /// A number that tells its code from all others.
+    /// A hash of its code.
     pub fn digest(&self) -> u64 {
         self.code.digest
     }
 
-    /// What it asks of its host: names of `log`, `counter` and `random`.
+    /// The host functions that it imports: `log`, `counter` and `random`.
     pub fn imports(&self) -> Vec<String> {
         self.code.ready.module().imports().map(|import| import.name().to_string()).collect()
     }

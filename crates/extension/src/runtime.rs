@@ -1,11 +1,11 @@
-//! What guests run in: a compiler, and a bound on how long a call may last.
+//! The runtime of guests: a compiler, and a limit on the length of a call.
 //!
-//! On a machine time is the bound. A thread counts ticks; a guest looks at their number in each loop and function it goes through, and
-//! where it has changed asks how much of the processor it has used: one that was only interrupted goes on. In a simulation the bound
-//! is a number of instructions, so that every run ends in the same place.
+//! On a machine the limit is processor time. A thread counts ticks, and a guest compares the tick number in each loop and function. When it has
+//! changed, the guest's thread checks how much processor time the call has used; if it was only preempted, it continues. In a simulation the limit is
+//! a number of instructions, so that every run ends at the same place.
 //!
-//! Memory accesses are checked by the machine's pages: what a guest can name and does not have is never mapped, and whoever touches it
-//! is told apart by a handler of signals. Instructions that check would cost half as much again (adr/0031).
+//! Memory accesses are checked by the MMU. Addresses outside of a guest's memory are never mapped, and a signal handler turns an access there into a
+//! trap. Explicit bounds checks would make calls half as expensive again (adr/0031).
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -16,25 +16,25 @@ use std::time::Duration;
 use units::Nanos;
 use wasmtime::{Config, Engine, OptLevel, Store, UpdateDeadline};
 
-/// How often the time is looked at.
+/// The interval at which the time is checked.
 const TICK: Duration = Duration::from_micros(50);
-/// What a call may use of a processor, counted from the first tick in it.
+/// The processor time of a call, counted from its first tick.
 const LIMIT: Nanos = Nanos::micros(75);
-/// The same before a guest is at work: no packet waits for it, and what the machine does meanwhile counts as well.
+/// The same before a guest is at work. No packet waits for it then, and interruptions by the machine count too.
 const LIMIT_TO_START: Nanos = Nanos::millis(10);
-/// Ticks without a call after which nobody counts any more.
+/// Ticks without a call after which the ticker thread sleeps.
 const SILENCE: u32 = 2000;
-/// Instructions of a call in a simulation, more or less.
+/// The approximate number of instructions of a call in a simulation.
 const FUEL: u64 = 2_000_000;
-/// Addresses that are kept for the memory of an instance, in bytes: as many as 32 bits name.
+/// Address space reserved for the memory of an instance, in bytes: all that 32 bits can address.
 const ADDRESSES: u64 = 1 << 32;
-/// Stack of a guest that the engine allows, in bytes.
+/// The most stack of a guest, in bytes.
 const STACK: usize = 128 << 10;
 
-/// Tells how much of a processor the calling thread has used.
+/// Returns the processor time that the calling thread has used.
 pub type Clock = fn() -> Nanos;
 
-/// See the [module](self). Shared by all guests of a process.
+/// See the [module](self). All guests of a process share it.
 #[derive(Clone)]
 pub struct Runtime {
     pub(crate) engine: Engine,
@@ -46,16 +46,16 @@ enum Bound {
     Fuel,
 }
 
-/// What a call has used.
+/// The processor time of the current call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Used {
-    /// What the clock said at the first tick of the call.
+    /// The clock at the first tick of the call.
     since: Option<Nanos>,
     at_work: bool,
 }
 
 impl Used {
-    /// Calls are of packets from now on.
+    /// From now on calls process packets, and the shorter limit applies.
     pub fn begins_work(&mut self) {
         self.at_work = true;
     }
@@ -65,29 +65,31 @@ impl Used {
     }
 }
 
-/// What belongs to a store and knows what a call has used.
+/// The data of a store, with the processor time of the current call.
 pub(crate) trait Timed {
     fn used(&mut self) -> &mut Used;
 }
 
 impl Runtime {
-    /// For a machine: a call that uses about 100 us of the processor is ended, or 10 ms before the guest is at work. `clock` tells what the calling thread has used.
+    /// For a machine: a call ends after about 100 us of processor time, or 10 ms before the guest is at work. `clock` returns the processor time of
+    /// the calling thread.
     pub fn timed(clock: Clock) -> Result<Runtime, wasmtime::Error> {
         let engine = Engine::new(config().epoch_interruption(true))?;
         let ticker = Ticker { engine: engine.clone(), pulse: Arc::default() };
         Ok(Runtime { engine, bound: Arc::new(Bound::Time { clock, ticker }) })
     }
 
-    /// For a simulation: a call is ended after a number of instructions.
+    /// For a simulation: a call ends after a number of instructions.
     pub fn counted() -> Result<Runtime, wasmtime::Error> {
         Ok(Runtime { engine: Engine::new(config().consume_fuel(true))?, bound: Arc::new(Bound::Fuel) })
     }
 
-    /// What a new store needs.
+    /// Prepares a new store.
     pub(crate) fn equip<T: Timed + 'static>(&self, store: &mut Store<T>) {
         if let Bound::Time { clock, .. } = *self.bound {
             store.epoch_deadline_callback(move |mut store| {
                 let (now, used) = (clock(), store.data_mut().used());
+                // The first tick of a call starts its time. Reading the clock at each call would be too expensive.
                 let since = *used.since.get_or_insert(now);
                 if now.saturating_sub(since) >= used.limit() {
                     return Err(wasmtime::Trap::Interrupt.into());
@@ -97,13 +99,14 @@ impl Runtime {
         }
     }
 
-    /// A call begins.
+    /// Starts the limit of a call.
     #[inline]
     pub(crate) fn arm<T: Timed + 'static>(&self, store: &mut Store<T>) -> Result<(), wasmtime::Error> {
         match &*self.bound {
             Bound::Time { ticker, .. } => {
                 ticker.wake();
                 store.data_mut().used().since = None;
+                // The next tick is the first one that asks the callback.
                 store.set_epoch_deadline(1);
                 Ok(())
             }
@@ -124,7 +127,7 @@ impl fmt::Debug for Runtime {
 fn config() -> Config {
     let mut config = Config::new();
     config.cranelift_opt_level(OptLevel::Speed);
-    // Whatever a guest of 32 bits can name lies within these addresses, which cost nothing but themselves.
+    // The reservation covers every address of a 32-bit guest. It costs address space only, no memory.
     config.signals_based_traps(true).memory_reservation(ADDRESSES).memory_may_move(false);
     config.memory_init_cow(false).native_unwind_info(false).max_wasm_stack(STACK);
     config.wasm_multi_memory(false).wasm_relaxed_simd(false);
@@ -142,13 +145,14 @@ struct Pulse {
     thread: OnceLock<Thread>,
     /// A guest was called since the last tick.
     called: AtomicBool,
-    /// Nobody counts.
+    /// The ticker thread sleeps.
     asleep: AtomicBool,
     over: AtomicBool,
 }
 
 impl Ticker {
-    /// A guest is about to be called. Either the thread sees that when it looks whether to go to sleep, or it is seen to sleep here.
+    /// Called before each call of a guest. Both sides write their flag before they read the other's. So either the thread sees the call before it
+    /// goes to sleep, or the caller sees the thread asleep and wakes it.
     #[inline]
     fn wake(&self) {
         let pulse = &*self.pulse;
@@ -166,7 +170,7 @@ impl Ticker {
         let thread = pulse.thread.get_or_init(|| {
             let (engine, pulse) = (engine.clone(), pulse.clone());
             let spawned = thread::Builder::new().name("guests".into()).spawn(move || count(&engine, &pulse));
-            // Without it a runaway would hold its worker for good.
+            // Without the thread a guest that never returns would block its worker for good.
             spawned.expect("a thread can be had").thread().clone()
         });
         thread.unpark();
@@ -174,16 +178,19 @@ impl Ticker {
 }
 
 fn count(engine: &Engine, pulse: &Pulse) {
-    // Timers of other threads may be 50 us late, which would double the time a runaway has. Where a fence is in the way, it has it.
+    // The default timer slack of 50 us would double the time of a guest that does not return. A seccomp filter may refuse the call; then the default
+    // remains.
     let _refused = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut silent = 0;
     while !pulse.over.load(Ordering::Relaxed) {
+        // The only store that guests see; each compares it with its deadline in loops and functions.
         engine.increment_epoch();
         silent = if pulse.called.swap(false, Ordering::SeqCst) { 0 } else { silent + 1 };
         if silent < SILENCE {
             thread::park_timeout(TICK);
             continue;
         }
+        // The flag is set before `called` is read; see `wake` for the other side.
         pulse.asleep.store(true, Ordering::SeqCst);
         if !pulse.called.load(Ordering::SeqCst) && !pulse.over.load(Ordering::Relaxed) {
             thread::park();

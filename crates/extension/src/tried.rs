@@ -1,4 +1,4 @@
-//! An instruction held to its laws before packets meet it: seeded calls, with nothing and with anything under its tags.
+//! Checks an instruction against its laws before packets use it: seeded calls, with absent tags and with arbitrary values.
 
 use crate::examine::{Case, Verdict};
 use crate::instruction::Instruction;
@@ -8,10 +8,10 @@ use units::Instant;
 
 /// Calls of a run.
 const CALLS: usize = 400;
-/// Every so often a call is made anew by one that has made no other.
+/// Every `AGAIN`th call is repeated by a fresh instance.
 const AGAIN: usize = 8;
 
-/// What an instruction is held to, and what that means.
+/// The laws of instructions, each with its explanation.
 pub const INSTRUCTION_LAWS: &[(&str, &str)] = &[
     (DECISIONS, "it does not trap, returns in time, and answers what there is"),
     (BOUND, "it writes no tag that it does not have, and creates no more than it says"),
@@ -24,31 +24,31 @@ const DECISIONS: &str = "sound decisions";
 const BOUND: &str = "bound";
 const FORGETTING: &str = "forgetting";
 
-/// What came of it.
+/// The result of the trial.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tried {
     /// One for each of [`INSTRUCTION_LAWS`].
     pub verdicts: Vec<Verdict>,
-    /// Calls after which the packet went on, ended, and was not executed.
+    /// Calls after which the packet was forwarded.
     pub forwarded: u64,
-    /// It ended.
+    /// Calls after which it was dropped.
     pub dropped: u64,
-    /// A tag was absent, or there was too little.
+    /// Calls that aborted: a tag was absent, or a value underflowed.
     pub aborted: u64,
-    /// Calls after which it went on with another value.
+    /// Calls after which it was forwarded with another value.
     pub rewritten: u64,
-    /// Entries that were created.
+    /// Entries created.
     pub created: u64,
 }
 
 impl Tried {
-    /// Whether no law was broken.
+    /// True if no law was broken.
     pub fn is_good(&self) -> bool {
         Verdict::are_good(&self.verdicts)
     }
 }
 
-/// Numbers as they come (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
+/// Random numbers (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
 struct Chance(u64);
 
 impl Chance {
@@ -60,7 +60,7 @@ impl Chance {
         mixed ^ mixed >> 31
     }
 
-    /// Any value, those at the ends most often.
+    /// Any value; extreme ones are the most likely.
     fn value(&mut self) -> u64 {
         match self.next() % 8 {
             0 => 0,
@@ -83,7 +83,7 @@ impl Chance {
     }
 }
 
-/// Holds an instruction to [`INSTRUCTION_LAWS`], in so many runs.
+/// Checks an instruction against [`INSTRUCTION_LAWS`], in `seeds` runs.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub fn try_instruction(instruction: &Instruction, seeds: u64) -> Result<Tried, L
         let broken = run(instruction, &mut *at_work, seed, &mut tried, &start)?;
         let (law, case) = broken.unzip();
         for &(each, _) in INSTRUCTION_LAWS {
-            // A run ends where a law is broken, and says nothing of the others.
+            // A run ends at the first broken law and has no result for the others.
             if law.is_none_or(|law| law == each) {
                 Verdict::judge(&mut tried.verdicts, each, case.clone());
             }
@@ -125,6 +125,7 @@ fn run(
         if let Err(how) = call.within(text.tags, text.creates) {
             return Ok(Some((BOUND, case(how))));
         }
+        // A fresh instance has seen no earlier call. If it answers differently, the instruction keeps state outside of tags.
         if round % AGAIN == AGAIN - 1 {
             let mut again = question;
             let other = start()?.execute(&mut again);

@@ -1,5 +1,5 @@
-//! Same arrivals, same decisions: what is recorded of the schemes holds for them as guests, and over many packets a guest decides about
-//! each of them what the scheme that is built in does, asked once for many or once for each.
+//! Same arrivals, same decisions: schemes run as guests make the recorded decisions. Over many packets a guest also decides on each as the built-in
+//! scheme does, called once for a batch or once for each packet.
 
 #![allow(clippy::print_stdout)]
 
@@ -16,16 +16,16 @@ use schemes::{Progress, Scheme};
 use std::path::PathBuf;
 use units::Nanos;
 
-/// The number by which the guest of all schemes is given a text, and not another number.
+/// The first option's value that makes the guest of all schemes read a scheme's text from the other options.
 const TEXT: u64 = 99;
-/// Bytes of a text at most: those of the options behind that number.
+/// The most bytes of a text: those of the other options.
 const LONGEST: usize = 15 * 8;
 
 fn path(of: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemes/tests/conformance").join(of)
 }
 
-/// All recordings, by their names.
+/// All recordings, by name.
 fn recordings() -> Vec<(String, Recording)> {
     let files = std::fs::read_dir(path("decisions")).expect("they are there").map(|file| file.expect("it is").path());
     let read = |file: PathBuf| {
@@ -68,8 +68,8 @@ fn guests_decide_as_recorded() {
     }
 }
 
-/// Each manager that remembers something of a queue, in each scheme of many queues, and that inside of another. (A guest has memory for
-/// a hundred packets of each CHOKe, not for a thousand.)
+/// Each queue management with state, in each scheme of many queues, and those inside others. (A guest has memory for a hundred packets of each CHOKe,
+/// not for a thousand.)
 #[test]
 fn behind_an_overload_guests_admit_to_an_empty_queue_in_every_nesting() {
     let Some(program) = program() else { return };
@@ -91,11 +91,11 @@ fn behind_an_overload_guests_admit_to_an_empty_queue_in_every_nesting() {
     }
 }
 
-/// A scheme on its link, and how it is asked.
+/// A scheme on its link, and how it is called.
 struct Asked<'s> {
     scheme: &'s mut dyn Scheme<Model>,
     model: Model,
-    /// Once for each packet, and not once for all.
+    /// Once for each packet, not once for all.
     singly: bool,
 }
 
@@ -105,7 +105,7 @@ impl<'s> Asked<'s> {
         Asked { scheme, model, singly }
     }
 
-    /// What was decided in a round: fates, and which packets were marked.
+    /// The decisions of a round: fates, and the marked packets.
     fn round(&mut self, Round { packets, pause, room }: &Round) -> (Vec<Fate>, Vec<usize>) {
         let Asked { scheme, model, singly } = self;
         match singly {
@@ -122,7 +122,7 @@ impl<'s> Asked<'s> {
     }
 }
 
-/// Fates in an order that batches keep: packets that are not let in are told of when the next one comes.
+/// Fates in an order that batches keep: a packet that is not admitted is reported when the next one arrives.
 fn sorted(mut fates: Vec<Fate>) -> Vec<Fate> {
     fates.sort_by_key(|fate| match fate {
         Fate::Sent(_) => (true, 0),
@@ -131,7 +131,7 @@ fn sorted(mut fates: Vec<Fate>) -> Vec<Fate> {
     fates
 }
 
-/// So many packets for each scheme: `SWITCHPATH_PACKETS`, or a tenth of what the soak has.
+/// Packets for each scheme: `SWITCHPATH_PACKETS`, or a tenth of the soak's.
 fn wanted() -> usize {
     std::env::var("SWITCHPATH_PACKETS").map_or(100_000, |text| text.parse().expect("SWITCHPATH_PACKETS is a number"))
 }

@@ -1,4 +1,4 @@
-//! Guests that do wrong by chance, in every way there is: whatever they do, each packet has one fate, and what waits is served.
+//! Guests with random faults of every kind. Each packet still has one fate, and waiting packets are served.
 
 use extension::{Guest, Program, Runtime};
 use schemes::model::Model;
@@ -8,7 +8,7 @@ use units::Nanos;
 
 const FIFO: &str = include_str!("../../../examples/guests/fifo.wat");
 
-/// What a guest does in place of its work, or behind it.
+/// Code that replaces or follows a guest's work.
 const MISDEEDS: &[(&str, &str)] = &[
     ("an endless loop", "(loop (br 0))"),
     (
@@ -19,7 +19,7 @@ const MISDEEDS: &[(&str, &str)] = &[
     ("memory that is not there", "(i32.store (i32.mul (memory.size) (i32.const 65536)) (i32.const 1))"),
     ("an endless descent", "(call $deep)"),
     ("a division by zero", "(drop (i32.div_u (i32.const 1) (i32.load (i32.const 0))))"),
-    // Some of them are of queues that there are not.
+    // Some of the verdicts name queues that do not exist.
     (
         "wild verdicts",
         "(i64.store (i32.const 3264) (call $random)) (i64.store (i32.const 3272) (call $random))
@@ -42,7 +42,7 @@ const MISDEEDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// First in, first out, on four queues; one call in eight it does this as well.
+/// FIFO on four queues; one call in eight also runs the faulty code.
 fn wrongdoer(misdeed: &str, runtime: &Runtime) -> Program {
     let chance = "(call $random) (i64.load (i32.const 1088))";
     let text = FIFO
@@ -58,7 +58,7 @@ fn wrongdoer(misdeed: &str, runtime: &Runtime) -> Program {
     Program::load(&module, runtime).expect("it is a guest")
 }
 
-/// A guest at work, what it is on, and how often it was put aside.
+/// A guest at work, its link, and how often it was suspended.
 struct Watched {
     guest: Guest,
     model: Model,
@@ -82,12 +82,12 @@ impl Watched {
         self.conserved();
     }
 
-    /// Lets everything go; answers how often it was put aside.
+    /// Drains all queues. Returns how often the guest was suspended.
     fn end(mut self) -> u64 {
         for _ in 0..1000 {
             match self.guest.next(&self.model) {
                 Next::Idle => break,
-                // One that waits for the end of all times does no wrong: a queue may be held.
+                // A guest that waits until the end of time is not at fault: a queue may be held.
                 Next::At(time) => self.model.now = time,
                 Next::Ready => {}
             }
@@ -102,7 +102,7 @@ impl Watched {
     }
 }
 
-/// So many faults at least: `SWITCHPATH_FAULTS`, or a hundredth of what the soak has.
+/// The least number of faults: `SWITCHPATH_FAULTS`, or a hundredth of the soak's.
 fn wanted() -> u64 {
     std::env::var("SWITCHPATH_FAULTS").map_or(10_000, |text| text.parse().expect("SWITCHPATH_FAULTS is a number"))
 }
@@ -113,13 +113,13 @@ fn clock() -> Nanos {
 }
 
 #[test]
-fn whatever_guests_do_no_packet_is_lost_uncounted() {
+fn faulty_guests_lose_no_packet_uncounted() {
     let runtimes = [Runtime::counted().expect("it runs here"), Runtime::timed(clock).expect("it runs here")];
     for (misdeed, text) in MISDEEDS {
         let programs = runtimes.each_ref().map(|runtime| wrongdoer(text, runtime));
         let (mut faults, mut seed) = (0, 0);
         while faults < wanted() / MISDEEDS.len() as u64 {
-            // Where instructions are counted an endless loop takes milliseconds: one in sixteen.
+            // With counted instructions an endless loop takes milliseconds: only one guest in sixteen is run so.
             let program = &programs[usize::from(seed % 16 != 0)];
             let guest = program.guest(&[1 + seed % 10_000, 0]).expect("it starts");
             let mut watched = Watched { guest, model: Model::with(4), faults: 0 };

@@ -1,4 +1,4 @@
-//! What a guest does wrong: it is refused when it is loaded, or put aside while it runs, and no packet is the worse for it.
+//! Faulty guests: they are refused when they are loaded, or suspended while they run. No packet is lost.
 
 use extension::{FAULTS, Program, Runtime};
 use schemes::model::{Fate, Model};
@@ -6,7 +6,7 @@ use schemes::{Next, Scheme, Size, Trouble};
 use std::time::Duration;
 use units::{Instant, Nanos, QueueId};
 
-/// A guest in text: these functions besides the usual ones. Its block is at 1024, its description at 8.
+/// A guest as text, with these functions besides the usual ones. Its block is at 1024, its description at 8.
 fn text(arrive: &str, ready: &str) -> String {
     with(
         r#"(memory (export "memory") 2)"#,
@@ -36,7 +36,7 @@ fn load(text: &str) -> Result<Program, String> {
     Program::load(&module, &Runtime::counted().expect("it runs here")).map_err(|error| error.to_string())
 }
 
-/// Takes every packet, up to 8 of them, on queue 1, and sends nothing until the time is 1 ns past the start.
+/// Admits every packet, up to 8 of them, to queue 1, and sends nothing until 1 ns after the start.
 const TAKES: &str = "(i64.store (i32.const 1048) (i64.const 1))
     (i64.store (i32.const 3264) (i64.const 0x0002000200020002)) (i64.store (i32.const 3272) (i64.const 0x0002000200020002))";
 
@@ -48,7 +48,7 @@ fn numbers(model: &Model) -> Vec<usize> {
     model.fates.iter().map(sent).collect()
 }
 
-/// A guest that takes packets and then does this when the link is ready: what it is put aside for.
+/// A guest that admits packets and runs `ready` when the link is ready. Returns the reason for its suspension.
 fn errs(ready: &str) -> String {
     let mut guest = load(&text(TAKES, ready)).unwrap().guest(&[]).unwrap();
     let mut model = Model::with(2);
@@ -125,7 +125,7 @@ fn one_that_errs_again_and_again_is_not_tried_any_more() {
 }
 
 #[test]
-fn what_is_no_guest_is_refused_with_what_to_do() {
+fn modules_that_are_no_guests_are_refused_with_a_hint() {
     let refused = |text: &str| load(text).expect_err("it is none");
     let whole = text("", "");
     let import = whole.replace("(module", r#"(module (import "env" "fopen" (func))"#);
@@ -199,7 +199,7 @@ fn it_may_count_and_log_and_draw() {
     assert_ne!(drawn(), 0);
 }
 
-/// Starting may take what no packet may wait for.
+/// Starting may take longer than any packet may wait.
 #[test]
 fn a_guest_has_longer_to_start_than_for_a_call() {
     let long = "(local $i i32) (loop (br_if 0 (i32.ne (i32.const 1000000) (local.tee $i (i32.add (local.get $i) (i32.const 1))))))";
@@ -207,7 +207,7 @@ fn a_guest_has_longer_to_start_than_for_a_call() {
     let text = text(TAKES, long).replace(start, &format!("{start} {long}"));
     let runtime = Runtime::timed(clock).expect("it runs here");
     let program = Program::load(&wat::parse_str(text).expect("it is WebAssembly"), &runtime).unwrap();
-    // Whoever counts the time may come late to a busy machine, and then the call is over; he is not late for ever.
+    // On a busy machine the ticker thread may be late, and the call then returns in time. It is not late in all 10,000 tries.
     let refused = (0..10_000).find_map(|_| {
         let mut guest = program.guest(&[]).expect("it has the time to start, however often");
         let mut model = Model::with(2);
@@ -218,7 +218,7 @@ fn a_guest_has_longer_to_start_than_for_a_call() {
     assert_eq!(refused, Some(("it did not return in time".into(), vec![0])));
 }
 
-/// What the calling thread has used of a processor.
+/// The processor time that the calling thread has used.
 fn clock() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Nanos::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
@@ -232,7 +232,7 @@ fn a_runaway_gives_the_processor_back() {
     let mut used: Vec<Nanos> = (0..9)
         .map(|round| {
             if round == 4 {
-                // Long enough for nobody to count any more: whoever comes next wakes the one who does.
+                // Long enough for the ticker thread to go to sleep. The next call wakes it.
                 std::thread::park_timeout(Duration::from_millis(250));
             }
             let mut guest = program.guest(&[]).unwrap();

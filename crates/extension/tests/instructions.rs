@@ -1,4 +1,4 @@
-//! Instructions of ephemeral state as guests: what they may, and what comes of those that do what they may not.
+//! Ephemeral-state instructions as guests: their rights, and the faults of those that exceed them.
 
 use extension::{Directory, INSTRUCTION_LAWS, Instruction, Program, Runtime, try_instruction};
 use plan::Guests;
@@ -12,7 +12,7 @@ fn clock() -> units::Nanos {
     units::Nanos::new(used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64)
 }
 
-/// The sum, which does this instead.
+/// The guest `sum` with this body in place of its own.
 fn does(body: &str) -> String {
     let at = SUM.find("(func (export \"switchpath_execute\")").unwrap();
     format!("{} (func (export \"switchpath_execute\") (result i32) {body}))", &SUM[..at])
@@ -40,7 +40,7 @@ fn an_instruction_sees_a_call_and_answers_it() {
         assert_eq!(sum.execute(&mut call), Ok(Outcome::Forward));
         assert_eq!((call.value, call.written), (total, [Some(total), None, None, None]));
     }
-    // The time, the node, the operator and what is there, each where the table says.
+    // Reads the time, the node, the operator and the bits of present tags at the documented offsets.
     let told = "(i64.store (i32.const 1040) (i64.add (i64.add (i64.mul (i64.load (i32.const 1024)) (i64.const 1000000))
         (i64.mul (i64.load (i32.const 1032)) (i64.const 10000))) (i64.extend_i32_u (i32.add
         (i32.mul (i32.load (i32.const 1048)) (i32.const 100)) (i32.load (i32.const 1052)))))) (i32.const 1)";
@@ -52,7 +52,7 @@ fn an_instruction_sees_a_call_and_answers_it() {
 }
 
 #[test]
-fn what_an_instruction_may_not_is_a_fault() {
+fn invalid_instruction_behaviour_is_a_fault() {
     for (body, what) in [
         ("unreachable", "it trapped: wasm trap: wasm `unreachable` instruction executed"),
         ("(loop (br 0)) unreachable", "it did not return in time"),
@@ -65,7 +65,7 @@ fn what_an_instruction_may_not_is_a_fault() {
     }
 }
 
-/// On a machine the bound is time.
+/// On a machine the limit is processor time.
 #[test]
 fn an_instruction_that_does_not_return_is_ended() {
     let runtime = Runtime::timed(clock).unwrap();
@@ -78,7 +78,7 @@ fn an_instruction_that_does_not_return_is_ended() {
 }
 
 #[test]
-fn what_is_no_instruction_is_refused_and_said_why() {
+fn modules_that_are_no_instructions_are_refused_with_a_reason() {
     assert!(load(FIFO).unwrap_err().contains("it is no instruction"));
     let scheme = Program::load(&wat::parse_str(SUM).unwrap(), &Runtime::counted().unwrap()).unwrap_err();
     assert!(scheme.reason.contains("it is an instruction of ephemeral state, no scheme"), "{scheme}");

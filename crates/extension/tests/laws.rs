@@ -1,4 +1,4 @@
-//! Every scheme that is built in runs as a guest too, decides the same, and keeps the laws of schemes.
+//! Every built-in scheme also runs as a guest, makes the same decisions, and keeps the laws of schemes.
 
 #![allow(clippy::print_stdout)]
 
@@ -17,7 +17,7 @@ fn defaults(declaration: &Declaration) -> Options {
     declaration.options.iter().map(default).collect()
 }
 
-/// The defaults, and with each choice and each switch in its other places.
+/// The default options, and a variant for each other value of each choice and switch.
 fn varied(declaration: &Declaration) -> Vec<Options> {
     let mut all = vec![defaults(declaration)];
     for (place, option) in declaration.options.iter().enumerate() {
@@ -32,7 +32,7 @@ fn varied(declaration: &Declaration) -> Vec<Options> {
     all
 }
 
-/// What became of the packets: their fates, and which of them were marked.
+/// The fates of the packets, and the marked ones.
 fn outcome(scheme: Box<dyn Scheme<Model>>, seed: u64) -> (Vec<Fate>, Vec<usize>) {
     let mut trial = Trial::new(scheme);
     Rounds::seeded(seed, 120).for_each(|round| trial.round(&round));

@@ -1,4 +1,4 @@
-//! A guest that does not return is its own worker's business: what goes through the other workers takes as long as before.
+//! A guest that does not return affects only its own worker: the delay of packets through other workers does not change.
 
 use extension::{Directory, Runtime};
 use packet::event::{Event, Observer};
@@ -12,10 +12,10 @@ use units::{Instant, Nanos};
 const FIFO: &str = include_str!("../../../examples/guests/fifo.wat");
 /// Packets of each flow.
 const PACKETS: usize = 2000;
-/// Between them.
+/// The pause between them.
 const PAUSE: Nanos = Nanos::millis(5);
 
-/// First in, first out; a packet of more than 1000 bytes is more than it can bear.
+/// FIFO, but a packet of more than 1000 bytes sends it into an endless loop.
 fn sensitive() -> Vec<u8> {
     let text = FIFO.replace(
         "(local.set $fits (i32.lt_u",
@@ -26,7 +26,7 @@ fn sensitive() -> Vec<u8> {
     wat::parse_str(text).expect("it is WebAssembly")
 }
 
-/// Counts what guests are put aside for, worker by worker.
+/// Counts the faults of guests by worker.
 struct Faults(Arc<[AtomicU32; 2]>);
 
 impl Observer for Faults {
@@ -37,10 +37,10 @@ impl Observer for Faults {
     }
 }
 
-/// The far ends of the queues that each worker has of the ports.
+/// The far ends of each worker's queues of the ports.
 const WIRES: [(&str, &str); 2] = [("lan", "wan"), ("lan#1", "wan#1")];
 
-/// Two workers, the guest on each, and packets through each.
+/// Two workers with the guest on each, and packets through each.
 struct Pair {
     team: Team,
     faults: Arc<[AtomicU32; 2]>,
@@ -65,8 +65,7 @@ impl Pair {
         Pair { team, faults }
     }
 
-    /// The hundredth part of the delays of the second worker's packets that is longest begins here; the first worker has packets of so
-    /// many bytes meanwhile.
+    /// The 99th percentile of the delays of the second worker's packets, while the first worker has packets of `length` bytes.
     fn p99(&mut self, length: usize) -> u64 {
         let mut delays: Vec<u64> = (0..PACKETS).map(|_| self.delay(length)).collect();
         delays.sort_unstable();
@@ -79,7 +78,7 @@ impl Pair {
         for ((near, _), length) in WIRES.into_iter().zip([length, 60]) {
             team.send(near, &Udp { length, ..Udp::crossing(7, 9) }.frame(&[]));
         }
-        // Both run: a step takes what its work takes, wherever it is done.
+        // Both workers run. A step takes the virtual time of its work, regardless of the worker.
         let (sent, mut came) = (team.now, [0, 0]);
         while came.contains(&0) {
             for (worker, (_, far)) in WIRES.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Another guest while packets flow: nothing is lost for it, nothing is overtaken, and the link is not idle for longer than a packet.
+//! Guests are replaced while packets flow: no packet is lost or reordered, and the link is not idle for longer than a packet time.
 
 use extension::{Guest, Program, Runtime};
 use link::Queueing;
@@ -10,9 +10,9 @@ use std::ops::Range;
 use units::{Instant, Nanos};
 
 const FIFO: &str = include_str!("../../../examples/guests/fifo.wat");
-/// Where a frame has its number.
+/// The bytes of a frame that hold its number.
 const NUMBER: Range<usize> = 42..46;
-/// Packets that wait while guests come and go: more than one is shown in a call.
+/// Packets that wait while guests are replaced: more than one call shows to a guest.
 const WAITING: u32 = 600;
 
 fn guest(runtime: &Runtime) -> Guest {
@@ -21,7 +21,7 @@ fn guest(runtime: &Runtime) -> Guest {
     program.guest(&[4000, 0]).expect("it starts")
 }
 
-/// A link whose wire holds one packet, and what comes out at its far end.
+/// A link whose wire holds one packet, and the packets at its far end.
 struct Line {
     link: OneLink,
     far: Memory,
@@ -47,7 +47,7 @@ impl Line {
         }
     }
 
-    /// The time of a packet passes. Answers how many came out.
+    /// Advances time by one packet time. Returns the number of packets that came out.
     fn slot(&mut self) -> usize {
         self.now += Nanos::micros(12);
         let (mut batch, before) = (Batch::new(), self.came_out.len());

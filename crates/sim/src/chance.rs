@@ -1,3 +1,3 @@
-//! Seeded randomness: that of links is that of everything else in a world.
+//! Seeded random numbers: the same generator for links and for the rest of a world.
 
 pub(crate) use link::Chance;

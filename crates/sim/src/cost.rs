@@ -1,4 +1,4 @@
-//! What work costs in virtual time: a distribution for each kind of work, and the meter that draws from them.
+//! The cost of work in virtual time: a distribution for each kind of work, and the meter that draws from them.
 
 use crate::chance::Chance;
 use crate::real::Pacer;
@@ -9,38 +9,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Nanos, Parts, PortId, UnitError};
 
-/// What a packet costs: drawn from a distribution, and so much more for each byte.
+/// The cost of a packet: drawn from a distribution, plus a part per byte.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cost {
-    /// What it costs whatever its length.
+    /// The part that does not depend on the length.
     pub packet: Spread,
-    /// What it costs for each 1000 bytes.
+    /// The part for each 1000 bytes.
     pub kilobyte: Nanos,
 }
 
-/// How the cost of packets is spread.
+/// The distribution of the cost of packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Spread {
-    /// The same for all.
+    /// The same for all packets.
     Fixed(Nanos),
-    /// Evenly from the first to the second, both included.
+    /// Uniform from the first to the second, both included.
     Uniform(Nanos, Nanos),
-    /// The first, but for some packets the second.
+    /// The first value, and for this part of the packets the second.
     Bimodal(Nanos, Nanos, Parts),
-    /// Heavy tail: a Pareto distribution of this shape, bounded on both sides.
+    /// Heavy-tailed: a Pareto distribution of this shape, bounded on both sides.
     Pareto(Nanos, Nanos, f64),
 }
 
 impl Cost {
-    /// Nothing costs anything.
+    /// Zero cost.
     pub const NOTHING: Cost = Cost::fixed(Nanos::ZERO);
 
-    /// The same for each packet.
+    /// The same for each packet, independent of its length.
     pub const fn fixed(packet: Nanos) -> Cost {
         Cost { packet: Spread::Fixed(packet), kilobyte: Nanos::ZERO }
     }
 
-    /// What `packets` of `bytes` together cost.
+    /// Draws the cost of `packets` packets with `bytes` bytes in total.
     fn draw(&self, packets: u32, bytes: u32, chance: &mut Chance) -> u64 {
         let packets = u64::from(packets);
         let fixed = match self.packet {
@@ -93,7 +93,7 @@ impl Spread {
     }
 }
 
-/// Examples of every form, for hints.
+/// An example of every form, for hints.
 const FORMS: &str =
     "\"6us\", \"1us + 2ns/b\", \"uniform(1us, 3us)\", \"bimodal(1us, 30us, 5%)\" or \"pareto(1us, 1ms, 1.3)\"";
 
@@ -118,7 +118,7 @@ impl FromStr for Cost {
     }
 }
 
-/// `0.5ns` a byte: 500 ns for a thousand.
+/// Converts a cost per byte to one per 1000 bytes: `0.5ns` becomes 500 ns.
 fn per_kilobyte(text: &str) -> Result<Nanos, UnitError> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit = match text[split..].trim() {
@@ -177,24 +177,24 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What each kind of work of a router costs.
+/// The cost of each kind of work of a router.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CostModel {
-    /// Choosing a task and switching to it.
+    /// Selecting a task and switching to it.
     pub switch: Nanos,
-    /// Looking at a port that has nothing. Where it costs nothing, ports are looked at all the time.
+    /// Polling a port that has no packets. If that is free, ports are polled all the time.
     pub poll: Nanos,
     /// Receiving and classifying a packet in an input task.
     pub input: Cost,
-    /// The same before anything else goes on.
+    /// The same in an interrupt, ahead of all tasks.
     pub interrupt: Cost,
-    /// The functions of a path that is not named, and whose configuration says nothing.
+    /// The functions of a path that has no entry below, if the configuration declares no cost.
     pub forwarding: Cost,
     /// The queueing scheme and transmission.
     pub output: Cost,
-    /// An instruction of ephemeral state, besides what its packet costs.
+    /// An ephemeral-state instruction, in addition to the cost of its packet.
     pub instruction: Cost,
-    /// The functions of a path, by its name.
+    /// The functions of paths, by path name.
     pub paths: Vec<(String, Cost)>,
 }
 
@@ -213,41 +213,41 @@ impl Default for CostModel {
     }
 }
 
-/// Where the time of a core has gone, in nanoseconds.
+/// The time of a core by kind of work, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spent {
-    /// Input tasks, and reception before anything else, with packets.
+    /// Input tasks and interrupts that received packets.
     pub input: u64,
-    /// Ports looked at in vain.
+    /// Polls of ports without packets.
     pub poll: u64,
-    /// How often.
+    /// Their number.
     pub polls: u64,
     /// The functions of paths.
     pub forwarding: u64,
-    /// Schemes and transmission.
+    /// Queueing schemes and transmission.
     pub output: u64,
-    /// Choosing and switching.
+    /// Task selection and switching.
     pub switch: u64,
-    /// How often.
+    /// Their number.
     pub dispatches: u64,
-    /// Vectors of functions, and packets in them.
+    /// Vectors that functions processed.
     pub vectors: u64,
-    /// Packets in those.
+    /// The packets in these vectors.
     pub forwarded: u64,
 }
 
 impl Spent {
-    /// Time at work on packets.
+    /// Time spent on packets.
     pub fn useful(&self) -> u64 {
         self.input + self.forwarding + self.output
     }
 
-    /// All time but that of idling.
+    /// All time except idle time.
     pub fn busy(&self) -> u64 {
         self.useful() + self.poll + self.switch
     }
 
-    /// Work has taken so long.
+    /// Adds work that took `cost` nanoseconds.
     #[inline]
     fn add(&mut self, work: Work, cost: u64) {
         match work.stage {
@@ -259,7 +259,7 @@ impl Spent {
             Stage::Input | Stage::Interrupt => self.input += cost,
             Stage::Forwarding => {
                 self.forwarding += cost;
-                // One that is interrupted is counted when it is done.
+                // A vector that is preempted is reported in parts. It is counted with its last part, the only one that has packets.
                 self.vectors += u64::from(work.foretold.is_none() || work.packets > 0);
                 self.forwarded += u64::from(work.packets);
             }
@@ -267,7 +267,7 @@ impl Spent {
         }
     }
 
-    /// What was spent since `before`.
+    /// The time spent since `before`.
     pub fn since(&self, before: &Spent) -> Spent {
         Spent {
             input: self.input - before.input,
@@ -297,19 +297,19 @@ impl std::ops::AddAssign for Spent {
     }
 }
 
-/// The meter of one core. Each lap draws what the work costs, and time goes on by so much.
+/// The meter of one core. Each lap draws the cost of the work and advances the time by it.
 pub(crate) struct CostMeter {
     model: CostModel,
     /// By path id.
     paths: Vec<Cost>,
-    /// Looks in vain, by port id.
+    /// Polls without packets, by port id.
     polls: Vec<u64>,
     chance: Chance,
-    /// The time of the core, for the ports it looks at.
+    /// The time of the core, shared with the ports that it polls.
     clock: Arc<AtomicU64>,
     now: u64,
     pub spent: Spent,
-    /// Where work takes its time for real.
+    /// Spends the cost as real time, in worlds on real packets.
     pub pacer: Option<Box<Pacer>>,
 }
 
@@ -319,17 +319,17 @@ impl CostMeter {
         CostMeter { model, paths, polls, chance, clock, now: 0, spent, pacer: None }
     }
 
-    /// What the functions of each path cost, by path id.
+    /// Sets the cost of the functions of each path, by path id.
     pub fn set_paths(&mut self, paths: Vec<Cost>) {
         self.paths = paths;
     }
 
-    /// How often a port was looked at in vain.
+    /// The number of polls of a port without packets.
     pub fn polls(&self, port: PortId) -> u64 {
         self.polls.get(port.index()).copied().unwrap_or(0)
     }
 
-    /// A port was looked at in vain.
+    /// Counts a poll of a port without packets.
     fn polled(&mut self, port: Option<PortId>) {
         self.spent.polls += 1;
         let Some(port) = port else { return };
@@ -339,13 +339,13 @@ impl CostMeter {
         self.polls[port.index()] += 1;
     }
 
-    /// Whether bytes cost anything.
+    /// True if any cost depends on bytes.
     pub fn weighs(&self) -> bool {
         let costs = [&self.model.input, &self.model.interrupt, &self.model.forwarding, &self.model.output];
         costs.into_iter().chain(&self.paths).any(|cost| cost.kilobyte > Nanos::ZERO)
     }
 
-    /// A step begins.
+    /// Begins a step.
     pub fn begin(&mut self, now: u64) {
         self.now = now;
         if let Some(pacer) = &mut self.pacer {
@@ -354,7 +354,7 @@ impl CostMeter {
         self.clock.store(now, Ordering::Relaxed);
     }
 
-    /// A step has ended: when that is.
+    /// The time at which the step ends.
     pub fn end(&self) -> u64 {
         self.now
     }
@@ -383,6 +383,7 @@ impl Meter for CostMeter {
             },
             Stage::Output => draw(&model.output),
         };
+        // Without instructions nothing is drawn, so the random numbers of other worlds do not depend on them.
         let cost = match work.instructions {
             0 => cost,
             executed => cost + model.instruction.draw(executed, 0, chance),
@@ -403,14 +404,14 @@ impl Meter for CostMeter {
     }
 }
 
-/// What the functions of a path take for `work`, of which a draw is `drawn`. What takes longer than its path may is stopped
-/// there; what a function asks for goes no further either.
+/// The time that the functions of a path take for `work`, of which `drawn` is drawn. Both this and the time that a function asks for are cut off just
+/// above the limit of the path.
 fn forwarding(drawn: u64, work: Work) -> u64 {
     let most = work.limit.map_or(u64::MAX, |limit| limit.get().saturating_add(1));
     drawn.saturating_add(work.asked.get()).min(most.saturating_mul(u64::from(work.packets.max(1))))
 }
 
-/// The same meter, for costs that go by the byte.
+/// The same meter with byte counts, for costs that depend on bytes.
 pub(crate) struct Weighing<'a>(pub &'a mut CostMeter);
 
 impl Meter for Weighing<'_> {

@@ -1,7 +1,7 @@
-//! The frames of sources: built once for each size, and for each packet only told apart.
+//! The frames of sources. They are built once for each size; only the tag, ports and instruction differ from packet to packet.
 //!
-//! A packet carries its tag in its last 18 bytes, which are payload: what happens to its headers on the way does not
-//! touch it. A frame of 64 bytes (60 without the check sequence) has room for exactly that.
+//! A packet carries its tag in its last 18 bytes. They are payload, so routers that rewrite headers do not change it. A frame of 64 bytes (60 without
+//! the check sequence) has room for exactly that.
 
 use crate::describe::FlowFields;
 use crate::ephemeral::Carries;
@@ -13,12 +13,12 @@ use units::Mac;
 pub(crate) const HEADERS: usize = 14 + 20 + 8;
 /// Bytes of a tag.
 pub(crate) const TAG: usize = 18;
-/// Bytes of a frame's check sequence, which no frame in memory has.
+/// Bytes of the check sequence of a frame. Frames in memory have none.
 pub(crate) const CHECK_SEQUENCE: u64 = 4;
-/// What the last two bytes say.
+/// The last two bytes of a tag.
 const MAGIC: u16 = 0x53e1;
 
-/// Which packet of which source it is, and when it was sent.
+/// The identity of a packet: its source, its number, and its send time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag {
     pub born: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    /// Writes it at the end of a frame that has room for it.
+    /// Writes the tag to the end of a frame that has room for it.
     #[inline]
     pub fn write(self, frame: &mut [u8]) {
         let Some(end) = frame.last_chunk_mut::<TAG>() else { return };
@@ -36,7 +36,7 @@ impl Tag {
         end[16..].copy_from_slice(&MAGIC.to_be_bytes());
     }
 
-    /// Reads that of a frame. None where it has none, and where it has that of a packet that an ICMP error quotes.
+    /// Reads the tag of a frame. None if it has no tag, or if it is an ICMP error: that quotes the tag of another packet.
     #[inline]
     pub fn read(frame: &[u8]) -> Option<Tag> {
         let &[b0, b1, b2, b3, b4, b5, b6, b7, s0, s1, s2, s3, s4, s5, n0, n1, m0, m1] = frame.last_chunk::<TAG>()?;
@@ -64,10 +64,10 @@ fn is_icmp_error(frame: &[u8]) -> bool {
     }
 }
 
-/// The frames of a source, but for what tells its packets apart.
+/// The frames of a source, without the differences between packets.
 #[derive(Debug)]
 pub(crate) struct Template {
-    /// One for each size, in turn.
+    /// One frame for each size; packets use them in turn.
     frames: Vec<Vec<u8>>,
     flows: u64,
     port: u16,
@@ -75,7 +75,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Frames of these sizes, which count the check sequence, and have room for what they carry.
+    /// Frames of these sizes. A size includes the check sequence and has room for the carried instruction.
     pub fn new((fields, carries): (&FlowFields, Option<Carries>), sizes: &[u64], mac: Mac) -> Template {
         let frame = |&size: &u64| {
             let mut frame = vec![0; (size - CHECK_SEQUENCE) as usize];
@@ -95,7 +95,7 @@ impl Template {
             spec.write(rest, length - 34).expect("the size was checked");
             frame[34..36].copy_from_slice(&fields.ports.0.to_be_bytes());
             frame[36..38].copy_from_slice(&fields.ports.1.to_be_bytes());
-            // Without checksum, which RFC 768 allows: the tag is another in each packet.
+            // No checksum, as RFC 768 allows: the tag differs in each packet.
             frame[38..40].copy_from_slice(&((length - 34) as u16).to_be_bytes());
             if let Some(carries) = carries {
                 carries.part(0).write(&mut frame[HEADERS..]).expect("the size was checked");
@@ -105,7 +105,7 @@ impl Template {
         Template { frames: sizes.iter().map(frame).collect(), flows: fields.flows, port: fields.ports.0, carries }
     }
 
-    /// The length of a packet.
+    /// The frame length of a packet.
     #[inline]
     pub fn length(&self, sequence: u64) -> usize {
         if self.frames.len() == 1 { self.frames[0].len() } else { self.frame(sequence).len() }
@@ -115,7 +115,7 @@ impl Template {
         &self.frames[(sequence % self.frames.len() as u64) as usize]
     }
 
-    /// Makes `packet` that of the tag.
+    /// Fills `packet` with the frame for this tag.
     #[inline]
     pub fn fill(&self, packet: &mut Packet, tag: Tag) {
         let frame = if self.frames.len() == 1 { &self.frames[0] } else { self.frame(tag.sequence) };
@@ -132,7 +132,7 @@ impl Template {
     }
 }
 
-/// Whether a recorded frame has room for a tag in its payload: UDP or TCP over IPv4 or IPv6, not fragmented.
+/// True if a recorded frame has room for a tag in its payload: UDP or TCP over IPv4 or IPv6, unfragmented.
 pub(crate) fn has_room(frame: &[u8]) -> bool {
     let at = |index: usize| usize::from(frame.get(index).copied().unwrap_or(0));
     let word = |index: usize| at(index) << 8 | at(index + 1);
@@ -148,7 +148,7 @@ pub(crate) fn has_room(frame: &[u8]) -> bool {
         6 => l4 + (at(l4 + 12) >> 4) * 4,
         _ => return false,
     };
-    // The last bytes of the frame are the packet's, and no padding.
+    // The last bytes of the frame belong to the packet and are not padding.
     end == frame.len() && payload + TAG <= end
 }
 

@@ -1,9 +1,9 @@
-//! The deterministic world in which the very same plane runs in virtual time: routers with their configurations and a cost
-//! for each kind of work, cards with rings, links, sources, sinks, and checkers that watch every run.
+//! A deterministic world in which the plane runs in virtual time. A world has routers with their configurations and costs, cards with rings, links,
+//! sources and sinks, and checkers that watch every run.
 //!
-//! [`World::parse`] reads a description in TOML; [`run`] runs it to its end and answers with [`Measured`]: named values,
-//! series over time, and everything they follow from. Nothing reads a clock, and all chance is seeded: the same world gives
-//! the same result, byte for byte. [`real`] carries a world out on ports of the machine, whose time it is handed.
+//! [`World::parse`] parses a description in TOML. [`run`] runs it to its end and returns [`Measured`]: named values, time series, and all inputs.
+//! Nothing reads a clock and all random numbers are seeded. So the same world gives the same result, byte for byte. [`real`] runs a world on ports of
+//! the machine, with time from its caller.
 //!
 //! ```
 //! let world = sim::World::parse(r#"

@@ -1,5 +1,4 @@
-//! One direction of a link with the transmit ring before it. It needs no events: when a frame has left follows from when the
-//! one before it had.
+//! One direction of a link with its transmit ring. It needs no events: the departure time of a frame follows from that of the previous one.
 
 use link::medium::{Crossing, Medium, Trace};
 use plan::{MediumPlan, Service};
@@ -10,17 +9,17 @@ use units::{Instant, Rate};
 #[derive(Debug)]
 pub(crate) struct Line {
     medium: Medium,
-    /// Bytes that a frame takes on the link besides those in memory.
+    /// Additional bytes of a frame on the link, beyond those in memory.
     overhead: i32,
-    /// Whether it takes no time to leave: then the ring is always empty.
+    /// True if frames leave at once; the ring is then always empty.
     instant: bool,
     slots: usize,
-    /// When the frames in the ring will have left.
+    /// The departure times of the frames in the ring.
     ring: VecDeque<u64>,
 }
 
 impl Line {
-    /// A link as it is described, whose ring has so many slots; `seed` and `name` say what chance does.
+    /// A link with a transmit ring of `slots` frames. `seed` and `name` seed its random numbers.
     pub fn new(plan: &MediumPlan, trace: Option<Arc<Trace>>, slots: usize, seed: u64, name: &str) -> Line {
         Line {
             medium: Medium::new(plan, trace, Instant::START, seed, name),
@@ -31,7 +30,7 @@ impl Line {
         }
     }
 
-    /// Frames that the transmit ring takes now.
+    /// The number of free slots of the transmit ring.
     pub fn room(&mut self, now: u64) -> usize {
         while self.ring.front().is_some_and(|&left| left <= now) {
             self.ring.pop_front();
@@ -39,7 +38,7 @@ impl Line {
         self.slots - self.ring.len()
     }
 
-    /// A frame of `length` bytes goes into the ring. Answers when its last bit has left.
+    /// Puts a frame of `length` bytes into the ring. Returns the time at which its last bit has left.
     #[inline]
     pub fn send(&mut self, now: u64, length: usize) -> u64 {
         if self.instant {
@@ -50,28 +49,28 @@ impl Line {
         left
     }
 
-    /// What becomes of a frame that has left; one that never leaves, for the link's trace has ended, is lost.
+    /// The fate of a frame on the link. A frame that never leaves because the trace has ended is lost.
     #[inline]
     pub fn cross(&mut self, left: u64) -> Crossing {
         if left == u64::MAX { Crossing::Lost } else { self.medium.cross(Instant::new(left)) }
     }
 
-    /// What it carries now.
+    /// The current rate.
     pub fn rate(&self, now: u64) -> Rate {
         self.medium.rate(Instant::new(now))
     }
 
-    /// The bits of a frame on the link.
+    /// The number of bits of a frame on the link.
     pub fn bits(&self, length: usize) -> u64 {
         (length as i64 + i64::from(self.overhead)).max(1) as u64 * 8
     }
 
-    /// Whether a trace had to go on and has ended.
+    /// True if the trace ended although it must not.
     pub fn has_failed(&self) -> bool {
         self.medium.has_failed()
     }
 
-    /// A link that carries more than it says, for a check to find.
+    /// Replaces the medium by a faster one, so that a test can see the checker find it.
     #[cfg(test)]
     pub fn replace(&mut self, plan: &MediumPlan) {
         self.medium = Medium::new(plan, None, Instant::START, 1, "another");

@@ -1,8 +1,7 @@
-//! Everything outside of the routers: what comes to their cards, what leaves by them, and where it ends. Ports of routers
-//! are windows to it.
+//! Everything outside of the routers: sources, links and sinks. The ports of routers are views of it.
 //!
-//! Nothing here is an event. A card knows what its sources will send; whoever looks at it at a time gets what has come until
-//! then, and what found its receive ring full has been lost, exactly as many as would have been one by one.
+//! Nothing here is an event. A card knows its sources' schedules. A poll of a card returns all packets due by then. Packets that exceeded the receive
+//! ring are lost, exactly as many as if each had been processed at its time.
 
 mod cable;
 mod card;
@@ -24,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Mac, Parts};
 
-/// The trace of each card's link, where it has one.
+/// The trace of each card's link, if it has one.
 pub(crate) type Traces = Vec<Option<Arc<Trace>>>;
 
 /// Packets dropped, by reason.
@@ -51,25 +50,25 @@ impl Drops {
     }
 }
 
-/// What became of the packets of a source.
+/// The fates of the packets of a source.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fates {
     pub sent: u64,
     pub sent_bytes: u64,
     pub delivered: u64,
     pub delivered_bytes: u64,
-    /// Before a card whose receive ring was full.
+    /// Lost at a card with a full receive ring.
     pub ring: u64,
-    /// On a link that was down.
+    /// Lost on a link that was down.
     pub down: u64,
-    /// On a link that loses some.
+    /// Lost on a link with random loss.
     pub link: u64,
-    /// Behind a card with no link.
+    /// Lost behind a card without a link.
     pub nowhere: u64,
-    /// Made by a link that doubles some; each meets an end of its own.
+    /// Duplicates that a link made; each has a fate of its own.
     pub doubled: u64,
     pub consumed: u64,
-    /// By a router, by reason.
+    /// Dropped by a router, by reason.
     pub dropped: Drops,
 }
 
@@ -78,7 +77,7 @@ impl Fates {
         self.dropped.sum()
     }
 
-    /// Packets that have met an end.
+    /// The number of packets with a final fate.
     pub fn ended(&self) -> u64 {
         self.delivered + self.ring + self.down + self.link + self.nowhere + self.consumed + self.dropped()
     }
@@ -100,22 +99,22 @@ impl std::ops::AddAssign<&Fates> for Fates {
     }
 }
 
-/// A source with what is known of its packets.
+/// A source and its counters.
 pub(crate) struct Flow {
     pub name: String,
     pub schedule: Schedule,
-    /// How many flows its packets are of, in turn; none where that is not known.
+    /// The number of its flows, which take turns; zero if that is unknown.
     pub flows: u64,
-    /// How its packets look, once the router has an address; none for those of a capture.
+    /// The template of its packets, once the router has an address; none for a capture.
     pub template: Option<Template>,
-    /// Of those sent before the measured time, and of those sent in it.
+    /// Fates of packets sent during the warm-up, and of those sent in the measured time.
     pub fates: [Fates; 2],
-    /// From a card until they left their router by another.
+    /// The time from arrival at a card to departure from the router.
     pub wait: Times,
 }
 
 impl Flow {
-    /// All that it has sent.
+    /// The fates of all its packets.
     pub fn all(&self) -> Fates {
         let mut all = self.fates[0].clone();
         all += &self.fates[1];
@@ -123,30 +122,30 @@ impl Flow {
     }
 }
 
-/// Frames that came to a router from another, and when it may look at them.
+/// Frames have arrived at a router from another one, readable from this time on.
 pub(crate) struct Poke {
     pub router: usize,
     pub at: u64,
 }
 
-/// Everything outside.
+/// Everything outside of the routers.
 pub(crate) struct Net {
     pub flows: Vec<Flow>,
     pub cards: Vec<Card>,
     pub sinks: Vec<Sink>,
     pub pokes: Vec<Poke>,
     pub violations: Violations,
-    /// Fates of packets that are no source's.
+    /// Fates of packets that belong to no source.
     pub others: Fates,
-    /// Whether all links keep the order of what they carry.
+    /// True if all links preserve order.
     ordered: bool,
-    /// Packets in each router, but for those it has made itself.
+    /// Packets in each router, without those that it generated itself.
     pub inside: Vec<i64>,
-    /// From when on what is sent is measured.
+    /// The start of the measured time.
     pub warmup: u64,
 }
 
-/// The outside, shared by the ports, and the time of the core that runs.
+/// The outside, shared by all ports, and the time of the running core.
 #[derive(Clone)]
 pub(crate) struct Outside {
     net: Arc<Mutex<Net>>,
@@ -183,7 +182,7 @@ impl Net {
         Net { flows, cards, sinks, pokes, violations, others, ordered, inside: vec![0; world.routers.len()], warmup }
     }
 
-    /// The sources begin: routers have their first configurations, and cards their addresses.
+    /// Starts the sources. Before that, routers need their first configurations, and cards their addresses.
     pub fn begin(&mut self, world: &World) {
         for (index, source) in world.sources.iter().enumerate() {
             self.cards[source.card].sources.push(index);
@@ -191,7 +190,7 @@ impl Net {
         (0..self.cards.len()).for_each(|card| self.look_ahead(card));
     }
 
-    /// A card has this address, and the sources that send to it know how their packets look.
+    /// Sets the address of a card, and makes the packet templates of its sources.
     pub fn address(&mut self, world: &World, card: usize, mac: Mac) {
         self.cards[card].mac = mac;
         for (flow, source) in self.flows.iter_mut().zip(&world.sources).filter(|(_, source)| source.card == card) {
@@ -201,7 +200,7 @@ impl Net {
         }
     }
 
-    /// When something comes to the card next, by what is known now; `u64::MAX` where nothing does.
+    /// The time of the next arrival at a card as known now; `u64::MAX` if there is none.
     pub fn next_arrival(&self, card: usize) -> u64 {
         let card = &self.cards[card];
         match card.ring.front() {
@@ -211,17 +210,18 @@ impl Net {
         }
     }
 
-    /// Finds the source of a card that sends next.
+    /// Finds the next source to send to a card.
     fn look_ahead(&mut self, card: usize) {
         let card = &mut self.cards[card];
         let next = card.sources.iter().map(|&flow| (self.flows[flow].schedule.next(), flow)).min();
         (card.next, card.turn) = next.unwrap_or((u64::MAX, 0));
     }
 
-    /// Everything that comes to a card until `now` takes its place in the receive ring, or is lost.
+    /// Admits all frames due at a card by `now` to the receive ring; those without room are lost.
     pub fn admit(&mut self, card: usize, now: u64) {
         loop {
             let one = &self.cards[card];
+            // The earlier of the next frame from the link and the next packet of a source; at equal times the source is first.
             let fed = one.feed.front().map_or(u64::MAX, |frame| frame.at);
             if fed.min(one.next) > now {
                 return;
@@ -230,7 +230,7 @@ impl Net {
         }
     }
 
-    /// The packet that a source sends next to a card is sent: when, by which source, and its number.
+    /// Advances the source that sends next to a card. Returns the time, the source, and the number of the packet.
     #[inline]
     pub fn made(&mut self, index: usize) -> (u64, usize, u64) {
         let card = &mut self.cards[index];
@@ -252,7 +252,7 @@ impl Net {
         (at, turn, sequence)
     }
 
-    /// The packet that a source sends next comes to the card.
+    /// Admits the next packet of a card's sources to the receive ring, or loses it.
     #[inline]
     fn admit_made(&mut self, index: usize) {
         let (at, turn, sequence) = self.made(index);
@@ -269,7 +269,7 @@ impl Net {
         }
     }
 
-    /// Makes `packet` one of a source that sends to a card.
+    /// Fills `packet` with the frame of a source that sends to a card.
     #[inline]
     pub fn print(&self, index: usize, packet: &mut Packet, tag: Tag) {
         let flow = &self.flows[tag.source];
@@ -279,7 +279,7 @@ impl Net {
         }
     }
 
-    /// The frame that comes next over the card's link comes to it.
+    /// Admits the next frame from a card's link to the receive ring, or loses it.
     fn admit_frame(&mut self, index: usize) {
         let card = &mut self.cards[index];
         let Some(frame) = card.feed.pop_front() else { return };
@@ -294,7 +294,7 @@ impl Net {
         }
     }
 
-    /// Counts what became of a packet.
+    /// Counts the fate of a packet.
     pub fn fate(&mut self, tag: Option<Tag>, count: impl FnOnce(&mut Fates)) {
         let warmup = self.warmup;
         let flow = tag.and_then(|tag| Some((tag.born, self.flows.get_mut(tag.source)?)));
@@ -304,7 +304,7 @@ impl Net {
         });
     }
 
-    /// Hands out what waits in the receive ring of a card.
+    /// Moves frames from a card's receive ring into a batch.
     #[inline]
     pub fn receive(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
         if self.cards[index].cable.is_some() {
@@ -331,7 +331,7 @@ impl Net {
         self.handed_out(index, batch.len() - before);
     }
 
-    /// Packets have gone from a card to its router.
+    /// Counts packets that a card has handed to its router.
     #[inline]
     fn handed_out(&mut self, index: usize, packets: usize) {
         let card = &mut self.cards[index];
@@ -339,7 +339,7 @@ impl Net {
         self.inside[card.router] += packets as i64;
     }
 
-    /// Sends a batch by a card.
+    /// Transmits a batch through a card.
     #[inline]
     pub fn transmit(&mut self, index: usize, now: u64, batch: &mut Batch, pool: &mut Pool) {
         let router = self.cards[index].router;
@@ -370,7 +370,7 @@ impl Net {
         }
     }
 
-    /// A frame goes out by a card. Answers when it is at the other end of the link.
+    /// Sends a frame over a card's link. Returns when it arrives at the other end.
     #[inline]
     fn depart(&mut self, index: usize, now: u64, length: usize, tag: Option<Tag>) -> Crossing {
         let card = &mut self.cards[index];
@@ -402,13 +402,13 @@ impl Net {
         let mut copy = card.spare.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(bytes);
-        // A link that reorders brings some before others that were sent earlier.
+        // On a reordering link a frame may arrive before others that were sent earlier.
         let position = card.feed.iter().rposition(|frame| frame.at <= at).map_or(0, |before| before + 1);
         card.feed.insert(position, card::Waiting { at, what: card::Frame::Carried(copy) });
         self.pokes.push(Poke { router: card.router, at });
     }
 
-    /// A frame comes to a sink. It waited so long in its last router, where that is known here.
+    /// Delivers a frame to a sink. `waited` is its time in the last router, if known.
     #[inline]
     pub fn deliver(&mut self, sink: usize, at: u64, length: usize, tag: Option<Tag>, waited: Option<u64>) {
         let Net { flows, sinks, violations, warmup, ordered, .. } = self;
@@ -434,7 +434,7 @@ impl Net {
         }
     }
 
-    /// Takes the link of a card down or up, with the other end.
+    /// Takes the link of a card down or up, at both ends.
     pub fn set_link(&mut self, card: usize, up: bool) {
         let other = match self.cards[card].end {
             End::Card(other) => Some(other),
@@ -445,7 +445,7 @@ impl Net {
         }
     }
 
-    /// What the stations have counted by themselves belongs to the same world.
+    /// Adds the counts of the end systems, which they kept separately.
     pub fn join(&mut self, stations: Net) {
         for (flow, theirs) in self.flows.iter_mut().zip(&stations.flows) {
             flow.fates.iter_mut().zip(&theirs.fates).for_each(|(all, more)| *all += more);

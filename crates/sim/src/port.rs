@@ -1,4 +1,4 @@
-//! The port of a router on a card of the world, and what the world hears of packets that end in a router.
+//! The port of a router on a card of the world, and the observer that counts packets that end in a router.
 
 use crate::frame::Tag;
 use crate::net::Outside;
@@ -10,7 +10,7 @@ use plane::{ApplyError, Decorate, Opener};
 use std::sync::Arc;
 use units::{Instant, Mac, Rate};
 
-/// A card seen from its router.
+/// A card, as its router sees it.
 struct CardPort {
     outside: Outside,
     card: usize,
@@ -72,7 +72,7 @@ impl Port for CardPort {
     }
 }
 
-/// Opens cards by their names.
+/// Opens cards by name.
 pub(crate) struct Cards(pub Outside);
 
 impl Opener for Cards {
@@ -97,7 +97,7 @@ impl Opener for Cards {
     }
 }
 
-/// Counts what becomes of each source's packets in a router, which has this position.
+/// Counts the fates of packets in the router with this index, by source.
 pub(crate) struct Witness(pub Outside, pub usize);
 
 impl Observer for Witness {

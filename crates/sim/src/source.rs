@@ -1,46 +1,46 @@
-//! When a source sends: constant, Poisson, on and off, rising in steps, or as a capture was recorded. Sources are not
-//! events: whoever looks at a card asks them for everything until now.
+//! The send times of a source: constant, Poisson, on-off, a ramp, or those of a capture. Sources are not events: a poll of a card takes all packets
+//! due by then.
 
 use crate::chance::Chance;
 use std::sync::Arc;
 use units::{Exact, Instant, Nanos, Pace, PacketRate};
 
-/// The law by which packets follow each other.
+/// The arrival process of a source.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Pattern {
     /// Evenly spaced.
     Constant(Pace),
-    /// Independent of each other, exponentially distributed gaps.
+    /// Independent, exponentially distributed gaps.
     Poisson(Pace),
     /// Evenly spaced for a time, then silent for a time.
     OnOff {
-        /// While it sends.
+        /// The rate while it sends.
         pace: Pace,
-        /// How long it sends, and how long it is silent.
+        /// The durations of the on and the off periods.
         spans: (Nanos, Nanos),
-        /// Whether these are means of exponential distributions.
+        /// True if the durations are means of exponential distributions.
         random: bool,
     },
     /// Evenly spaced, at a rate that changes in steps.
     Ramp {
-        /// At first.
+        /// The initial rate.
         from: Pace,
-        /// At last.
+        /// The final rate.
         to: Pace,
-        /// By so much at once.
+        /// The change of the rate at each step.
         step: Pace,
         /// The time between two steps.
         every: Nanos,
         /// The time of the first step.
         rise: Nanos,
     },
-    /// As recorded; the rate, where there is one, in place of the recorded times.
+    /// As recorded. With a rate, that replaces the recorded times.
     Replay {
         /// The capture.
         file: String,
-        /// A rate of its own.
+        /// A rate in place of the recorded times.
         pace: Option<Pace>,
-        /// Whether it begins again after its end.
+        /// True if it restarts after its end.
         again: bool,
     },
 }
@@ -48,24 +48,24 @@ pub enum Pattern {
 /// A packet of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recorded {
-    /// When it came, since the first.
+    /// Its arrival time, relative to the first.
     pub after: Nanos,
-    /// The frame from its destination address on, without check sequence.
+    /// The frame, from the destination address on, without check sequence.
     pub frame: Vec<u8>,
 }
 
-/// Reads files of a world. The world itself opens no files but those it was given.
+/// Reads files for a world. The world opens no files by itself.
 pub trait Captures {
     /// Every packet of the capture, in order.
     fn read(&mut self, file: &str) -> Result<Vec<Recorded>, String>;
 
-    /// Any other file that a world names: a trace of a link, the sizes of transfers.
+    /// Any other file that a world names: a trace of a link, or sizes of transfers.
     fn bytes(&mut self, file: &str) -> Result<Vec<u8>, String> {
         Err(format!("'{file}' cannot be read: files are not opened here"))
     }
 }
 
-/// There are no captures.
+/// A reader for worlds without files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCaptures;
 
@@ -75,27 +75,27 @@ impl Captures for NoCaptures {
     }
 }
 
-/// A source at work: the time of its next packet.
+/// A running source: the time of its next packet.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     law: Pattern,
     chance: Chance,
-    /// Sizes of packets with their check sequence, in turn.
+    /// The sizes of packets with their check sequence; packets use them in turn.
     sizes: Vec<u64>,
-    /// A gap of packets of one size, for laws that always have the same.
+    /// The gap between packets, for processes with a constant gap.
     gap: Option<(u64, u64)>,
     time: Exact,
-    /// No packet at this time or later.
+    /// No packet is sent at this time or later.
     end: u64,
     sent: u64,
-    /// Of a law with pauses: when it falls silent. Of a replay: when the round began.
+    /// For on-off sources, the end of the on period. For replays, `began` is the start of the round.
     turn: u64,
     began: u64,
     pub recorded: Arc<[Recorded]>,
 }
 
 impl Schedule {
-    /// A source from `start` to `end`, whose first packet of evenly spaced ones comes after a part of the gap.
+    /// A source from `start` to `end`. With `staggered`, the first of evenly spaced packets comes at a random time within a gap.
     pub fn new(
         law: Pattern,
         sizes: Vec<u64>,
@@ -121,6 +121,7 @@ impl Schedule {
             law,
             chance: chance.clone(),
         };
+        // The time to the first packet of a Poisson process is exponential too.
         if let Pattern::Poisson(_) = schedule.law {
             let gap = schedule.exponential(schedule.mean_gap());
             schedule.time.wait(Nanos::new(gap));
@@ -135,7 +136,7 @@ impl Schedule {
         schedule
     }
 
-    /// When the next packet comes; `u64::MAX` where none will.
+    /// The time of the next packet; `u64::MAX` if there is none.
     #[inline]
     pub fn next(&self) -> u64 {
         let over =
@@ -143,7 +144,7 @@ impl Schedule {
         if over { u64::MAX } else { self.time.at().get() }
     }
 
-    /// The packet that comes next has come. Answers its number, from 0.
+    /// Advances to the next packet. Returns the number of the current one, from 0.
     #[inline]
     pub fn advance(&mut self) -> u64 {
         let number = self.sent;
@@ -164,6 +165,7 @@ impl Schedule {
             }
             Pattern::OnOff { spans, random, .. } => {
                 self.time.pass(self.gap_after(number));
+                // Skips whole off periods: with random durations, one gap may span several.
                 while self.time.at().get() >= self.turn {
                     let on = self.turn + self.span(spans.1, random);
                     self.time = Exact::new(Instant::new(on));
@@ -186,7 +188,7 @@ impl Schedule {
         let count = self.recorded.len() as u64;
         let position = self.sent % count;
         if position == 0 {
-            // Between two rounds there is as much time as between two packets, on average.
+            // The pause between two rounds equals the mean gap between packets.
             let last = self.recorded.last().map_or(0, |packet| packet.after.get());
             self.began += (last + last / (count - 1).max(1)).max(1);
             if !again {
@@ -194,12 +196,12 @@ impl Schedule {
                 return;
             }
         }
-        // Where a capture's times go back, no packet overtakes another.
+        // If the times of a capture decrease, packets keep their order.
         let at = (self.began + self.recorded[position as usize].after.get()).max(self.time.at().get());
         self.time = Exact::new(Instant::new(at));
     }
 
-    /// From the packet of this number to the next.
+    /// The gap between this packet and the next.
     fn gap_after(&self, number: u64) -> (u64, u64) {
         if let Some(gap) = self.gap {
             return gap;
@@ -231,7 +233,7 @@ impl Schedule {
         }
     }
 
-    /// A gap with this mean, in whole nanoseconds: what is rounded away goes either way alike.
+    /// A random gap with this mean, in whole nanoseconds. The random addend makes the rounding unbiased.
     fn exponential(&mut self, (part, whole): (u64, u64)) -> u64 {
         (part as f64 / whole as f64 * self.chance.exponential() + self.chance.unit()) as u64
     }
@@ -297,7 +299,7 @@ mod tests {
         // A million draws: within three standard errors.
         assert!((mean / 10_000.0 - 1.0).abs() < 0.003, "{mean}");
         assert!((variance / 1e8 - 1.0).abs() < 0.01, "{variance}");
-        // Counts of a millisecond are distributed with variance equal to their mean, too.
+        // Counts per millisecond are Poisson too: their variance equals their mean.
         let mut counts = vec![0f64; 10_000];
         times.iter().for_each(|at| counts[(at / 1_000_000) as usize] += 1.0);
         let mean = counts.iter().sum::<f64>() / 1e4;

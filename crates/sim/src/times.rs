@@ -1,9 +1,9 @@
-//! How long things took: a histogram to a thousandth, with exact mean and extremes.
+//! Durations: a histogram with a resolution of a thousandth, with exact mean and extremes.
 
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// The longest time told apart from longer ones: 1000 s.
+/// The longest distinguishable time: 1000 s.
 const LONGEST: u64 = 1_000_000_000_000;
 
 /// Times in nanoseconds.
@@ -36,13 +36,13 @@ impl Times {
         self.most = self.most.max(other.most);
     }
 
-    /// The mean in nanoseconds; nothing where nothing was recorded.
+    /// The mean in nanoseconds; none without samples.
     pub fn mean(&self) -> Option<f64> {
         let count = self.histogram.len();
         (count > 0).then(|| self.sum as f64 / count as f64)
     }
 
-    /// The same with one more quantile, which is usual of networks.
+    /// The same with the 95th percentile, which is usual for networks.
     pub fn tell_with_p95(&self, name: &str, values: &mut BTreeMap<String, f64>) {
         self.tell(name, values);
         if !self.histogram.is_empty() {
@@ -51,7 +51,7 @@ impl Times {
         }
     }
 
-    /// Microseconds, as values whose names begin with `name`; none where nothing was recorded.
+    /// Adds values in microseconds whose names begin with `name`; none without samples.
     pub fn tell(&self, name: &str, values: &mut BTreeMap<String, f64>) {
         let count = self.histogram.len();
         if count == 0 {

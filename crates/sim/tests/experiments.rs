@@ -1,6 +1,6 @@
-//! The experiments that come with Switchpath, each held against the golden beside it.
+//! The experiments that come with Switchpath. Each is compared with the golden file beside it.
 //!
-//! `UPDATE_EXPECT=1` rewrites goldens. What an experiment's `[quick]` says is what runs here; `make reproduce` runs all.
+//! `UPDATE_EXPECT=1` rewrites golden files. The tests run the `[quick]` form of each experiment; `make reproduce` runs all in full.
 
 use sim::experiment::{
     Entry, Experiment, Parameters, Run, Runner, Simulation, Verdict, describe, entries, golden, is_experiment,
@@ -21,11 +21,11 @@ fn read(entry: &Entry) -> Experiment {
     Experiment::read(&file, entry.text, &beside).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Of runs that differ in nothing but the seed, those in which the seed changes nothing: another name of the same run.
+/// Of runs that differ only in the seed, those with equal results: the seed has no effect on them.
 fn same_for_every_seed(runs: &[Run]) -> Vec<String> {
     let without = |run: &Run| {
         let mut parameters = run.parameters.clone();
-        // What follows from the seed alone goes with it.
+        // Parameters that follow from the seed alone are removed too.
         ["seed", "start"].iter().for_each(|name| drop(parameters.remove(*name)));
         parameters
     };
@@ -39,7 +39,7 @@ fn same_for_every_seed(runs: &[Run]) -> Vec<String> {
     same
 }
 
-/// Runs an experiment on two threads, for there are few cores and many runs.
+/// Runs an experiment on two threads: there are few cores and many runs.
 fn report(experiment: &Experiment) -> sim::experiment::Report {
     let jobs = experiment.jobs(&Parameters::new(), true).unwrap_or_else(|error| panic!("{error}"));
     assert!(!jobs.is_empty(), "{}: nothing is run", experiment.file);
@@ -77,7 +77,7 @@ fn check(paper: &str, name: &str) {
     let says = |v: &Verdict| {
         document.claims.iter().any(|claim| v.claim.split(" @ ").next() == Some(&claim.id) && claim.differs.is_some())
     };
-    // Of an experiment with several cases only one is run here, and another may be the one that differs.
+    // Of an experiment with several cases only one runs here, and another case may be the one that differs.
     let stale = of(&|v| !v.verdict.is_off() && document.each.is_empty() && says(v));
     assert!(stale.is_empty(), "{paper} {name}: {stale:?} say what `differs`, and nothing does");
 }
@@ -135,7 +135,7 @@ experiments! {
     engines_scale: "ephemeral" "EX17"
 }
 
-/// A golden as Markdown: its tables, with their titles.
+/// A golden file as Markdown: its tables with their titles.
 fn tables(golden: &str) -> String {
     let mut out = String::new();
     for block in golden.split("\n\n").filter(|block| !block.trim().is_empty()) {
@@ -153,7 +153,7 @@ fn tables(golden: &str) -> String {
     out
 }
 
-/// The cells of a line of comma-separated values.
+/// Splits a line of comma-separated values.
 fn cells(line: &str) -> Vec<String> {
     let (mut cells, mut quoted) = (vec![String::new()], false);
     for c in line.chars() {
@@ -207,7 +207,7 @@ fn every_file_of_the_folder_is_in_the_library_and_every_experiment_is_tested() {
     assert_eq!(files, library, "list it in crates/sim/src/experiment/library.rs");
     for entry in entries().filter(|entry| is_experiment(entry.text)) {
         let document = read(entry).document;
-        // What a machine costs is no golden.
+        // Measurements of a machine have no golden file.
         let tested = !document.measures.in_virtual_time()
             || TESTED.iter().any(|(paper, name)| *paper == entry.paper && format!("{name}.toml") == entry.file);
         assert!(tested, "{} {} has no test above", entry.paper, entry.file);

@@ -1,8 +1,8 @@
-//! Worlds of hosts: what can be worked out by hand, what must be equal, what must never be.
+//! Worlds of hosts: results that can be computed by hand, results that must be equal, and errors.
 
 use sim::{Measured, NoCaptures, World};
 
-/// A sender, a gateway and a far host; `bottleneck` is the link between the last two, and `rest` the flows and whatever else.
+/// A sender, a gateway and a far host. `bottleneck` has the keys of the link between the last two, and `rest` the flows and other tables.
 fn world(bottleneck: &str, rest: &str) -> World {
     let text = format!(
         r#"
@@ -60,7 +60,7 @@ fn a_window_that_a_buffer_cannot_hold_fills_the_link_and_no_more() {
     assert_eq!(get("link.gateway-far.dropped"), 0.0);
     let round = (100.0e3 + 10.08 + 1250.0 + 49.6 + 0.4) / 1e6;
     let rounds = 20.0 / round;
-    // All but the first two or three, in which the window opens.
+    // All rounds except the first two or three, in which the window opens.
     assert!((get("flow.one.acknowledged") / (10.0 * rounds) - 1.0).abs() < 0.02, "{}", get("flow.one.acknowledged"));
     assert!((get("flow.one.srtt_mean_ms") / 1e3 / round - 1.0).abs() < 0.01);
     assert_eq!(get("flow.one.sent"), get("link.near-gateway.sent"));
@@ -78,7 +78,7 @@ fn a_world_gives_the_same_byte_for_byte_and_another_seed_something_else() {
     assert_ne!(run(&other).to_string(), of(""));
 }
 
-/// What was measured, without what it follows from, which differs by what the scheme is called.
+/// The results without the inputs, which differ in the name of the scheme.
 fn values(measured: Measured) -> Measured {
     Measured { parameters: Vec::new(), ..measured }
 }
@@ -101,7 +101,7 @@ fn fcfs_eq_fq_one_bin() {
         let bottleneck = format!("rate = \"5mbit\"\ndelay = \"30ms\"\nscheme = \"{scheme}\"");
         let measured = values(run(&world(&bottleneck, TWO)));
         assert!(measured.get("link.gateway-far.dropped.scheme_front").unwrap() > 3.0);
-        // What is told of a queue is told of a single one.
+        // The state of a queue is reported only for schemes with a single queue.
         let series = measured.series.into_iter().filter(|(name, _)| !name.contains(".state.")).collect();
         Measured { series, ..measured }
     };
@@ -132,7 +132,7 @@ fn flows_have_queues_of_their_own_by_their_ports_or_exactly() {
 const CHANGES: [&str; 3] = ["drain", "migrate", "flush"];
 
 #[test]
-fn schemes_take_each_others_place_and_only_flush_loses_what_waits() {
+fn schemes_are_replaced_and_only_flush_loses_queued_packets() {
     for change in CHANGES {
         let at = |time: u32, scheme: &str| {
             format!(
@@ -142,7 +142,7 @@ fn schemes_take_each_others_place_and_only_flush_loses_what_waits() {
         let changes = at(3, "sfq(limit=100000){fifo(unbounded=on)}")
             + &at(6, "fifo(unbounded=on)")
             + &at(9, "fq(limit=100000){fifo(unbounded=on)}");
-        // Conservation, and the order of each flow, are laws of every world: what breaks one has no result.
+        // Conservation and the order of each flow are laws of every world: a run that breaks them has no result.
         let measured = run(&world(
             "rate = \"5mbit\"\ndelay = \"30ms\"\nscheme = \"fifo(unbounded=on)\"",
             &format!("{TWO}\n{changes}"),
@@ -201,7 +201,7 @@ fn directions_may_differ() {
 }
 
 #[test]
-fn what_is_wrong_with_a_world_of_hosts_is_said_with_its_place() {
+fn errors_in_a_world_of_hosts_have_their_position() {
     let refused = |text: &str| World::parse(text, "w.toml").unwrap_err().to_string();
     let hosts = "duration = \"1s\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n";
     let link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
@@ -223,7 +223,7 @@ fn what_is_wrong_with_a_world_of_hosts_is_said_with_its_place() {
     }
 }
 
-/// Goodput in parts of the link, mean round trip in milliseconds, packets dropped, packets marked.
+/// The utilization, the mean round-trip time in milliseconds, packets dropped, packets marked.
 fn alone(transport: &str, scheme: &str) -> [f64; 4] {
     let bottleneck = format!("rate = \"20mbit\"\ndelay = \"19ms\"\nscheme = \"{scheme}\"");
     let measured = run(&world(&bottleneck, &format!("{ONE}transport = \"{transport}\"")));
@@ -235,13 +235,13 @@ fn alone(transport: &str, scheme: &str) -> [f64; 4] {
 
 #[test]
 fn transports_fill_a_link_each_in_its_way() {
-    // 79 packets are on the way in 40 ms; the buffer holds as many again.
+    // 79 packets are in flight in 40 ms; the buffer holds as many again.
     for transport in ["newreno", "cubic", "newreno(like=kernel)", "cubic(like=kernel)"] {
         let [goodput, rtt, dropped, marked] = alone(transport, "fifo(limit=80)");
         assert!(goodput > 0.93 && dropped > 0.0 && marked == 0.0, "{transport}: {goodput} {rtt} {dropped}");
         assert!((50.0..85.0).contains(&rtt), "a sawtooth between one round trip and two: {transport}: {rtt}");
     }
-    // BBR leaves next to nothing in the buffer, DCTCP about the threshold, and neither needs losses to know.
+    // BBR leaves almost nothing in the buffer, DCTCP about the threshold. Neither needs losses as a signal.
     let [goodput, rtt, ..] = alone("bbr", "fifo(limit=400)");
     assert!(goodput > 0.9 && rtt < 60.0, "bbr: {goodput} {rtt}");
     let [goodput, rtt, dropped, marked] = alone("dctcp", "threshold(mark=20)");

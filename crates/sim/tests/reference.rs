@@ -1,5 +1,5 @@
-//! docs/simulation.md says what is so: the keys of an experiment are those of its declaration, the keys of a world those
-//! that are read, and the examples are the files that run.
+//! Keeps docs/simulation.md up to date. The keys of an experiment must be those of its declaration, the keys of a world those that are parsed, and
+//! the examples the files that run.
 //!
 //! `UPDATE_EXPECT=1` writes the table of keys and the examples anew.
 
@@ -7,7 +7,7 @@ use sim::World;
 use sim::experiment::{Agreement, Experiment, Parameters, Run, Runner, Simulation};
 use std::path::{Path, PathBuf};
 
-/// Where the keys of an experiment are declared, each with what it says.
+/// The declarations of an experiment's keys, with their doc comments.
 const DECLARATION: &str =
     concat!(include_str!("../src/experiment/file.rs"), include_str!("../src/experiment/parameters.rs"));
 
@@ -19,7 +19,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Where the tables of a file go, by the name of their declaration.
+/// The headings of a file's tables, by the name of their declaration.
 const PLACES: &[(&str, &str, &str)] = &[
     ("Document", "", "At the top"),
     ("Quick", "quick", "`[quick]`, and `[real]` likewise for `--real`"),
@@ -34,7 +34,7 @@ const PLACES: &[(&str, &str, &str)] = &[
     ("Reference", "plot.reference", "Each `[[plot.reference]]`"),
 ];
 
-/// The keys of a declaration: name, whether it may be left out, what it says.
+/// The keys of a declaration: the name, true if it is optional, and the doc comment.
 fn keys(declaration: &str) -> Vec<(String, bool, String)> {
     let start = DECLARATION.find(&format!("pub struct {declaration} {{")).expect(declaration);
     let body = &DECLARATION[start..start + DECLARATION[start..].find("\n}").unwrap()];
@@ -70,7 +70,7 @@ fn table() -> String {
     out.trim_end().to_owned()
 }
 
-/// The document with what stands between `before` and `after` replaced.
+/// The document with the text between `before` and `after` replaced.
 fn with(document: &str, (before, after): (&str, &str), content: &str) -> String {
     let start = document.find(before).unwrap_or_else(|| panic!("the document has no {before}")) + before.len();
     let end = start + document[start..].find(after).unwrap_or_else(|| panic!("nothing ends {before}"));
@@ -105,7 +105,7 @@ fn the_document_has_the_keys_and_the_examples_that_there_are() {
 fn every_key_of_the_table_is_read_and_no_other() {
     for (declaration, place, _) in PLACES {
         let known: Vec<String> = keys(declaration).into_iter().map(|(name, ..)| name).collect();
-        // What a wrong key is answered with names those there are.
+        // The error about a wrong key lists the valid ones.
         let document = match place.split_once('.') {
             None if place.is_empty() => "wrong = 1\n".to_owned(),
             None if *place == "quick" => "[quick]\nwrong = 1\n".to_owned(),

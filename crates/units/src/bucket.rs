@@ -10,7 +10,7 @@ use crate::{Instant, Nanos};
 pub struct Bucket {
     interval: Nanos,
     depth: Nanos,
-    /// The time up to which events have been paid for.
+    /// Events are paid for up to this time.
     paid: Instant,
 }
 
@@ -25,11 +25,11 @@ impl Bucket {
         Bucket { interval, depth: interval * burst.max(1), paid: Instant::START }
     }
 
-    /// Takes one event if there is credit for it.
+    /// Uses credit for one event, if there is enough.
     pub fn take(&mut self, now: Instant) -> bool {
         let start = self.paid.max(now - self.depth);
         let after = start + self.interval;
-        // At the very start of the clock `now - depth` saturates; the first `burst` events are free all the same.
+        // At the start of the clock `now - depth` saturates at zero. Without this bound the first `burst` events would have no credit.
         if after > now.max(Instant::START + self.depth) {
             return false;
         }

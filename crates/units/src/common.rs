@@ -1,9 +1,9 @@
-//! A meter that several share, each from a thread of its own: one rate for all, divided by what each of them wants.
+//! A meter shared by several threads: one rate for all members, divided max-min fairly by their demand.
 //!
-//! When the next packet may go is one number that all of them move on (the generic cell rate algorithm: ITU-T I.371, annex A), so the
-//! sum is what the rate allows whoever sends. Who may send is a matter of turns: nobody is more than a little ahead of the least
-//! served of those that want to, or so far behind them that it would save anything up. So each has as much as it wants, or as much as
-//! all the others that want more.
+//! The time of the next packet is one number that all members advance (the generic cell rate algorithm: ITU-T I.371, annex A). So the sum of their
+//! traffic conforms to the rate, regardless of who sends. Members take turns: none is more than a little ahead of the least-served member that has
+//! packets, and none falls so far behind that it would save up credit. So each member gets its demand, or as much as every other member with a larger
+//! demand.
 
 use crate::{Bytes, Instant, Nanos, Rate};
 use alloc::boxed::Box;
@@ -12,13 +12,13 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Units of time in a nanosecond.
 const FRACTION: u64 = 16;
-/// Who wanted to send and has not come for so long is not waited for.
+/// A member that had packets but has not asked for this long no longer holds the others up.
 const PATIENCE: Nanos = Nanos::millis(1);
-/// What the link carries in so long is the most that one is ahead of another, and two long packets at least.
+/// A member is ahead of another by at most the bytes of this time at the link rate, or by two full-size packets if those are more.
 const AHEAD: Nanos = Nanos::micros(200);
 const LEAST_AHEAD: u64 = 3028;
 
-/// What all of them know.
+/// The state that all members share.
 #[derive(Debug)]
 struct Shared {
     rate: u64,
@@ -26,27 +26,27 @@ struct Shared {
     depth: u64,
     /// Bytes by which one may be ahead.
     ahead: u64,
-    /// When a packet may go, in units of time, which come round again.
+    /// When the next packet may be sent, in units of time. It wraps around.
     due: AtomicU64,
     members: Box<[Member]>,
 }
 
-/// What is known of one of them. A cache line each.
+/// The state of one member, in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Member {
-    /// Bytes sent, and those that it did not want.
+    /// Bytes sent, plus the bytes of its share that the member had no packets for.
     sent: AtomicU64,
-    /// When it last wanted to send, in nanoseconds; and in the lowest bit whether it has not sent since.
+    /// When it last had a packet to send, in nanoseconds, shifted left by one. The lowest bit is set if it has not sent since.
     wants: AtomicU64,
 }
 
-/// The part of one of them in a common meter.
+/// One member's part of a shared meter.
 #[derive(Clone, Debug)]
 pub struct CommonMeter {
     shared: Arc<Shared>,
     own: usize,
-    /// When it may ask again, as far as is known.
+    /// The earliest time to ask again, as known at the last call.
     ready: Instant,
 }
 
@@ -64,13 +64,13 @@ impl CommonMeter {
         (0..members).map(move |own| CommonMeter { shared: shared.clone(), own, ready: Instant::START })
     }
 
-    /// Whether this one, which wants to send a packet, may.
+    /// True if this member, which has a packet to send, may send it.
     pub fn allows(&mut self, now: Instant) -> bool {
         let least = self.least_of_others(now);
         let own = &self.shared.members[self.own];
         own.wants.store(now.get() << 1 | 1, Relaxed);
         if let Some(least) = least {
-            // What it did not want before it does not get now; but it is waited for.
+            // A member that was idle gets no credit for that time. From now on the others wait for it.
             own.sent.fetch_max(least.saturating_sub(2 * self.shared.ahead), Relaxed);
         }
         let behind = self.behind(now);
@@ -78,21 +78,23 @@ impl CommonMeter {
             self.ready = now + Nanos::new((behind as u64).div_ceil(FRACTION));
             return false;
         }
+        // Relaxed order is enough: a stale count only shifts a turn by a packet. The rate is bounded by `due` alone.
         let sent = own.sent.load(Relaxed);
         if least.is_some_and(|least| sent > least + self.shared.ahead) {
-            // The others are to have their turns, which they take, or are not waited for.
+            // The least-served members get their turns first. Each either sends or no longer holds the others up after `PATIENCE`.
             self.ready = now + Rate::bits(self.shared.rate).time_for(Bytes::new(self.shared.ahead / 4)).min(PATIENCE);
             return false;
         }
         true
     }
 
-    /// A packet of so many bytes goes.
+    /// Accounts for a packet of `size` bytes that is being sent.
     pub fn charge(&mut self, size: Bytes, now: Instant) {
         let cost =
             (u128::from(size.get()) * 8_000_000_000 * u128::from(FRACTION)).div_ceil(self.shared.rate.into()) as u64;
         let earliest = units(now.since(Instant::START)).wrapping_sub(self.shared.depth);
         let moved = |due: u64| {
+            // Unused time beyond the burst is lost: the due time is never further in the past than `depth`.
             let from = if (due.wrapping_sub(earliest) as i64) < 0 { earliest } else { due };
             Some(from.wrapping_add(cost))
         };
@@ -103,7 +105,7 @@ impl CommonMeter {
         self.ready = now + Nanos::new((self.behind(now).max(0) as u64).div_ceil(FRACTION));
     }
 
-    /// The rate that all of them have together.
+    /// The rate that all members share.
     pub fn rate(&self) -> Rate {
         Rate::bits(self.shared.rate)
     }
@@ -113,12 +115,12 @@ impl CommonMeter {
         self.ready
     }
 
-    /// Units of time until a packet may go; none, or less, where it may now.
+    /// Units of time until a packet may be sent; zero or negative if one may be sent now.
     fn behind(&self, now: Instant) -> i64 {
         self.shared.due.load(Relaxed).wrapping_sub(units(now.since(Instant::START))) as i64
     }
 
-    /// What the least served of the others has had, of those that want to send.
+    /// The bytes of the least-served of the other members that have packets to send.
     fn least_of_others(&self, now: Instant) -> Option<u64> {
         let others = self.shared.members.iter().enumerate().filter(|(member, _)| *member != self.own);
         let wanting = others.map(|(_, member)| member).filter(|member| {
@@ -129,7 +131,7 @@ impl CommonMeter {
     }
 }
 
-/// A span in units of time, which come round again.
+/// A span in units of time. It wraps around.
 fn units(span: Nanos) -> u64 {
     span.get().wrapping_mul(FRACTION)
 }
@@ -143,7 +145,7 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1000);
 
-    /// Bytes that each has sent after 100 ms, of those that want to send every so often, looked at each `step`.
+    /// Bytes that each member has sent after 100 ms. Each member has a packet at the intervals in `wants`; members are polled every `step`.
     fn shares(rate: Rate, wants: &[Nanos], step: Nanos) -> Vec<u64> {
         let mut parts: Vec<CommonMeter> = CommonMeter::parts(rate, Bytes::new(2000), wants.len()).collect();
         let (mut sent, mut next) = (vec![0; wants.len()], vec![Instant::START; wants.len()]);
@@ -169,7 +171,7 @@ mod tests {
         let both = shares(Rate::gbit(1), &[always, always], Nanos::micros(3));
         let (one, other) = (both[0], both[1]);
         assert!(one.abs_diff(other) <= 60_000 && (12_300_000..=12_510_000).contains(&(one + other)), "{one}, {other}");
-        // The second wants a fifth of it, the third nothing to speak of.
+        // The second member wants a fifth of the rate, the third almost nothing.
         let wants = [always, Nanos::micros(40), Nanos::millis(50)];
         let all = shares(Rate::gbit(1), &wants, Nanos::micros(3));
         let (one, other, third) = (all[0], all[1], all[2]);
@@ -178,9 +180,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever asks when.
+        /// Members ask in any order and at any time.
         #[test]
-        fn all_together_are_held_to_the_rate(
+        fn members_together_never_exceed_the_rate(
             rate in 1_000_000u64..100_000_000_000,
             steps in prop::collection::vec((0usize..3, 0u64..50_000, 64u64..1515), 1..300),
         ) {

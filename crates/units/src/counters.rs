@@ -17,7 +17,7 @@ pub trait CounterSet: Copy + Default {
 
     /// The value of each, in that order.
     fn values(&self) -> impl Iterator<Item = u64>;
-    /// The same, to be changed.
+    /// The same values, mutable.
     fn values_mut(&mut self) -> impl Iterator<Item = &mut u64>;
 
     /// Each counter with its value.
@@ -34,8 +34,7 @@ pub trait CounterSet: Copy + Default {
     }
 }
 
-/// Declares counters that are counted together: a structure with a field of `u64` for each, which adds up and implements
-/// [`CounterSet`]. To add a counter is to add a line.
+/// Declares a set of counters: a structure with a `u64` field for each, which adds up and implements [`CounterSet`]. A new counter is one new line.
 ///
 /// ```
 /// units::counters! {

@@ -1,19 +1,19 @@
-//! Declarations: what a scheme, a function or a port kind is called, what it does and which options it takes.
+//! Declarations of schemes, functions and port kinds: name, summary and options.
 //!
-//! Each is written once, beside the code it declares; the configuration parser, `--help`, the JSON schema and the
-//! reference page follow from it.
+//! Each is written once, beside the code it declares. The configuration parser, `--help`, the JSON schema and the reference page are generated from
+//! it.
 
 use crate::{Bytes, Nanos, Parts, Rate, UnitError};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// The unit of an option, and so how its text is read.
+/// The unit of an option; it decides how the text is parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// A plain whole number.
     Count,
-    /// A whole number above that of the option so called, of the same declaration.
+    /// A whole number greater than the value of the named option of the same declaration.
     CountAbove(&'static str),
     /// Bits per second, as `10mbit`.
     Rate,
@@ -23,10 +23,9 @@ pub enum Unit {
     Size,
     /// Millionths of a whole, as `10%`.
     Part,
-    /// One of these words; the value is its place.
+    /// One of these words; the value is its position in the list.
     Choice(&'static [&'static str]),
-    /// Up to eight numbers from 1 to 255, as `1:2:4`; the value has one in each byte, the lowest first, and zero where none
-    /// is given.
+    /// Up to eight numbers from 1 to 255, as `1:2:4`. The value holds one in each byte, the lowest first, and zero for a missing one.
     Weights,
 }
 
@@ -56,7 +55,7 @@ impl Unit {
         }
     }
 
-    /// A value as it is read back.
+    /// Writes a value in the form that [`Unit::read`] accepts.
     pub fn write(self, value: u64) -> String {
         match self {
             Unit::Count | Unit::CountAbove(_) => value.to_string(),
@@ -77,7 +76,7 @@ impl Unit {
     }
 }
 
-/// Weights in one number.
+/// Packs weights into one number.
 fn weights(text: &str) -> Option<u64> {
     let mut bytes = [0; 8];
     let mut places = bytes.iter_mut();
@@ -87,18 +86,18 @@ fn weights(text: &str) -> Option<u64> {
     Some(u64::from_le_bytes(bytes))
 }
 
-/// One option of a declared thing.
+/// One option of a declaration.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionDeclaration {
     /// As written in the configuration.
     pub name: &'static str,
     /// How its value is read.
     pub unit: Unit,
-    /// The value where none is given, as text.
+    /// The default value, as text.
     pub default: &'static str,
-    /// The least value that makes sense.
+    /// The smallest accepted value.
     pub least: u64,
-    /// The largest value that is taken.
+    /// The largest accepted value.
     pub most: u64,
     /// One sentence for the operator.
     pub doc: &'static str,
@@ -107,12 +106,12 @@ pub struct OptionDeclaration {
 /// An option and its value.
 pub type OptionValue = (&'static str, u64);
 
-/// What a packet costs a function: so much, and so much more for each 1000 bytes.
+/// The cost of a packet in a function: a fixed part, and a part for each 1000 bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum DeclaredCost {
-    /// It is nothing that works on packets.
+    /// The declared part does not process packets.
     None,
-    /// It is measured where it runs; before that, so much is assumed.
+    /// The cost is measured at run time. Until then these values are assumed.
     Measured {
         /// For any packet.
         packet: Nanos,
@@ -123,27 +122,27 @@ pub enum DeclaredCost {
     Declared(fn(&[OptionValue]) -> (Nanos, Nanos)),
 }
 
-/// A scheme that has others inside.
+/// A scheme that contains other schemes.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderDeclaration {
-    /// Itself.
+    /// The declaration of the scheme itself.
     pub declaration: Declaration,
-    /// What may be inside.
+    /// The kinds of schemes it may contain.
     pub inside: Inside,
-    /// What is inside where the configuration does not say.
+    /// The inner scheme if the configuration names none.
     pub usual: &'static str,
-    /// The option that says how many queues it has; none where those inside say it.
+    /// The option that sets the number of its queues; none if the inner schemes determine it.
     pub queues: Option<&'static str>,
 }
 
-/// What a scheme has inside.
+/// The kinds of schemes that a scheme may contain.
 #[derive(Clone, Copy, Debug)]
 pub enum Inside {
-    /// One that manages each of its queues.
+    /// One queue management for each of its queues.
     Manager,
     /// Any scheme.
     Any,
-    /// A list of these, and how many at most; no two with the same `class`.
+    /// A list of branches, with the most it may have; no two have the same `class`.
     Branches(&'static OrderDeclaration, usize),
 }
 
@@ -156,7 +155,7 @@ pub struct Declaration {
     pub summary: &'static str,
     /// The RFC or paper it follows.
     pub source: &'static str,
-    /// What it costs.
+    /// The cost of a packet in it.
     pub cost: DeclaredCost,
     /// Its options, in the order they are printed.
     pub options: &'static [OptionDeclaration],

@@ -1,9 +1,9 @@
-//! Times that fractions of nanoseconds add up to. No rounding adds up: the thousandth packet of three a second comes at
-//! 333 s and a third, not some microseconds off.
+//! Exact times with fractions of nanoseconds. Rounding errors do not accumulate: at three packets a second the thousandth packet arrives at 333 1/3
+//! s, not some microseconds off.
 
 use crate::{Instant, Nanos};
 
-/// A time that goes on by fractions of nanoseconds of which none is lost.
+/// A time that advances by fractions of nanoseconds without losing any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Exact {
     at: Instant,
@@ -12,7 +12,7 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// That time exactly.
+    /// Starts at this time exactly.
     pub fn new(at: Instant) -> Exact {
         Exact { at, rest: 0, over: 1 }
     }
@@ -23,19 +23,20 @@ impl Exact {
         self.at
     }
 
-    /// Goes on by whole nanoseconds.
+    /// Advances by whole nanoseconds.
     pub fn wait(&mut self, span: Nanos) {
         self.at += span;
     }
 
-    /// Goes on by `(part, whole)`: that many nanoseconds and parts of one.
+    /// Advances by `part / whole` nanoseconds.
     #[inline]
     pub fn pass(&mut self, (part, whole): (u64, u64)) {
         if whole != self.over {
-            // Another denominator: what is left of the old one is rounded down, less than a nanosecond once.
+            // The denominator changes: the rest is rounded down to it. That loses less than a nanosecond, once.
             self.rest = (u128::from(self.rest) * u128::from(whole) / u128::from(self.over.max(1))) as u64;
             self.over = whole;
         }
+        // The rest is below `whole`, and is carried to the next step.
         let sum = self.rest + part;
         self.at += Nanos::new(sum / whole);
         self.rest = sum % whole;

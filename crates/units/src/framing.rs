@@ -1,33 +1,33 @@
-//! What a packet takes on the line behind a link: with the headers that are put around it there, no less than the smallest frame,
-//! and in whole cells where the line has such (ITU-T I.363.5: 48 bytes of each 53; RFC 2684).
+//! The size of a packet on the line behind a link. It includes the headers added there, is at least the minimum frame size, and is rounded up to
+//! whole cells on cell-based lines (ITU-T I.363.5: 48 bytes of each 53; RFC 2684).
 
 use crate::Bytes;
 
-/// How packets are cut on the line.
+/// How the line divides packets into cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cells {
-    /// Not at all.
+    /// No cells.
     #[default]
     None,
-    /// ATM: as many cells of 53 bytes as it takes, which carry 48 each.
+    /// ATM: whole cells of 53 bytes, each with 48 bytes of payload.
     Atm,
-    /// VDSL2: one byte in 65 is not theirs (IEEE 802.3, 61.3.3: 64B/65B).
+    /// VDSL2: one byte in 65 is overhead (IEEE 802.3, 61.3.3: 64B/65B).
     Ptm,
 }
 
-/// What a packet takes on the line.
+/// The framing of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Framing {
-    /// Bytes around each packet.
+    /// Bytes of headers around each packet.
     pub overhead: u32,
-    /// The least that a packet takes, with those.
+    /// The smallest size of a packet on the line, including the overhead.
     pub minimum: u32,
-    /// The cells of the line.
+    /// The cell format of the line.
     pub cells: Cells,
 }
 
 impl Framing {
-    /// Bytes that a packet of so many takes.
+    /// The bytes on the line for a packet of `length` bytes.
     #[inline]
     pub fn takes(self, length: u32) -> Bytes {
         let bytes = u64::from((length + self.overhead).max(self.minimum));
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_take_what_the_line_makes_of_them() {
+    fn packet_size_includes_cells_and_minimum() {
         let atm = Framing { overhead: 8, minimum: 0, cells: Cells::Atm };
         assert_eq!([40, 41, 88, 1500].map(|length| atm.takes(length).get()), [53, 106, 106, 32 * 53]);
         let ptm = Framing { overhead: 0, minimum: 64, cells: Cells::Ptm };

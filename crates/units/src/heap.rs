@@ -1,19 +1,19 @@
-//! Things in the order of a key, ties by the lowest number: a heap that knows where each of them is.
+//! A heap of numbered items ordered by key, ties by the lowest number. It tracks the position of each item, so that any item can be removed.
 //!
-//! Four children a node: those of one node lie in one cache line, and there are half as many levels as with two.
+//! Each node has four children. They share a cache line, and the heap has half as many levels as a binary one.
 
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
-/// A key, and the number of what has it.
+/// A key, and the number of the item that has it.
 pub type Keyed = (u64, usize);
 
-/// Every operation is O(log n); the first is looked at in O(1). Nothing is allocated but by [`Heap::grow`].
+/// Every operation is O(log n); [`Heap::first`] is O(1). Only [`Heap::grow`] allocates.
 #[derive(Debug, Default)]
 pub struct Heap {
     /// Key and number in one, so that one comparison sees both.
     nodes: Vec<u128>,
-    /// Where each is.
+    /// The position of each item in `nodes`.
     places: Vec<u32>,
 }
 
@@ -29,7 +29,7 @@ fn unpack(node: u128) -> Keyed {
 }
 
 impl Heap {
-    /// Makes room for numbers below `things`.
+    /// Makes room for items with numbers below `things`.
     pub fn grow(&mut self, things: usize) {
         if things > self.places.len() {
             self.places.resize(things, ABSENT);
@@ -37,23 +37,23 @@ impl Heap {
         }
     }
 
-    /// Whether there is none.
+    /// True if the heap is empty.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Whether it is there.
+    /// True if the item is in the heap.
     pub fn contains(&self, thing: usize) -> bool {
         self.places[thing] != ABSENT
     }
 
-    /// The first.
+    /// The item with the least key.
     #[inline]
     pub fn first(&self) -> Option<Keyed> {
         self.nodes.first().copied().map(unpack)
     }
 
-    /// Adds one that is not there.
+    /// Adds an item that is not in the heap.
     #[inline]
     pub fn insert(&mut self, key: u64, thing: usize) {
         debug_assert!(!self.contains(thing));
@@ -62,7 +62,7 @@ impl Heap {
         self.rise(last, pack((key, thing)));
     }
 
-    /// Takes the first out.
+    /// Removes the first item.
     #[inline]
     pub fn pop(&mut self) -> Option<Keyed> {
         let first = self.first()?;
@@ -70,19 +70,20 @@ impl Heap {
         Some(first)
     }
 
-    /// Takes any one out, in one step.
+    /// Removes an arbitrary item in O(1).
     pub fn shed(&mut self) -> Option<Keyed> {
         let last = self.nodes.pop().map(unpack)?;
         self.places[last.1] = ABSENT;
         Some(last)
     }
 
-    /// Takes one out; nothing where it is not there.
+    /// Removes an item; does nothing if it is absent.
     pub fn remove(&mut self, thing: usize) {
         let place = core::mem::replace(&mut self.places[thing], ABSENT) as usize;
         if place == ABSENT as usize {
             return;
         }
+        // The last node fills the gap. It comes from another subtree, so it may have to move up or down.
         let last = self.nodes.pop().expect("one is there");
         if place == self.nodes.len() {
             return;
@@ -94,7 +95,7 @@ impl Heap {
         }
     }
 
-    /// Adds one, or gives it another key where it is there.
+    /// Adds an item, or changes its key if it is in the heap.
     #[inline]
     pub fn set(&mut self, key: u64, thing: usize) {
         let place = self.places[thing] as usize;
@@ -106,26 +107,27 @@ impl Heap {
         }
     }
 
-    /// Takes all out.
+    /// Removes all items.
     pub fn clear(&mut self) {
         self.drain().for_each(drop);
     }
 
-    /// All keys are so much less; none below zero.
+    /// Subtracts `by` from all keys, saturating at zero.
     pub fn set_back(&mut self, by: u64) {
+        // Saturated keys become equal, and the order of ties may then differ from the heap's. Each parent stays no larger than its children by key.
         for node in &mut self.nodes {
             let (key, thing) = unpack(*node);
             *node = pack((key.saturating_sub(by), thing));
         }
     }
 
-    /// Takes all out, in no order.
+    /// Removes all items, in no particular order.
     pub fn drain(&mut self) -> impl Iterator<Item = Keyed> {
         self.nodes.iter().for_each(|&node| self.places[unpack(node).1] = ABSENT);
         self.nodes.drain(..).map(unpack)
     }
 
-    /// Puts `node` at `place`, which is free, or above it.
+    /// Puts `node` at `place`, which is free, or moves it up from there.
     fn rise(&mut self, mut place: usize, node: u128) {
         while place > 0 {
             let parent = (place - 1) / CHILDREN;
@@ -138,7 +140,7 @@ impl Heap {
         self.put(place, node);
     }
 
-    /// Puts `node` at `place`, which is free, or below it.
+    /// Puts `node` at `place`, which is free, or moves it down from there.
     fn sink(&mut self, mut place: usize, node: u128) {
         while let Some(least) = self.least_child(place) {
             if node <= self.nodes[least] {
@@ -157,7 +159,7 @@ impl Heap {
         let Some(&[a, b, c, d]) = children.first_chunk() else {
             return children.iter().zip(first..).min().map(|(_, child)| child);
         };
-        // Which of four is the least nobody could guess.
+        // The comparison is random, so a branch predictor would miss half the time. These selections compile without branches.
         let (left, right) = (select_unpredictable(b < a, 1, 0), select_unpredictable(d < c, 3, 2));
         Some(first + select_unpredictable(children[right] < children[left], right, left))
     }

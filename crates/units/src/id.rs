@@ -11,8 +11,8 @@ macro_rules! ids {
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
-            /// The id of a position in a table. Panics where the table is larger than the id can say: tables are
-            /// bounded when they are built.
+            /// The id of a position in a table. Panics if the position exceeds the id's type. That cannot happen: tables are bounded when they are
+            /// built.
             pub fn at(index: usize) -> Self {
                 $name(<$repr>::try_from(index).expect(concat!(stringify!($name), " out of range")))
             }
@@ -27,7 +27,7 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A place packets come from and go to.
+    /// A port: packets enter and leave the router there.
     PortId(u16);
     /// A layer 3 attachment: a port, or one 802.1Q VLAN of it.
     InterfaceId(u16);
@@ -39,7 +39,7 @@ ids! {
     QueueId(u32);
     /// A worker: one core's tasks, queues and ring ends.
     WorkerId(u16);
-    /// A neighbour as the fast path sees it: where to send, with what address.
+    /// A neighbour as the fast path sees it: the egress port and the link-layer address.
     AdjacencyId(u32);
     /// Several neighbours that share a route's packets.
     GroupId(u32);
@@ -50,11 +50,11 @@ ids! {
 }
 
 impl QueueId {
-    /// Queues of a link at most: what they cost in memory is bounded, and a number of them fits anywhere.
+    /// The most queues of a link. It bounds their memory, and a count of queues fits into any integer type in use.
     pub const MOST: u32 = 1 << 20;
 }
 
 impl VrfId {
-    /// The routes of all interfaces that are in no other.
+    /// The table of interfaces that belong to no other VRF.
     pub const MAIN: VrfId = VrfId(0);
 }

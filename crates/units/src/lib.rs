@@ -1,7 +1,7 @@
-//! Quantities with their units: time, rate, size, share and the ids of things.
+//! Quantities with their units (time, rate, size, share) and ids.
 //!
-//! No bare integer with a unit crosses a public function of the other crates. Everything here is exact: times are whole
-//! nanoseconds, rates whole bits per second, sizes whole bytes. Text forms are those of `tc(8)`: `10mbit`, `5ms`, `1500b`.
+//! Public functions of the other crates never take a bare integer that has a unit. Everything here is exact: times are whole nanoseconds, rates whole
+//! bits per second, sizes whole bytes. Text forms are those of `tc(8)`: `10mbit`, `5ms`, `1500b`.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -11,23 +11,23 @@ use core::str::FromStr;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Every station of the segment.
+    /// Every host of the segment.
     pub const BROADCAST: Mac = Mac([0xff; 6]);
 
     /// No address: `00:00:00:00:00:00`.
     pub const ZERO: Mac = Mac([0; 6]);
 
-    /// Whether it names a group, the broadcast address included.
+    /// True if it is a group address (multicast or broadcast).
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
 
-    /// Whether it names every station.
+    /// True if it is the broadcast address.
     pub fn is_broadcast(self) -> bool {
         self == Self::BROADCAST
     }
 
-    /// Whether it can be the address of one station: no group, not zero.
+    /// True if it can be the address of one interface: neither a group address nor zero.
     pub fn is_station(self) -> bool {
         !self.is_group() && self != Self::ZERO
     }

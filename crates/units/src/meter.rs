@@ -1,27 +1,27 @@
-//! An exact meter of bytes: what a rate allows is kept in bits times nanoseconds, so nothing is rounded and nothing drifts.
+//! An exact meter of bytes. Credit is kept in bits times nanoseconds, so nothing is rounded and nothing drifts.
 
 use crate::{Bytes, Instant, Nanos, Rate};
 
-/// Bits times nanoseconds that a second of one bit per second allows.
+/// The credit of one bit per second over a second, in bits times nanoseconds.
 const SECOND: u128 = 1_000_000_000;
 
-/// A token bucket for packets whose length is known only when they have left: one may go as long as nothing is owed, and
-/// what it takes too much is owed.
+/// A token bucket for packets whose length is known only after they are sent. A packet may be sent while the credit is not negative. Its bytes are
+/// then subtracted, and the credit may become negative.
 ///
-/// What goes in any span of time is at most the rate times the span, the burst, and one packet.
+/// In any span of time at most rate times span, plus the burst, plus one packet is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter {
     rate: u64,
-    /// The most that is kept, in bits times nanoseconds.
+    /// The largest credit, in bits times nanoseconds.
     depth: i128,
-    /// What there is; below zero what is owed.
+    /// The current credit; negative after a packet that was longer than the credit.
     credit: i128,
-    /// When that was reckoned.
+    /// When the credit was last updated.
     at: Instant,
 }
 
 impl Meter {
-    /// So many bits per second, and `burst` bytes of what was not used before. It is full at the start.
+    /// A meter of `rate` with a burst of `burst` bytes. It is full at the start.
     pub fn new(rate: Rate, burst: Bytes) -> Meter {
         let depth = (u128::from(burst.get()) * 8 * SECOND) as i128;
         Meter { rate: rate.get(), depth, credit: depth, at: Instant::START }
@@ -32,7 +32,7 @@ impl Meter {
         Rate::bits(self.rate)
     }
 
-    /// Rate and burst of another from `now` on: what is owed stays owed, and what was saved beyond the burst is lost.
+    /// Adopts rate and burst of `other` from `now` on. Negative credit stays; credit beyond the new burst is lost.
     pub fn tune(&mut self, other: &Meter, now: Instant) {
         self.reckon(now);
         (self.rate, self.depth) = (other.rate, other.depth);
@@ -44,7 +44,8 @@ impl Meter {
         if now > self.at {
             let earned = u128::from(now.since(self.at).get()) * u128::from(self.rate);
             self.credit += earned as i128;
-            // What is left of the nanosecond in which it was full is not lost.
+            // The cap applies only if a whole nanosecond is in excess. Otherwise the fraction of the nanosecond in which the bucket filled up would
+            // be lost.
             if self.credit >= self.depth + i128::from(self.rate) {
                 self.credit = self.depth;
             }
@@ -52,29 +53,30 @@ impl Meter {
         }
     }
 
-    /// Whether a packet may go.
+    /// True if a packet may be sent.
     #[inline]
     pub fn allows(&mut self, now: Instant) -> bool {
         self.reckon(now);
         self.credit >= 0
     }
 
-    /// How many bytes may go at once without any being owed.
+    /// Bytes that may be sent now without making the credit negative.
     #[inline]
     pub fn available(&mut self, now: Instant) -> Bytes {
         self.reckon(now);
         Bytes::new(u64::try_from(self.credit.max(0) as u128 / (8 * SECOND)).unwrap_or(u64::MAX))
     }
 
-    /// A packet of so many bytes goes.
+    /// Subtracts a packet of `size` bytes that is being sent.
     #[inline]
     pub fn charge(&mut self, size: Bytes) {
         self.credit -= (u128::from(size.get()) * 8 * SECOND) as i128;
     }
 
-    /// From when on one may go, if nothing does until then; in the past where one may already, and never at rate zero.
+    /// When the next packet may be sent, if none is sent before. The time is in the past if one may be sent now, and never at rate zero.
     pub fn ready(&self) -> Instant {
         let owed = self.credit.min(0).unsigned_abs();
+        // Rounded up: at this time the credit is not negative any more.
         let wait = owed.div_ceil(u128::from(self.rate).max(1));
         let wait = if self.rate == 0 && owed > 0 { u64::MAX } else { u64::try_from(wait).unwrap_or(u64::MAX) };
         self.at + Nanos::new(wait)
@@ -122,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// In whatever span one looks.
+        /// Looks at every span between two packets.
         #[test]
         fn no_span_sees_more_than_rate_burst_and_a_packet(
             rate in 1u64..100_000_000_000,

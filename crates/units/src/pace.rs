@@ -1,16 +1,16 @@
-//! How fast something sends: in packets or in bits a second.
+//! The speed of a sender: in packets or in bits a second.
 
 use crate::{PacketRate, Rate, UnitError};
 use alloc::borrow::ToOwned;
 use core::fmt;
 use core::str::FromStr;
 
-/// A rate of packets.
+/// A sending rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// So many packets a second.
+    /// Packets a second.
     Packets(PacketRate),
-    /// So many bits a second.
+    /// Bits a second.
     Bits(Rate),
 }
 
@@ -28,12 +28,12 @@ impl Pace {
         (if matches!(self, Pace::Packets(_)) { second } else { size * 8 * second }, self.number().max(1))
     }
 
-    /// Whether it is of the same kind as `other`.
+    /// True if it is of the same kind as `other`.
     pub fn is_like(self, other: Pace) -> bool {
         matches!((self, other), (Pace::Packets(_), Pace::Packets(_)) | (Pace::Bits(_), Pace::Bits(_)))
     }
 
-    /// `times` of `step` more, or less where `other` is below; not past `other`.
+    /// Moves `times` steps of `step` towards `other`, up or down, but not past it.
     pub fn towards(self, other: Pace, step: Pace, times: u64) -> Pace {
         let (from, to, by) = (self.number(), other.number(), step.number().saturating_mul(times));
         let value = if from <= to { from.saturating_add(by).min(to) } else { from.saturating_sub(by).max(to) };

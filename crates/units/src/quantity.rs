@@ -8,9 +8,9 @@ use core::ops::{Add, AddAssign};
 pub struct Rate(u64);
 
 impl Rate {
-    /// Nothing flows.
+    /// No traffic.
     pub const ZERO: Rate = Rate(0);
-    /// Faster than anything: a link without a rate of its own.
+    /// Unlimited: a link without a rate of its own.
     pub const MAX: Rate = Rate(u64::MAX);
 
     /// `n` bits per second.
@@ -44,7 +44,7 @@ impl Rate {
 pub struct PacketRate(u64);
 
 impl PacketRate {
-    /// Nothing comes.
+    /// No packets.
     pub const ZERO: PacketRate = PacketRate(0);
 
     /// `n` packets per second.
@@ -59,7 +59,7 @@ impl PacketRate {
     pub const fn get(self) -> u64 {
         self.0
     }
-    /// Packets of `size` that `rate` brings, rounded up; nothing where the size is zero.
+    /// The packet rate of `size`-byte packets at `rate`, rounded up; zero if the size is zero.
     pub fn of(rate: Rate, size: Bytes) -> Self {
         let bits = size.get().saturating_mul(8);
         if bits == 0 {
@@ -67,16 +67,17 @@ impl PacketRate {
         }
         PacketRate(rate.get().div_ceil(bits))
     }
-    /// The most that a line of this rate brings: the shortest frames of an Ethernet, with preamble, check sequence and gap (IEEE 802.3 4.2.3.2, 4.4.2).
+    /// The highest packet rate of a line of this rate: the shortest Ethernet frames, with preamble, check sequence and gap (IEEE 802.3 4.2.3.2,
+    /// 4.4.2).
     pub fn most(line: Rate) -> Self {
         PacketRate::of(line, Bytes::new(84))
     }
-    /// Packets that come within `span`, rounded up.
+    /// Packets that arrive within `span`, rounded up.
     pub fn within(self, span: Nanos) -> u64 {
         let packets = (u128::from(self.0) * u128::from(span.get())).div_ceil(1_000_000_000);
         u64::try_from(packets).unwrap_or(u64::MAX)
     }
-    /// How long `packets` take to come, rounded down; [`Nanos::MAX`] at rate zero.
+    /// The time in which `packets` arrive, rounded down; [`Nanos::MAX`] at rate zero.
     pub fn time_for(self, packets: u64) -> Nanos {
         if self.0 == 0 {
             return Nanos::MAX;
@@ -91,7 +92,7 @@ impl PacketRate {
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// Nothing.
+    /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
 
     /// `n` bytes.
@@ -127,7 +128,7 @@ impl Share {
     /// The whole.
     pub const ONE: Share = Share(1 << 32);
 
-    /// `part` of `whole`, rounded down and never above one; all of it where `whole` is zero.
+    /// `part` of `whole`, rounded down and at most one; one if `whole` is zero.
     pub fn of(part: u64, whole: u64) -> Self {
         if whole == 0 || part >= whole {
             return Share::ONE;
@@ -138,12 +139,12 @@ impl Share {
     pub const fn get(self) -> u64 {
         self.0
     }
-    /// Both together, and never more than the whole.
+    /// The sum of both, at most the whole.
     pub fn plus(self, other: Share) -> Share {
         Share((self.0 + other.0).min(Share::ONE.0))
     }
 
-    /// What is left of it without another; nothing where that is more.
+    /// The difference, or zero if the other is larger.
     pub fn minus(self, other: Share) -> Share {
         Share(self.0.saturating_sub(other.0))
     }
@@ -153,8 +154,7 @@ impl Share {
     }
 }
 
-/// A part of a whole, or a ratio, in millionths: exact where it was written with up to four decimals of a percent. May
-/// exceed one.
+/// A part of a whole, or a ratio, in millionths. It is exact if it was written with up to four decimals of a percent. It may exceed one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Parts(u32);
 

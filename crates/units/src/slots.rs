@@ -1,21 +1,21 @@
-//! The tags of many things in virtual time, coarsely: whose turn it is costs the same however many there are (QFQ: Checconi, Rizzo
-//! and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM Transactions on Networking 21(3), 2013).
+//! The virtual-time tags of many flows, rounded: selecting the next flow costs the same for any number of flows (QFQ: Checconi, Rizzo and Valente,
+//! "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM Transactions on Networking 21(3), 2013).
 //!
-//! Group g has the things with 2^(g-1) < F - S <= 2^g, S and F being their start and finish tags. With s = 2^g it sees their starts
-//! rounded down to multiples of s: those that have the same lie in one *slot*. The tags of a group are those of its first slot,
-//! S' = floor(S/s) s and F' = S' + 2s >= F. Among the groups with S' <= V the one with the least F' has its turn.
+//! S and F are the start and finish tags of a flow. Group g contains the flows with 2^(g-1) < F - S <= 2^g. With s = 2^g it rounds their start tags
+//! down to multiples of s; flows with the same rounded start lie in one *slot*. The tags of a group are those of its first slot, S' = floor(S/s) s
+//! and F' = S' + 2s >= F. Among the groups with S' <= V the one with the least F' is served next.
 //!
-//! QFQ keeps four sets of groups in bit maps to find it in a few instructions; here those in use are looked through, a dozen as a
-//! rule, in two or three cache lines.
+//! QFQ keeps four sets of groups in bit maps to find it in a few instructions. Here the groups in use are scanned: usually a dozen, in two or three
+//! cache lines.
 //!
-//! A group spans 64 slots. What starts beyond them goes to a coarser group, where it has a place.
+//! A group spans 64 slots. A flow that starts beyond them is put into a coarser group that can hold it.
 
 use core::hint::select_unpredictable;
 
 /// Slots of a group.
 const SPAN: u64 = 64;
 
-/// Which slots of up to 64 groups are open, and the tags of the groups. What lies in a slot is its owner's business.
+/// The open slots of up to 64 groups, and the tags of the groups. The owner keeps the contents of the slots.
 #[derive(Clone, Debug)]
 pub struct Slots<const GROUPS: usize> {
     windows: [Window; GROUPS],
@@ -29,14 +29,14 @@ pub struct Slots<const GROUPS: usize> {
 /// The open slots of a group.
 #[derive(Clone, Copy, Debug)]
 struct Window {
-    /// A bit for each; slots are used in turn.
+    /// A bit for each slot; slots are reused in a circle.
     open: u64,
-    /// The number of the first, counted from virtual time zero.
+    /// The number of the first open slot, counted from virtual time zero.
     first: u64,
 }
 
 impl Window {
-    /// Whether a slot of that number has a place, and then makes it the first where it is.
+    /// True if the window can hold a slot of that number. If the number precedes the first slot, it becomes the first.
     #[inline]
     fn reach(&mut self, number: u64) -> bool {
         if self.open == 0 {
@@ -46,6 +46,7 @@ impl Window {
         if number >= self.first {
             return number - self.first < SPAN;
         }
+        // The slot lies before the window: the window may move back only if its last open slot still fits into 64 slots.
         let last = self.first + (63 - u64::from(self.in_turn().leading_zeros()));
         let fits = last - number < SPAN;
         if fits {
@@ -54,7 +55,7 @@ impl Window {
         fits
     }
 
-    /// Which slots are open, beginning with the first.
+    /// The bits of the open slots, rotated so that the first slot has the lowest bit.
     #[inline]
     fn in_turn(&self) -> u64 {
         self.open.rotate_right((self.first % SPAN) as u32)
@@ -70,14 +71,15 @@ impl<const GROUPS: usize> Default for Slots<GROUPS> {
 }
 
 impl<const GROUPS: usize> Slots<GROUPS> {
-    /// How many slots there are: they have the numbers below.
+    /// The number of slots. Slots are numbered from 0.
     pub const COUNT: usize = GROUPS * SPAN as usize;
 
-    /// The slot for something with these tags, and whether it was open already; it is now. `start` is near to the tags of what is in
-    /// open slots: less than 2^(GROUPS + 4) away.
+    /// The slot for a flow with these tags, and whether it was open before; it is open now. `start` must be close to the tags of the flows in open
+    /// slots: less than 2^(GROUPS + 4) away.
     #[inline]
     pub fn open(&mut self, start: u64, finish: u64) -> (usize, bool) {
         let mut g = ((64 - (finish - start).saturating_sub(1).leading_zeros()) as usize).min(GROUPS - 1);
+        // The window of a coarser group spans twice the time, so it may hold a slot that does not fit here.
         while !self.windows[g].reach(start >> g) && g < GROUPS - 1 {
             g += 1;
         }
@@ -90,7 +92,7 @@ impl<const GROUPS: usize> Slots<GROUPS> {
         (g << 6 | slot as usize, was_open)
     }
 
-    /// Nothing lies in an open slot any more.
+    /// Closes a slot that has become empty.
     #[inline]
     pub fn close(&mut self, slot: usize) {
         let (g, slot) = (slot >> 6, slot & 63);
@@ -100,6 +102,7 @@ impl<const GROUPS: usize> Slots<GROUPS> {
             self.used &= !(1 << g);
             return;
         }
+        // If the first slot was closed, the window advances to the next open one; else its lowest bit is set and it stays.
         window.first += u64::from(window.in_turn().trailing_zeros());
         self.retag(g);
     }
@@ -123,7 +126,7 @@ impl<const GROUPS: usize> Slots<GROUPS> {
         group << 6 | (self.windows[group].first % SPAN) as usize
     }
 
-    /// Which of two groups with open slots has its turn at `now`: `group`, if it may and finishes before `other`, where that is one.
+    /// The better of two groups with open slots at `now`: `group`, if it is eligible and finishes before `other` or there is no other.
     #[inline]
     pub fn better(&self, group: usize, other: Option<usize>, now: u64) -> Option<usize> {
         let is_better = self.start[group] <= now
@@ -131,7 +134,7 @@ impl<const GROUPS: usize> Slots<GROUPS> {
         if is_better { Some(group) } else { other }
     }
 
-    /// The group whose turn it is at `now`.
+    /// The group to serve at `now`.
     #[inline]
     pub fn turn(&self, now: u64) -> Option<usize> {
         let (mut least, mut best) = (u64::MAX, GROUPS);
@@ -144,7 +147,7 @@ impl<const GROUPS: usize> Slots<GROUPS> {
         (best < GROUPS).then_some(best)
     }
 
-    /// When the first turn is.
+    /// The earliest time at which a group becomes eligible.
     #[inline]
     pub fn least_start(&self) -> Option<u64> {
         self.groups().map(|g| self.start[g]).min()
@@ -169,7 +172,7 @@ mod tests {
     use std::vec::Vec;
 
     proptest! {
-        /// Slots against a list of what is in them: the turn is that of a group that may go, and none that may finishes earlier.
+        /// Compares with a plain list of flows: the selected group is eligible, and no eligible flow finishes earlier than its rounded tags allow.
         #[test]
         fn the_turn_is_the_earliest_finish_of_those_that_may_go(
             steps in prop::collection::vec((any::<bool>(), 0u64..2000, 1u64..5000), 1..200)

@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-/// Why a text is no quantity, and what to write instead.
+/// Why a text is not a quantity, and what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnitError {
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
-    /// What to write instead.
+    /// Text to write instead.
     pub hint: String,
 }
 
@@ -33,7 +33,7 @@ const PACKET_RATES: &[(&str, u64)] = &[("mpps", 1_000_000), ("kpps", 1_000), ("p
 /// Parts are written as a percentage or as a plain fraction.
 const PARTS: &[(&str, u64)] = &[("%", 10_000), ("", 1_000_000), ("ppm", 1)];
 
-/// A decimal number times a unit of the table, exact, or why not.
+/// A decimal number times a unit of the table, exact, or the reason why it cannot be parsed.
 fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Result<u64, UnitError> {
     let wrong = |reason: String, hint: String| Err(UnitError { reason, hint });
     let text = text.trim();
@@ -62,6 +62,7 @@ fn scaled(text: &str, units: &[(&str, u64)], what: &str, example: &str) -> Resul
     let mut place = u128::from(scale);
     for digit in part.bytes() {
         let add = u128::from(digit - b'0') * place;
+        // A digit finer than the base unit is an error; it is never rounded.
         if add % 10 != 0 || (place == 0 && digit != b'0') {
             return wrong(
                 format!("'{text}' is finer than one {}", units.iter().find(|u| u.1 == 1).map_or("unit", |u| u.0)),
@@ -113,7 +114,7 @@ impl FromStr for Parts {
     }
 }
 
-/// The largest unit that says the value without a fraction.
+/// Writes the value in the largest unit that needs no fraction.
 fn shortest(value: u64, units: &[(&str, u64)]) -> String {
     let best = units.iter().filter(|(_, scale)| value.is_multiple_of(*scale)).max_by_key(|(_, scale)| *scale);
     let (name, scale) = best.expect("every table has a unit of one");
@@ -159,11 +160,11 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A value in three or four figures, for messages: `141.1 MB`, `1.08 ms`. A value that the user types into a configuration
-/// is exact: `Display` of the quantity writes it.
+/// A value in three or four figures, for messages: `141.1 MB`, `1.08 ms`. Values to be typed into a configuration must be exact; `Display` of the
+/// quantity writes those.
 struct Rounded {
     value: u64,
-    /// The unit that the value is in, and larger ones, each with how many of the first it has.
+    /// The unit of the value, and larger units, each with its multiple of the first.
     units: &'static [(&'static str, u64)],
 }
 
@@ -172,7 +173,7 @@ impl fmt::Display for Rounded {
         let fits = self.units.iter().rev().find(|(_, scale)| self.value >= *scale);
         let (name, scale) = fits.copied().unwrap_or(self.units[0]);
         let (whole, rest) = (self.value / scale, self.value % scale);
-        // Rounded by whole numbers: floats have no place in a plane.
+        // Rounded with integers: the plane uses no floating point.
         let digits = match whole {
             _ if scale == 1 || rest == 0 => 0,
             0..10 => 2,

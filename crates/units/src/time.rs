@@ -9,7 +9,7 @@ pub struct Nanos(u64);
 impl Nanos {
     /// No time at all.
     pub const ZERO: Nanos = Nanos(0);
-    /// The longest span; 584 years.
+    /// The longest span: 584 years.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// `n` nanoseconds.
@@ -93,7 +93,7 @@ impl Instant {
     pub const fn get(self) -> u64 {
         self.0
     }
-    /// Time passed since `earlier`; zero where that lies ahead.
+    /// Time passed since `earlier`; zero if `earlier` is in the future.
     pub const fn since(self, earlier: Instant) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }

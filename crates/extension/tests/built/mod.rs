@@ -1,4 +1,4 @@
-//! The guest that the kit makes of the router's own schemes, built once.
+//! The guest with the router's own schemes, made with the kit and built once.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Its module. None, with a word about it, where Rust has no library for that target; in CI that is a failure.
+/// Its module. Without the Rust library for the target it is none, with a message; in CI that is a failure.
 pub fn native() -> Option<Vec<u8>> {
     static BUILT: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     BUILT.get_or_init(build).clone()
@@ -22,7 +22,7 @@ fn build() -> Option<Vec<u8>> {
         return None;
     }
     let target = root.join("target/guests");
-    // The flags of the kit, whatever those of the tests are.
+    // The flags of the kit, regardless of the flags of the tests.
     let built = Command::new(env!("CARGO"))
         .current_dir(root.join("sdk/rust"))
         .args(["build", "--quiet", "--offline", "--release", "--package", "native", "--target-dir"])

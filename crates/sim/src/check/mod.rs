@@ -1,5 +1,5 @@
-//! Checkers: laws that hold in every world. They are on in every run, and what breaks one is an error of the run, with
-//! its time and the names of what is concerned.
+//! Checkers: laws that hold in every world. They are on in every run. A violation is an error of the run; it has its time and the names of the flow,
+//! link or core.
 
 mod order;
 mod rate;
@@ -13,22 +13,22 @@ use units::Instant;
 /// A law of the world.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Law {
-    /// Every packet is delivered, dropped with a reason, lost on a link or before a card, or somewhere.
+    /// Every packet is delivered, dropped with a reason, lost on a link or in front of a card, or still in the world.
     Conservation,
     /// No packet overtakes another of its flow.
     Order,
-    /// No link carries more than its rate.
+    /// No link carries more than its rate allows.
     RateBound,
-    /// No core is idle while one of its tasks could run, where the configuration promises so.
+    /// No core is idle while one of its tasks could run, if the configuration promises so.
     WorkConservation,
-    /// No path that always has something to do falls behind its share by more than a bound.
+    /// No path that is always backlogged falls behind its share by more than a bound.
     Fairness,
-    /// Time goes on.
+    /// Virtual time advances.
     Progress,
 }
 
 impl Law {
-    /// As messages call it.
+    /// Its name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Law::Conservation => "conservation",
@@ -44,11 +44,11 @@ impl Law {
 /// A law was broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// When.
+    /// The time.
     pub time: Instant,
-    /// Which.
+    /// The law.
     pub law: Law,
-    /// By what and how.
+    /// The object concerned, and how the law was broken.
     pub what: String,
 }
 
@@ -59,14 +59,14 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The first violations of a run; others are counted.
+/// The first violations of a run; the others are only counted.
 #[derive(Debug, Default)]
 pub(crate) struct Violations {
     pub list: Vec<Violation>,
     pub more: u64,
 }
 
-/// Violations that are kept.
+/// The number of violations with their details.
 const KEPT: usize = 16;
 
 impl Violations {

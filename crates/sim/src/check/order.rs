@@ -3,17 +3,17 @@
 /// The flows of a source at one sink.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// Of each flow the number of the packet that comes next at least.
+    /// For each flow the least number that its next packet may have.
     next: Vec<u64>,
 }
 
 impl Order {
-    /// So many flows in turn; nothing is known where there are none.
+    /// Tracks `flows` flows that take turns; with zero flows nothing is checked.
     pub fn new(flows: u64) -> Order {
         Order { next: vec![0; flows as usize] }
     }
 
-    /// A packet has come. Answers the number of the one that it has been overtaken by, if it was.
+    /// Records an arriving packet. If it was overtaken, returns the number of the packet that overtook it.
     #[inline]
     pub fn passes(&mut self, sequence: u64) -> Option<u64> {
         let flow = if self.next.len() <= 1 { 0 } else { (sequence % self.next.len() as u64) as usize };

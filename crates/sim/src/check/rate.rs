@@ -1,15 +1,14 @@
-//! The rate bound of a link: since it last became busy it has carried no more bits than its rate, whatever computes when
-//! frames leave.
+//! The rate bound of a link: in each busy period it carries no more bits than its rate allows. This holds for any way to compute departure times.
 
 use units::Rate;
 
-/// What is known of one direction of a link.
+/// The state of one direction of a link.
 #[derive(Debug)]
 pub(crate) struct RateBound {
     rate: Rate,
-    /// When it became busy.
+    /// The start of its busy period.
     since: u64,
-    /// When what it was given has left.
+    /// The time at which the last accepted frame has left.
     until: u64,
     bits: u128,
 }
@@ -20,8 +19,8 @@ impl RateBound {
         RateBound { rate, since: 0, until: 0, bits: 0 }
     }
 
-    /// A frame of so many bits was given to the link at `now` and has left it at `left`. Answers how much too early that
-    /// is, in nanoseconds, where it is.
+    /// Records a frame of `bits` bits that is given to the link at `now` and leaves at `left`. If it leaves too early, returns by how many
+    /// nanoseconds.
     #[inline]
     pub fn carried(&mut self, now: u64, left: u64, bits: u64) -> Option<u64> {
         if self.rate == Rate::MAX {
@@ -32,7 +31,7 @@ impl RateBound {
         }
         self.bits += u128::from(bits);
         self.until = left;
-        // Rounded down, as times are.
+        // Rounded down, like the departure times.
         let least = self.since + (self.bits * 1_000_000_000 / u128::from(self.rate.get().max(1))) as u64;
         (left < least).then(|| least - left)
     }
@@ -49,7 +48,7 @@ mod tests {
         assert_eq!(bound.carried(0, 6_720, 672), None);
         assert_eq!(bound.carried(100, 13_440, 672), None);
         assert_eq!(bound.carried(200, 13_440 + 6_000, 672), Some(720));
-        // A new busy time begins.
+        // A new busy period begins.
         assert_eq!(bound.carried(50_000, 56_720, 672), None);
         assert_eq!(RateBound::new(Rate::MAX).carried(50_000, 50_000, 672), None);
     }

@@ -1,4 +1,4 @@
-//! What a flow may have at its ends: transports and applications, declared as schemes are.
+//! The ends of a flow: transports and applications, declared like schemes.
 
 use super::FlowPlan;
 use crate::tcp::application::{Application, Draws, FlowSizes, Web, WebSettings};
@@ -34,7 +34,7 @@ const RECEIVE: OptionDeclaration = OptionDeclaration {
     doc: "packets that the receiver has room for",
 };
 
-/// What a setting is where nobody says.
+/// The value of a setting that is not given.
 const USUAL: &str = "usual";
 
 const RESTART: OptionDeclaration = OptionDeclaration {
@@ -89,7 +89,7 @@ const fn transport(name: &'static str, summary: &'static str, source: &'static s
     Declaration { name, summary, cost: DeclaredCost::None, source, options: OPTIONS }
 }
 
-/// How senders react to congestion.
+/// The congestion controls of senders.
 pub(super) const TRANSPORTS: &[Declaration] = &[
     transport("newreno", "a packet more a round trip, half of all when one is lost", "RFC 5681, RFC 6582"),
     transport(
@@ -105,10 +105,10 @@ pub(super) const TRANSPORTS: &[Declaration] = &[
     transport("dctcp", "as much less as packets were marked; has `ecn` unless it is switched off", "RFC 8257"),
 ];
 
-/// The application of a flow that is left out, for worlds in which a parameter says how many there are.
+/// The application of a flow that is left out, for worlds in which a parameter sets the number of flows.
 pub(super) const NOTHING: &str = "none";
 
-/// What flows carry.
+/// The applications of flows.
 pub(super) const APPLICATIONS: &[Declaration] = &[
     Declaration { name: NOTHING, summary: "the flow is left out", cost: DeclaredCost::None, source: "", options: &[] },
     Declaration {
@@ -151,13 +151,13 @@ pub(super) const APPLICATIONS: &[Declaration] = &[
     },
 ];
 
-/// What an option says that may be as is usual.
+/// The value of an option; none if it has its usual value.
 fn said(call: &Call, name: &str) -> Option<u64> {
     call.option(name).filter(|value| *value > 0)
 }
 
 impl FlowPlan {
-    /// What both its ends agree upon.
+    /// The settings of both ends.
     pub fn settings(&self) -> Settings {
         let call = &self.transport;
         let usual = if call.option("like") == Some(1) { Settings::kernel() } else { Settings::plain() };
@@ -178,7 +178,7 @@ impl FlowPlan {
         }
     }
 
-    /// Its sender.
+    /// Makes its sender.
     pub(crate) fn sender(&self) -> Sender {
         let settings = self.settings();
         let control: Box<dyn Control> = match self.transport.name {
@@ -190,7 +190,7 @@ impl FlowPlan {
         Sender::new(settings, control)
     }
 
-    /// Its application, of a world with this seed; `sizes` are those of its file.
+    /// Makes its application for a world with this seed; `sizes` are those of its file.
     pub(crate) fn application(&self, seed: u64, sizes: Option<FlowSizes>) -> Application {
         match self.application.name {
             "interactive" => Application::Interactive,
@@ -199,12 +199,12 @@ impl FlowPlan {
         }
     }
 
-    /// Whether it has one transfer after the other, and not one without end.
+    /// True if it sends finite transfers one after the other, not one endless transfer.
     pub fn is_web(&self) -> bool {
         self.application.name == "web"
     }
 
-    /// What its web source draws in a world with this seed; `sizes` are those of its file.
+    /// The random draws of its web source in a world with this seed; `sizes` are those of its file.
     pub fn draws(&self, seed: u64, sizes: Option<FlowSizes>) -> Draws {
         let headers = 50;
         let payload = Bytes::new(u64::from(self.packet).saturating_sub(headers).max(1));

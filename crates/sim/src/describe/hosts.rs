@@ -1,4 +1,4 @@
-//! Worlds of hosts as they are described: hosts, the links between them, and the flows that go over these.
+//! Descriptions of worlds of hosts: hosts, the links between them, and the flows over these links.
 
 use crate::hosts::Fields;
 use packet::wire;
@@ -6,7 +6,7 @@ use plan::{Call, MediumPlan};
 use std::collections::VecDeque;
 use units::{Instant, Nanos};
 
-/// What hashes of flows follow from.
+/// The key of flow hashes. It is fixed, so that runs are reproducible.
 const KEY: u64 = 0x5377_6974_6368_7061;
 
 /// A world of hosts.
@@ -14,31 +14,32 @@ const KEY: u64 = 0x5377_6974_6368_7061;
 pub struct HostsPlan {
     /// Names of hosts.
     pub hosts: Vec<String>,
-    /// Links, one for each direction: both of one stand beside each other.
+    /// Links, one for each direction. The two directions of a link are adjacent.
     pub links: Vec<HostLink>,
     /// Flows.
     pub flows: Vec<FlowPlan>,
-    /// Whether the hash of each flow has it in a queue of its own, as far as there are queues; else it is that of its addresses and ports.
+    /// If true, the hash of each flow selects a queue of its own, as long as there are enough queues. Otherwise the hash is that of its addresses and
+    /// ports.
     pub exact: bool,
 }
 
 /// One direction of a link between hosts.
 #[derive(Clone, Debug)]
 pub struct HostLink {
-    /// The host from which packets come.
+    /// The sending host.
     pub from: usize,
-    /// The host they go to.
+    /// The receiving host.
     pub to: usize,
-    /// What decides about those that wait.
+    /// The queueing scheme of its queue.
     pub scheme: Call,
-    /// Packets that wait at most, whatever the scheme says.
+    /// The most packets that may wait, regardless of the scheme.
     pub buffer: u32,
-    /// What comes behind.
+    /// The medium behind the queue.
     pub medium: MediumPlan,
 }
 
 impl HostLink {
-    /// Whether packets come out in the order in which they leave the queue.
+    /// True if packets arrive in the order in which they leave the queue.
     pub fn keeps_order(&self) -> bool {
         self.medium.jitter == Nanos::ZERO && self.medium.reorder.get() == 0 && self.medium.duplicate.get() == 0
     }
@@ -53,34 +54,33 @@ pub struct FlowPlan {
     pub from: usize,
     /// The host of its receiver.
     pub to: usize,
-    /// How it reacts to congestion.
+    /// Its congestion control.
     pub transport: Call,
-    /// What it has to send.
+    /// Its application, which decides when and how much it sends.
     pub application: Call,
-    /// The file with the sizes of its transfers; without one those of a table that is like the one of the literature.
+    /// The file with the sizes of its transfers. Without one they follow a table fitted to the distribution in the literature.
     pub sizes: Option<String>,
     /// Bytes of a packet with its headers.
     pub packet: u32,
     /// Bytes of an acknowledgement.
     pub acknowledgement: u32,
-    /// When it begins.
+    /// When it starts.
     pub start: Instant,
     /// Its class.
     pub class: u8,
     /// Its code point.
     pub dscp: u8,
-    /// How often its smoothed round-trip time is looked at.
+    /// The interval at which its smoothed round-trip time is sampled.
     pub look: Nanos,
 }
 
 impl HostsPlan {
-    /// What a direction of a link is called.
+    /// The name of a direction of a link.
     pub fn name(&self, link: &HostLink) -> String {
         format!("{}-{}", self.hosts[link.from], self.hosts[link.to])
     }
 
-    /// The links by which packets get from a host to another, over as few as can be, of several ways the one first described. None where
-    /// there is none.
+    /// The shortest path of links from one host to another; of several the one described first. None if the hosts are not connected.
     fn route(&self, from: usize, to: usize) -> Option<Vec<u32>> {
         let mut came: Vec<Option<usize>> = vec![None; self.hosts.len()];
         let mut next = VecDeque::from([from]);
@@ -103,10 +103,10 @@ impl HostsPlan {
         (!route.is_empty()).then_some(route)
     }
 
-    /// What schemes may know of the segments of a flow, and of its acknowledgements.
+    /// The packet fields that schemes see, for the segments of a flow and for its acknowledgements.
     pub(crate) fn fields(&self, number: usize) -> [Fields; 2] {
         let flow = &self.flows[number];
-        // Of the addresses for benchmarks (RFC 2544, appendix C.2.2).
+        // From the address range for benchmarks (RFC 2544, appendix C.2.2).
         let address = |host: usize| (0xc612_0000 | (host as u32 + 1)).to_be_bytes();
         let port = (1024 + number % 60_000) as u16;
         let ways = [(flow.from, flow.to, [port, 80]), (flow.to, flow.from, [80, port])];
@@ -121,7 +121,7 @@ impl HostsPlan {
             header[22..24].copy_from_slice(&destination.to_be_bytes());
             let hosts = wire::hosts(&header, 0, KEY);
             let flow_hash = match self.exact {
-                // Far apart however many queues there are.
+                // Bit reversal spreads consecutive numbers evenly over any number of queues.
                 true => (number as u32 * 2 + way as u32).reverse_bits(),
                 false => wire::flow_hash(&header, 0, KEY),
             };
@@ -129,7 +129,7 @@ impl HostsPlan {
         })
     }
 
-    /// The links that the segments of a flow take, and its acknowledgements; nothing where there are none.
+    /// The links that the segments of a flow and its acknowledgements use; none if one direction has no path.
     pub fn routes(&self, flow: &FlowPlan) -> Option<[Vec<u32>; 2]> {
         Some([self.route(flow.from, flow.to)?, self.route(flow.to, flow.from)?])
     }

@@ -1,5 +1,4 @@
-//! A world as it is described: routers with their configurations and what work costs them, cards, links, sources, sinks,
-//! and what happens when.
+//! The description of a world: routers with their configurations and costs, cards, links, sources, sinks, and scheduled events.
 
 mod ends;
 mod hosts;
@@ -22,25 +21,25 @@ use units::{Instant, Nanos};
 /// A checked description: it can run.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// How long it runs, from 0.
+    /// Its duration, starting at 0.
     pub duration: Nanos,
-    /// How long before that is measured: from then to the end.
+    /// The warm-up: measurement begins after this time and lasts to the end.
     pub warmup: Nanos,
-    /// The time between two points of a series.
+    /// The interval between two points of a time series.
     pub sample: Nanos,
-    /// What all chance follows from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// In the order of their names.
+    /// The routers, sorted by name.
     pub routers: Vec<RouterPlan>,
-    /// In the order of their names.
+    /// The cards, sorted by name.
     pub cards: Vec<CardPlan>,
-    /// In the order of the file.
+    /// The sources, in the order of the file.
     pub sources: Vec<SourcePlan>,
-    /// In the order of the file.
+    /// The sinks, in the order of the file.
     pub sinks: Vec<String>,
-    /// What there is besides routers, or rather instead of them.
+    /// The hosts, their links and flows. A world has either routers or hosts.
     pub hosts: HostsPlan,
-    /// In the order they happen.
+    /// The events, in the order of their times.
     pub events: Vec<(Instant, Happening)>,
 }
 
@@ -49,41 +48,41 @@ pub struct World {
 pub struct RouterPlan {
     /// Its name in the world.
     pub name: String,
-    /// Its configuration as it stands in the file.
+    /// The text of its configuration, as in the file.
     pub config: String,
-    /// The same, checked.
+    /// The checked configuration.
     pub plan: Plan,
-    /// What work costs.
+    /// The cost of its work.
     pub cost: CostModel,
-    /// Whether a core without work polls on, instead of being idle until something comes.
+    /// True if a core without work keeps polling. Otherwise it is idle until a packet arrives.
     pub spin: bool,
 }
 
-/// A card of a router: what `sim:NAME` names.
+/// A card of a router: the interface that `sim:NAME` names.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CardPlan {
     /// Its name.
     pub name: String,
-    /// Position of its router.
+    /// The index of its router.
     pub router: usize,
-    /// Frames that wait before it at most.
+    /// Frames that its receive ring holds.
     pub ring: usize,
-    /// Frames that wait to leave by it at most.
+    /// Frames that its transmit ring holds.
     pub transmit_ring: usize,
-    /// Where what leaves goes.
+    /// The far end of its link.
     pub end: End,
-    /// On the way there.
+    /// The medium of its link.
     pub medium: MediumPlan,
 }
 
-/// What a link leads to.
+/// The far end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// Nothing: what leaves is gone.
+    /// None: transmitted packets are lost.
     Nothing,
-    /// A sink, by its position.
+    /// A sink, by its index.
     Sink(usize),
-    /// A card, by its position.
+    /// A card, by its index.
     Card(usize),
 }
 
@@ -92,66 +91,66 @@ pub enum End {
 pub struct SourcePlan {
     /// Its name.
     pub name: String,
-    /// Position of the card its packets come to.
+    /// The index of the card that receives its packets.
     pub card: usize,
-    /// Sizes of its packets with their check sequence, in turn.
+    /// The sizes of its packets including the check sequence; packets use them in turn.
     pub sizes: Vec<u64>,
-    /// What its packets say.
+    /// The headers of its packets.
     pub fields: FlowFields,
-    /// What they carry besides.
+    /// The ephemeral-state instruction that its packets carry.
     pub carries: Option<Carries>,
-    /// When it sends.
+    /// The times at which it sends.
     pub pattern: Pattern,
-    /// When it begins.
+    /// When it starts.
     pub start: Instant,
-    /// When it ends.
+    /// When it stops.
     pub stop: Instant,
-    /// Whether the first of evenly spaced packets comes somewhere within the first gap, and not at once.
+    /// True if the first of evenly spaced packets is sent at a random time within the first gap, not at the start.
     pub staggered: bool,
 }
 
-/// What the headers of a source's packets say: UDP over IPv4.
+/// The headers of a source's packets: UDP over IPv4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowFields {
-    /// From.
+    /// The source address.
     pub source: Ipv4Addr,
-    /// To.
+    /// The destination address.
     pub destination: Ipv4Addr,
-    /// From and to.
+    /// The source and the destination port.
     pub ports: (u16, u16),
     /// The differentiated services code point.
     pub dscp: u8,
     /// Time to live.
     pub ttl: u8,
-    /// So many flows, in turn: their source ports follow each other.
+    /// The number of flows. They take turns, and their source ports are consecutive.
     pub flows: u64,
 }
 
-/// Something that happens at a time.
+/// A scheduled event.
 #[derive(Clone, Debug)]
 pub enum Happening {
-    /// A router gets another configuration: its position, the text and the plan.
+    /// A router gets a new configuration: its index, the text and the plan.
     Apply(usize, String, Box<Plan>),
-    /// The link of a card goes down or up; both its ends.
+    /// The link of a card goes down or up, at both ends.
     Link(usize, bool),
-    /// A direction of a link between hosts gets another scheme: its position, the scheme, and what becomes of what waits.
+    /// A direction of a link between hosts changes its scheme: the link's index, the scheme, and how queued packets are treated.
     Scheme(usize, Box<Call>, SchemeChange),
-    /// A direction of a link between hosts becomes another medium.
+    /// A direction of a link between hosts changes its medium.
     Medium(usize, Box<MediumPlan>),
 }
 
 impl World {
-    /// Reads a description. `file` is for messages only.
+    /// Parses a description. `file` is used in messages only.
     pub fn parse(source: &str, file: &str) -> Result<World, Diagnostics> {
         World::parse_with(source, file, None)
     }
 
-    /// The same where its routers may have guests.
+    /// The same for routers that may have guests.
     pub fn parse_with(source: &str, file: &str, guests: Option<Arc<dyn Guests>>) -> Result<World, Diagnostics> {
         read::world(source, file, plan::Catalogue { guests, ..catalogue() })
     }
 
-    /// The files it names besides captures: traces of links, sizes of transfers.
+    /// The files that it names besides captures: traces of links, and sizes of transfers.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         let links = self.hosts.links.iter().map(|link| &link.medium);
         let traces =
@@ -162,7 +161,7 @@ impl World {
         traces.chain(self.hosts.flows.iter().filter_map(|flow| flow.sizes.as_deref()))
     }
 
-    /// Reads a file.
+    /// Reads and parses a file.
     pub fn load(path: &Path) -> Result<World, Diagnostics> {
         let name = path.to_string_lossy();
         match std::fs::read_to_string(path) {
@@ -177,12 +176,12 @@ impl World {
     }
 }
 
-/// What a configuration may name here: the schemes and functions of the plane, and cards.
+/// The names that a configuration may use here: the schemes and functions of the plane, and cards.
 pub fn catalogue() -> plan::Catalogue {
     plan::Catalogue { devices: vec![CARD], ..plane::catalogue() }
 }
 
-/// The one kind of device there is in a world.
+/// The only kind of device in a world.
 const CARD: units::declare::Declaration = units::declare::Declaration {
     name: "sim",
     summary: "a card of a simulated world",

@@ -1,4 +1,4 @@
-//! From text to a world: what is wrong is found in one pass, but for the form of the file, whose first error ends it.
+//! Parses a world. One pass reports all errors. Only a syntax error ends it at once.
 
 mod hosts;
 
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use units::{Instant, Nanos, Rate};
 
-/// Sources, sinks, cards and events that a world may have each.
+/// The most sources, sinks, cards and events of a world, of each.
 const MOST: usize = 4096;
-/// Points of a series.
+/// The most points of a time series.
 const MOST_SAMPLES: u64 = 1_000_000;
-/// The longest world.
+/// The longest duration of a world.
 const LONGEST: Nanos = Nanos::secs(1_000_000);
 
 pub(super) fn world(source: &str, file: &str, catalogue: Catalogue) -> Result<World, Diagnostics> {
@@ -63,11 +63,11 @@ fn form_hint(message: &str) -> String {
 pub(super) struct Reader<'s> {
     pub report: Report<'s>,
     file: &'s str,
-    /// What configurations may name.
+    /// The schemes, functions and devices that configurations may name.
     catalogue: Catalogue,
-    /// What is wrong with configurations; told alone, for it has its own excerpts.
+    /// Errors in configurations. They are reported alone, because their excerpts come from the configuration.
     inner: Vec<Diagnostics>,
-    /// The router of each card, and its position once all are known.
+    /// The index of each card's router. The index of a card is its position in this map, final after all configurations are read.
     cards: BTreeMap<String, usize>,
 }
 
@@ -110,7 +110,7 @@ impl Reader<'_> {
         Some(World { duration, warmup, sample, seed, routers, cards, sources, sinks, hosts, events })
     }
 
-    /// A world is of routers or of hosts.
+    /// A world has either routers or hosts.
     fn either(&mut self, file: &File) {
         match (file.router.is_empty(), file.host.is_empty()) {
             (true, true) => {
@@ -166,7 +166,7 @@ impl Reader<'_> {
         CostModel { switch, poll, input, interrupt, forwarding, output, instruction, paths }
     }
 
-    /// The plan of a configuration, or what is wrong with it, at its place in the file.
+    /// The plan of a configuration. Errors are reported with their place in the file.
     fn config(&mut self, text: &Text, path: &str) -> Option<Plan> {
         let source = match alone(self.report.source, text.span()) {
             Ok(source) => source,
@@ -184,7 +184,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The cards that a configuration names are its router's.
+    /// Assigns the cards that a configuration names to its router.
     fn take_cards(&mut self, plan: &Plan, router: usize, text: &Text, path: &str) {
         for port in &plan.ports {
             let card = &port.device.target;
@@ -252,7 +252,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The position of a card by its name.
+    /// Finds the index of a card by its name.
     pub fn card(&mut self, name: &Text, path: &str) -> Option<usize> {
         let position = self.cards.keys().position(|card| card == name.get_ref());
         if position.is_none() {
@@ -291,7 +291,7 @@ impl Reader<'_> {
             let texts = table.medium();
             let ends = [Some(card), if let End::Card(other) = end { Some(other) } else { None }];
             for (turn, card) in ends.into_iter().flatten().enumerate() {
-                // What is wrong is said once.
+                // Both ends have the same text: errors are reported for the first only.
                 let mut again = Report::new("", self.file);
                 let report = if turn == 0 { &mut self.report } else { &mut again };
                 cards[card].medium = MediumPlan::read(report, &path, &texts, &cards[card].medium);
@@ -349,7 +349,7 @@ impl Reader<'_> {
                 }),
             }
         }
-        // Once all configurations are read, all cards are known.
+        // Links come last: only after all configurations are read are all cards known.
         for (time, card, up) in links {
             if let Some(card) = self.card(card, "at.card") {
                 events.push((time, Happening::Link(card, up)));

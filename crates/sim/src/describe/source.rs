@@ -1,4 +1,4 @@
-//! The sources of a description.
+//! Parses the sources of a description.
 
 use super::read::Reader;
 use super::tables::SourceTable;
@@ -44,7 +44,7 @@ impl Reader<'_> {
         sources
     }
 
-    /// `carried` bytes are of an instruction.
+    /// Parses the packet sizes of a source; `carried` bytes belong to an instruction.
     fn sizes(&mut self, table: &SourceTable, path: &str, carried: usize) -> Vec<u64> {
         let least = (HEADERS + carried + TAG) as u64 + CHECK_SEQUENCE;
         let Some(text) = &table.size else { return vec![least] };
@@ -64,7 +64,7 @@ impl Reader<'_> {
     }
 }
 
-/// What packets of a source carry. Keys that say more of it without an instruction are told, as is one of a capture.
+/// The instruction that packets of a source carry. Its keys without an instruction are an error, and so is an instruction in a capture.
 fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<Carries> {
     let Some(text) = &table.instruction else {
         let at = table.at.as_ref().map(|text| (text.span(), "at"));
@@ -89,7 +89,7 @@ fn carries(report: &mut Report<'_>, table: &SourceTable, path: &str) -> Option<C
     Some(Carries { instruction, at, computations })
 }
 
-/// `"input, output"`.
+/// Parses a list of locations like `"input, output"`.
 fn places(text: &str) -> Result<Locations, (String, String)> {
     let mut all = Locations { input: false, central: false, output: false };
     for word in text.split([',', ' ']).filter(|word| !word.is_empty()) {
@@ -114,7 +114,7 @@ fn phase(text: &str) -> Result<bool, (String, String)> {
     }
 }
 
-/// The law of a source. Keys of other kinds are told.
+/// The arrival pattern of a source. Keys that belong to other kinds are errors.
 fn pattern(report: &mut Report<'_>, table: &SourceTable, path: &str, start: Instant) -> Option<Pattern> {
     let kind = table.kind.get_ref().as_str();
     let allowed: &[&str] = match kind {
@@ -224,7 +224,7 @@ fn fields(
     };
     let source = match &table.source {
         Some(text) => parsed(report, text, &format!("{path}.source"), address)?,
-        // Of the addresses for benchmarks (RFC 2544, appendix C.2.2).
+        // From the address range for benchmarks (RFC 2544, appendix C.2.2).
         None => Ipv4Addr::from(0xc612_0000 | (index as u32 + 1)),
     };
     let dscp = |text: &str| {

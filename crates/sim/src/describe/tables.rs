@@ -1,4 +1,4 @@
-//! The tables of a description, as they stand in the file.
+//! The tables of a description, as the TOML file contains them.
 
 use super::text::Text;
 use plan::MediumText;
@@ -13,7 +13,7 @@ pub(super) struct File {
     pub warmup: Option<Text>,
     pub sample: Option<Text>,
     pub seed: Option<Spanned<i64>>,
-    /// How the flows of hosts are told apart.
+    /// How flows of hosts are hashed.
     pub hash: Option<Text>,
     #[serde(default)]
     pub router: BTreeMap<String, Spanned<RouterTable>>,
@@ -65,7 +65,7 @@ pub(super) struct CardTable {
     pub rate: Option<Text>,
 }
 
-/// A table with the keys of a medium, besides those named first, and what they say.
+/// Declares a table with its own keys and all keys of a medium.
 macro_rules! with_medium {
     ($table:ident { $($field:ident: $of:ty),* } $($key:ident)*) => {
         #[derive(Deserialize)]
@@ -78,7 +78,7 @@ macro_rules! with_medium {
         }
 
         impl $table {
-            /// What it says of the medium.
+            /// The keys of the medium that are given.
             pub fn medium(&self) -> Vec<MediumText<'_>> {
                 let all = [$((stringify!($key), &self.$key)),*].into_iter();
                 all.filter_map(|(key, text)| {
@@ -121,7 +121,7 @@ pub(super) struct FlowTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct SinkTable {
     pub name: Text,
-    /// The card whose link leads here, for a link that has nothing else to say.
+    /// The card whose link leads to this sink, for a link without further keys.
     pub card: Option<Text>,
 }
 
@@ -132,7 +132,7 @@ pub(super) struct SourceTable {
     pub name: Text,
     pub card: Text,
     pub kind: Text,
-    /// One size, or several that take turns.
+    /// One size, or several that packets use in turn.
     pub size: Option<Text>,
     pub destination: Option<Text>,
     pub source: Option<Text>,
@@ -154,7 +154,7 @@ pub(super) struct SourceTable {
     pub rise: Option<Text>,
     pub file: Option<Text>,
     pub again: Option<Spanned<bool>>,
-    /// An instruction of ephemeral state, where it is executed, and of how many computations.
+    /// The ephemeral-state instruction, the locations that execute it, and the number of computations.
     pub instruction: Option<Text>,
     pub at: Option<Text>,
     pub computations: Option<Spanned<i64>>,

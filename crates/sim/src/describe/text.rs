@@ -1,4 +1,4 @@
-//! Values of a description that stand in strings.
+//! Parsers for the strings of a description.
 
 use plan::Report;
 use std::fmt::Display;
@@ -7,13 +7,13 @@ use std::str::FromStr;
 use toml::Spanned;
 use units::UnitError;
 
-/// A text with its place in the file.
+/// A text with its position in the file.
 pub(super) type Text = Spanned<String>;
 
-/// What is wrong with a value, and what to write.
+/// The reason of an error, and a hint.
 pub(super) type Wrong = (String, String);
 
-/// Reads a text, or reports what is wrong with it.
+/// Parses a text, or reports the error.
 pub(super) fn parsed<T>(
     report: &mut Report<'_>,
     text: &Text,
@@ -29,12 +29,12 @@ pub(super) fn parsed<T>(
     }
 }
 
-/// A quantity with its unit.
+/// Parses a quantity with its unit.
 pub(super) fn quantity<T: FromStr<Err = UnitError>>(report: &mut Report<'_>, text: &Text, path: &str) -> Option<T> {
     parsed(report, text, path, |text| text.parse().map_err(|error: UnitError| (error.reason, error.hint)))
 }
 
-/// The same where it may be left out.
+/// The same for an optional key.
 pub(super) fn quantity_or<T: FromStr<Err = UnitError>>(
     report: &mut Report<'_>,
     text: &Option<Text>,
@@ -44,7 +44,7 @@ pub(super) fn quantity_or<T: FromStr<Err = UnitError>>(
     text.as_ref().and_then(|text| quantity(report, text, &path.to_string())).unwrap_or(default)
 }
 
-/// A number within bounds.
+/// Checks a number against bounds.
 pub(super) fn within(
     report: &mut Report<'_>,
     value: &Option<Spanned<i64>>,
@@ -65,8 +65,7 @@ pub(super) fn within(
     }
 }
 
-/// The configuration in a string, for messages about it: the file with everything else blank, so that lines and columns are
-/// those of the file.
+/// A copy of the file in which everything except the configuration is blank. So the lines and columns of error messages are those of the file.
 pub(super) fn alone(source: &str, span: Range<usize>) -> Result<String, Wrong> {
     let raw = source.get(span.clone()).unwrap_or("");
     let quotes = "'''";

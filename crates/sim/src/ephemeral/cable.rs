@@ -1,24 +1,24 @@
-//! A bump in the wire that executes instructions, between two hosts whose kernels talk by TCP (spec E-40, E-X16). Only in a laboratory: what is asked is whether
-//! the kernels notice.
+//! A pass-through port that executes instructions, between two hosts whose kernels speak TCP (spec E-40, E-X16). It runs only in a laboratory: the
+//! experiment asks if the kernels notice.
 
 use super::quantity;
 use serde::Deserialize;
 use units::{Nanos, Rate};
 
-/// What goes over the cable.
+/// The traffic over the cable.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Whether there is anything between the hosts but a cable.
+    /// True if a router with pass-through ports is between the hosts, false for a plain cable.
     pub bump: bool,
-    /// What the TCP sender has to send.
+    /// The sending rate of the TCP sender.
     #[serde(deserialize_with = "quantity")]
     pub rate: Rate,
-    /// Of a hundred packets so many with instructions.
+    /// The percentage of packets with instructions.
     pub load: u64,
-    /// Tells this run from others that are like it.
+    /// Distinguishes this run from repetitions.
     pub seed: u64,
-    /// For how long.
+    /// How long it runs.
     #[serde(deserialize_with = "quantity")]
     pub duration: Nanos,
 }

@@ -4,28 +4,29 @@ use esp::isa::Instruction;
 use esp::store::mix;
 use esp::wire::{Locations, Part};
 
-/// What packets of a source carry.
+/// The contents of a source's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carries {
     /// The instruction, with the tags of the first computation.
     pub instruction: Instruction,
-    /// Where it is executed.
+    /// The locations that execute it.
     pub at: Locations,
-    /// So many computations in turn, each with tags of its own; 0: no two packets are of the same.
+    /// The number of computations, each with tags of its own; packets use them in turn. With 0 each packet has its own computation.
     pub computations: u64,
 }
 
 impl Carries {
-    /// Bytes of it.
+    /// The length of the instruction in bytes.
     pub fn length(&self) -> usize {
         self.instruction.opcode().length()
     }
 
-    /// How many flows and computations together packets are of, in turn, where they are of so many flows; 0 where none comes again, or too late to
-    /// be remembered.
+    /// The number of distinct pairs of flow and computation if the packets have `flows` flows: their least common multiple. It is 0 if pairs do not
+    /// repeat, or repeat too late to be remembered.
     pub fn flows(&self, flows: u64) -> u64 {
         const MOST: u64 = 60_000;
         let (mut one, mut other) = (self.computations, flows);
+        // The greatest common divisor, by Euclid's algorithm.
         while other > 0 {
             (one, other) = (other, one % other);
         }
@@ -33,7 +34,7 @@ impl Carries {
         together.filter(|together| *together <= MOST).unwrap_or(0)
     }
 
-    /// The part of the packet of this number. Whichever source it is of, the `n`th computation is the same: so several sources are members of one.
+    /// The instruction part of packet number `sequence`. The `n`th computation is the same for all sources, so several sources can be members of one.
     pub fn part(&self, sequence: u64) -> Part {
         let turn = if self.computations == 0 { sequence } else { sequence % self.computations };
         let instruction = if turn == 0 { self.instruction } else { of_turn(self.instruction, turn) };
@@ -42,7 +43,7 @@ impl Carries {
     }
 }
 
-/// The same on the tags of another computation. Children are those of everybody: names, and no tags.
+/// The same instruction with the tags of another computation. Children are names, not tags, and stay the same.
 fn of_turn(instruction: Instruction, turn: u64) -> Instruction {
     let mut other = instruction;
     match &mut other {

@@ -1,7 +1,7 @@
-//! A cleaner among workers that mean ill: they hold on to what is being taken away, and are never found at rest (spec E-31, E-32, E-X12).
+//! A cleaner among adversarial workers: they hold on to entries that are being freed, and are never quiescent (spec E-31, E-32, E-X12).
 //!
-//! What is looked for: that an entry is freed while somebody who was active when it was unlinked still is, that a worker finds another's value or a dead
-//! one, that it does not find a living one; and how long entries are kept that nobody needs.
+//! The trial looks for three kinds of errors. An entry is freed while a worker that was active when it was unlinked is still active. A worker finds
+//! another worker's value or a dead one. A worker does not find a living value. It also measures how long expired entries are kept.
 
 use super::{Values, quantity};
 use crate::chance::Chance;
@@ -17,23 +17,23 @@ use units::{Instant, Nanos};
 const TAGS: u64 = 24;
 /// Rounds in a lifetime.
 const ROUNDS: u64 = 40;
-/// Store time goes in ticks of 10 µs: what expires within two of them may be found or not.
+/// Store time advances in ticks of 10 µs. An entry that expires within two ticks may be found or not.
 const TICKS: Nanos = Nanos::micros(30);
 
-/// Who works, and how the cleaner waits.
+/// The workers, and how the cleaner waits.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     workers: usize,
     /// Entries of each worker's shard.
     capacity: u64,
-    /// What tells that nobody uses an entry: `counters` or `bits`.
+    /// The grace-period mechanism: `counters` or `bits`.
     grace: Waits,
-    /// Whether every worker is in the middle of something whenever the cleaner looks.
+    /// True if every worker is in a session whenever the cleaner runs.
     busy: bool,
     #[serde(deserialize_with = "quantity")]
     lifetime: Nanos,
-    /// How many lifetimes it goes on.
+    /// The duration in lifetimes.
     lifetimes: u64,
     seed: u64,
 }
@@ -45,7 +45,7 @@ enum Waits {
     Bits,
 }
 
-/// What an instruction of the trial says of itself: that what it wrote is to stay.
+/// The result of a trial's instruction: it commits its write.
 struct Stays;
 
 impl Ended for Stays {
@@ -54,14 +54,14 @@ impl Ended for Stays {
     }
 }
 
-/// What a worker's shard should hold.
+/// The model of a worker's shard.
 #[derive(Default)]
 struct Believed {
-    /// Values and when they were created, by tag.
+    /// Values and their creation times, by tag.
     entries: BTreeMap<u64, (u64, Instant)>,
-    /// When entries expire that are not known to be freed, in the order of their creation.
+    /// The expiry times of entries not known to be freed, in the order of creation.
     kept: VecDeque<Instant>,
-    /// Those who were active when something was unlinked that is not free yet.
+    /// The sessions that were active when an entry was unlinked that is not freed yet.
     limbo: Option<Vec<u64>>,
     freed: u64,
 }
@@ -73,9 +73,9 @@ struct Adversary<'a> {
     believed: Vec<Believed>,
     chance: Chance,
     now: Instant,
-    /// The cleaner's time when it last looked.
+    /// The time of the cleaner's last step.
     looked: Instant,
-    /// Sessions that are open, and how many there were.
+    /// The open sessions, and the number of sessions so far.
     open: Vec<u64>,
     sessions: u64,
     values: u64,
@@ -85,15 +85,15 @@ struct Adversary<'a> {
     latest: Nanos,
 }
 
-/// Runs it.
+/// Runs the trial.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
-/// | `violations` | of any kind: freed too soon, a wrong or dead value found, a living one not |
-/// | `executed`, `full` | instructions, and those that found no room |
-/// | `freed`, `kept` | entries freed; expired ones that were not when the workers stopped |
-/// | `freed_late` | the longest that an entry was kept after its end, in lifetimes |
-/// | `left` | entries not freed a lifetime after everybody has stopped |
+/// | `violations` | errors of any kind: freed too soon, a wrong or dead value found, a living one not found |
+/// | `executed`, `full` | instructions, and those for which the store had no room |
+/// | `freed`, `kept` | entries freed; expired entries not freed when the workers stopped |
+/// | `freed_late` | the longest time from an entry's expiry until it was freed, in lifetimes |
+/// | `left` | entries not freed a lifetime after all workers stopped |
 pub fn run(plan: &Plan) -> Values {
     let grace = if plan.grace == Waits::Bits { Grace::Bits } else { Grace::Counters };
     let spec = StoreSpec {
@@ -149,10 +149,10 @@ pub fn run(plan: &Plan) -> Values {
 }
 
 impl Adversary<'_> {
-    /// The workers from `first` on do something, one within the other.
+    /// The workers from `first` on open their sessions, nested in each other.
     fn round(&mut self, first: usize, shards: &mut [Shard]) {
         let Some((shard, others)) = shards.split_first_mut() else {
-            // Everybody is as far in as they go.
+            // All workers are in their sessions now.
             return self.looks();
         };
         if !self.plan.busy && self.chance.below(3) == 0 {
@@ -172,7 +172,7 @@ impl Adversary<'_> {
         }
     }
 
-    /// A worker reads and writes a tag, and in the middle of it the cleaner may come by, at a later time.
+    /// A worker reads and writes a tag. The cleaner may run in the middle of that, at a later time.
     fn works(&mut self, worker: usize, session: &mut Session<'_>, began: Instant) {
         let tag = self.chance.below(TAGS);
         let mut tags = Tags::of([tag]);
@@ -194,7 +194,7 @@ impl Adversary<'_> {
         });
         self.executed += 1;
         if !ran {
-            // It was told that nothing is executed, and neither that its tag is there nor that it is not.
+            // The store had no room. Nothing was executed, and the worker did not learn if its tag exists.
             self.full += 1;
             return;
         }
@@ -203,12 +203,12 @@ impl Adversary<'_> {
         let known = believed.entries.get(&tag).copied();
         let expiry = known.map(|(_, created)| created + lifetime);
         self.violations += u64::from(match (found, known) {
-            // Another's value, or one that nobody wrote.
+            // Another worker's value, or one that was never written.
             (Some(found), Some((value, _))) if found != value => true,
             (Some(_), None) => true,
-            // A dead one.
+            // A dead value.
             (Some(_), _) => expiry.is_some_and(|expiry| expiry <= began),
-            // A living one that was not found: neither by the worker's time nor by the cleaner's had it expired.
+            // A living value was not found, though it had expired neither by the worker's clock nor by the cleaner's.
             (None, _) => expiry.is_some_and(|expiry| expiry > looked.max(began) + TICKS),
         });
         if matches!(done, Done::Full) {
@@ -225,7 +225,7 @@ impl Adversary<'_> {
         believed.entries.insert(tag, (value, created));
     }
 
-    /// The cleaner looks once; what it has done is held against what it may.
+    /// The cleaner runs one step. Its result is compared with the model.
     fn looks(&mut self) {
         self.looked = self.now;
         self.cleaner.step(self.now);

@@ -1,9 +1,9 @@
-//! A micro-engine of the IXP1200 (Calvert et al. 2003, 3): threads that take turns on one processor, and wait for memory at the same time.
+//! A micro-engine of the IXP1200 (Calvert et al. 2003, 3): threads take turns on one processor, and their memory accesses overlap.
 //!
-//! The store is the real one, and so is what cleans it; the engine asks it what an instruction has done, and then takes as long as that took there. Threads
-//! give the processor away at each access to memory and at no other time, as the IXP's do; an access takes a time that is distributed exponentially, for
-//! what a memory is busy with, others' requests, refreshes, banks, has no memory of its own. Packets wait in queues, all of a computation in the same, and
-//! no two threads work on one queue at once.
+//! The store and its cleaner are the real ones. The engine asks the store what an instruction did, and then takes the time that this took on the IXP.
+//! Like there, threads yield the processor at each memory access and at no other time. The latency of an access is distributed exponentially: the
+//! causes of delay (other requests, refreshes, banks) are memoryless. Packets wait in queues, all of a computation in the same one. Two threads never
+//! work on one queue at the same time.
 
 use super::spot::{Spot, part};
 use super::{Values, quantity};
@@ -22,39 +22,39 @@ const FRAME: f64 = 512.0;
 const QUEUES: usize = 4;
 /// Packets that a queue holds.
 const QUEUE: usize = 256;
-/// Entries made last, of whose tags one is taken for a packet that is to find its tag there.
+/// Number of recent entries. The tag of a packet that is to hit an entry is one of theirs.
 const RECENT: usize = 1024;
-/// Computations that packets of one tag belong to, where those are many.
+/// The number of computations that share one tag, if there are many.
 const MANY: u64 = 1 << 20;
 
-/// The engines and what comes.
+/// The engines and their traffic.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Cycles a second.
     clock: u64,
-    /// Engines, each with a store of its own.
+    /// The engines; each has a store of its own.
     #[serde(default = "one")]
     pub engines: usize,
-    /// Threads of each that execute instructions and do nothing else.
+    /// The threads of each engine that only execute instructions.
     pub threads: usize,
-    /// What its cleaner does: `none`, `apart` (cleans only), `assists` (executes when there is nothing to clean).
+    /// The role of the cleaner thread: `none`, `apart` (cleans only), `assists` (also executes while there is nothing to clean).
     pub cleaner: Cleans,
-    /// Lines that packets come by to all engines together, and packets a second on each.
+    /// The number of lines that deliver packets to all engines together, and the packet rate of each.
     lines: u64,
     #[serde(deserialize_with = "quantity")]
     line: PacketRate,
-    /// Of a hundred packets so many with a tag that was not used before; the others have one that is there.
+    /// The percentage of packets with a new tag. The others have the tag of an existing entry.
     pub new: u64,
-    /// Tags of the others: `recent`, those made last, or `one` for all packets.
+    /// The tags of the other packets: `recent` for recent entries, or `one` for the same tag in all packets.
     #[serde(default)]
     pub tags: Which,
-    /// Whether all packets are of one computation.
+    /// True if all packets belong to one computation.
     #[serde(default)]
     one_computation: bool,
-    /// Cycles that an access to memory takes on average.
+    /// The mean number of cycles of a memory access.
     access: u64,
-    /// What making an entry, finding one, and cleaning one away take.
+    /// The costs of creating, finding and cleaning an entry.
     create: Cost,
     find: Cost,
     clean: Cost,
@@ -64,9 +64,9 @@ pub struct Plan {
     duration: Nanos,
     #[serde(deserialize_with = "quantity")]
     warmup: Nanos,
-    /// Entries of each store; on a real processor 0 for as many as take sixteen times its last cache.
+    /// Entries of each store. On a real processor 0 means as many as take sixteen times its last-level cache.
     pub capacity: u64,
-    /// What packets and latencies are drawn from.
+    /// The seed of packets and latencies.
     pub seed: u64,
 }
 
@@ -74,72 +74,72 @@ fn one() -> usize {
     1
 }
 
-/// What a cleaner does.
+/// The role of the cleaner thread.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Cleans {
-    /// There is none.
+    /// No cleaner thread.
     None,
-    /// It cleans only.
+    /// It only cleans.
     Apart,
-    /// It executes when there is nothing to clean.
+    /// It executes while there is nothing to clean.
     Assists,
 }
 
-/// Which tags packets have that are to find one.
+/// The tags of packets that are to hit an entry.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Which {
-    /// Those made last.
+    /// Those of recently created entries.
     #[default]
     Recent,
-    /// All packets the same.
+    /// The same for all packets.
     One,
 }
 
-/// What some work takes.
+/// The cost of an operation.
 #[derive(Deserialize, Clone, Copy, Debug)]
 #[serde(deny_unknown_fields)]
 struct Cost {
-    /// Cycles of the processor.
+    /// Processor cycles.
     cycles: u64,
-    /// Accesses to memory.
+    /// Memory accesses.
     accesses: u64,
 }
 
 /// Cycles since the start.
 type Cycle = u64;
 
-/// What happens next.
+/// A scheduled event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Event {
-    /// A packet comes by a line.
+    /// A packet arrives on a line.
     Arrival(u64),
-    /// A thread has come to its next access to memory.
+    /// A thread reaches its next memory access.
     Accesses(usize, usize),
-    /// What a thread has waited for is there.
+    /// The memory access of a thread is complete.
     Answered(usize, usize),
-    /// There may be something to clean.
+    /// An entry may be due for cleaning.
     Due(usize),
 }
 
-/// A packet that waits.
+/// A queued packet.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     computation: u64,
     tag: u64,
 }
 
-/// What a thread is doing.
+/// The work of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Job {
-    /// Pieces left, each some cycles and one access.
+    /// Remaining pieces. Each has some cycles and one memory access.
     pieces: u64,
-    /// Cycles of each.
+    /// Cycles of each piece.
     cycles: u64,
-    /// Cycles that the first has besides.
+    /// Additional cycles of the first piece.
     rest: u64,
-    /// The queue its packet came from; none where it cleans.
+    /// The queue of its packet; none for cleaning.
     queue: Option<usize>,
     began: Cycle,
     waited: Cycle,
@@ -156,11 +156,11 @@ struct Engine {
     cleaner: Option<Cleaner>,
     threads: Vec<Thread>,
     queues: Vec<(VecDeque<Waiting>, bool)>,
-    /// The queue that is looked at first.
+    /// The queue to look at first.
     turn: usize,
     ready: VecDeque<usize>,
     busy: bool,
-    /// Whether it is known when it will have something to clean.
+    /// True if an event for its next cleaning is scheduled.
     due: bool,
 }
 
@@ -183,7 +183,7 @@ struct World<'a> {
     numbered: u64,
     engines: Vec<Engine>,
     tags: Key,
-    /// Tags that were used for the first time so far, and those of the entries that were made last.
+    /// The number of tags used so far, and the tags of recent entries.
     used: u64,
     recent: VecDeque<u64>,
     drawn: u64,
@@ -193,16 +193,16 @@ struct World<'a> {
     warm: Cycle,
 }
 
-/// Runs it.
+/// Runs the trial.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
-/// | `offered_pps`, `executed_pps`, `created_pps` | packets that came, instructions executed, entries made, a second |
-/// | `executed_mbps` | the same in frames of 64 bytes |
-/// | `lost` | packets that found their queue full |
+/// | `offered_pps`, `executed_pps`, `created_pps` | packets received, instructions executed and entries created, per second |
+/// | `executed_mbps` | executed instructions as bit rate of 64-byte frames |
+/// | `lost` | packets dropped at a full queue |
 /// | `aborted` | instructions that were not executed |
-/// | `cleaned_pps` | entries taken away |
-/// | `cycles`, `memory_cycles` | of an instruction, from being begun to its end; of that waiting for memory |
+/// | `cleaned_pps` | entries cleaned per second |
+/// | `cycles`, `memory_cycles` | cycles of an instruction from start to end, and those spent waiting for memory |
 pub fn run(plan: &Plan) -> Result<Values, String> {
     if plan.engines == 0 || plan.threads == 0 && plan.cleaner != Cleans::Assists {
         return Err("an engine has a thread that executes".to_owned());
@@ -282,10 +282,10 @@ impl World<'_> {
         self.events.push(Reverse((at, self.numbered, event)));
     }
 
-    /// The `n`th packet of a line, by lines in turn.
+    /// Schedules the `n`th packet of a line.
     fn arrives_next(&mut self, line: u64, n: u64) {
         let Plan { clock, lines, line: rate, .. } = *self.plan;
-        // In step, each line a part of a gap behind the one before.
+        // The lines are in phase: each is a fraction of a gap behind the previous one.
         let nth = (u128::from(n) * u128::from(lines) + u128::from(line)) * u128::from(clock);
         let at = (nth / (u128::from(lines) * u128::from(rate.get().max(1)))) as Cycle;
         self.at(at, Event::Arrival(line + n * lines));
@@ -335,7 +335,7 @@ impl World<'_> {
         }
     }
 
-    /// Draws a packet and puts it into its queue.
+    /// Draws a packet and enqueues it.
     fn arrives(&mut self) {
         let plan = self.plan;
         let fresh = self.draws.below(100) < plan.new;
@@ -349,12 +349,13 @@ impl World<'_> {
             }
         };
         self.drawn += 1;
-        // Who uses a tag again is of the same computation; where there is one tag for all, of any.
+        // A reused tag belongs to the same computation. If all packets share one tag, it belongs to any of them.
         let computation = match (plan.one_computation, plan.tags) {
             (true, _) => 1,
             (_, Which::One) => self.tags.hash(!(self.drawn % MANY)),
             _ => self.tags.derive(1).hash(tag),
         };
+        // All packets of a computation have the same engine and queue, so they are executed in order.
         let place = shard_of(self.tags.derive(2), computation, plan.engines * QUEUES);
         let (engine, queue) = (place / QUEUES, place % QUEUES);
         let measured = u64::from(self.is_measured());
@@ -369,17 +370,17 @@ impl World<'_> {
         self.dispatch(engine);
     }
 
-    /// Gives threads that do nothing something to do.
+    /// Gives work to idle threads.
     fn wake(&mut self, engine: usize) {
         for thread in 0..self.engines[engine].threads.len() {
             if self.engines[engine].threads[thread].job.is_none() && !self.begins(engine, thread) {
-                // Another may find something yet: a cleaner that executes nothing.
+                // Another thread may still find work; this one may be a cleaner that executes nothing.
                 continue;
             }
         }
     }
 
-    /// A thread looks for something to do. Answers whether there was anything.
+    /// An idle thread looks for work. Returns true if it found some.
     fn begins(&mut self, engine: usize, thread: usize) -> bool {
         let now = self.instant();
         let Thread { executes, cleans, .. } = self.engines[engine].threads[thread];
@@ -403,7 +404,7 @@ impl World<'_> {
         Job { pieces: accesses * times, cycles: cycles / accesses, rest: cycles % accesses, queue, began, waited }
     }
 
-    /// What is due is unlinked, and what was unlinked freed. Answers how many entries that was, and what each takes.
+    /// Unlinks due entries, and frees those unlinked earlier. Returns the number of unlinked entries and the cost of each.
     fn cleans(&mut self, engine: usize, now: Instant) -> Option<(u64, Cost)> {
         let of = &mut self.engines[engine];
         let cleaner = of.cleaner.as_mut()?;
@@ -412,6 +413,7 @@ impl World<'_> {
             let before = cleaner.counters().freed;
             let done = cleaner.step(now) as u64;
             unlinked += done - (cleaner.counters().freed - before);
+            // A step that only frees costs nothing in the model; it goes on to the entries that are due.
             if done == 0 || unlinked > 0 {
                 break;
             }
@@ -422,14 +424,14 @@ impl World<'_> {
         }
         if let Some(due) = cleaner.due(now).filter(|_| !of.due) {
             of.due = true;
-            // A moment later, for cycles and nanoseconds do not meet.
+            // One cycle later, because nanoseconds are rounded down to cycles.
             let cycle = u128::from(due.get()) * u128::from(self.plan.clock) / 1_000_000_000;
             self.at((cycle as Cycle).max(self.now) + 1, Event::Due(engine));
         }
         None
     }
 
-    /// The next packet of a queue that no other thread works on.
+    /// Takes the next packet from a queue on which no other thread works.
     fn executes(&mut self, engine: usize, now: Instant) -> Option<Job> {
         let of = &mut self.engines[engine];
         let free = |queue: &usize| !of.queues[*queue].0.is_empty() && !of.queues[*queue].1;
@@ -453,7 +455,7 @@ impl World<'_> {
         Some(self.job(cost, 1, Some(queue)))
     }
 
-    /// A thread is done with what it did, and looks for more.
+    /// A thread has finished its work and looks for more.
     fn ends(&mut self, engine: usize, thread: usize) {
         let Some(job) = self.engines[engine].threads[thread].job.take() else { return };
         if let Some(queue) = job.queue {
@@ -464,12 +466,12 @@ impl World<'_> {
                 self.counted.waited += job.waited;
             }
         }
-        // Its queue is free for others, too; itself it is the last to have had its turn.
+        // Other threads may now use its queue too. The thread itself goes to the end of the ready list.
         self.begins(engine, thread);
         self.wake(engine);
     }
 
-    /// Lets the thread go on that has been ready for the longest time.
+    /// Runs the thread that has been ready for the longest time.
     fn dispatch(&mut self, engine: usize) {
         let of = &mut self.engines[engine];
         if of.busy {

@@ -1,4 +1,4 @@
-//! A group that is asked for something, over a tree of routers whose links lose packets (spec E-X14, E-43, E-46).
+//! A group query over a tree of routers whose links lose packets (spec E-X14, E-43, E-46).
 
 use super::spot::{Spot, part};
 use super::{Values, quantity};
@@ -11,59 +11,59 @@ use esp::wire::{Locations, Part};
 use serde::Deserialize;
 use units::{Instant, Nanos, Parts};
 
-/// Entries of a router's store for each child: what RCHLD and RCOLLECT make of it.
+/// Entries in a router's store for each child, created by RCHLD and RCOLLECT.
 const ENTRIES: u64 = 2;
-/// When it begins.
+/// The start time.
 const START: Instant = Instant::new(5_000_000_000);
 
 /// The group and its links.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// How many there are.
+    /// The number of members.
     pub members: u64,
-    /// Children that a router has at most, members or routers.
+    /// The most children of a router; they are members or routers.
     pub children: u64,
-    /// Of a million packets on each link.
+    /// The loss rate of each link, per million packets.
     pub lost: u32,
-    /// What is reported: `size`, one of each; `max`, a number of each.
+    /// The query: `size` counts the members, `max` finds their largest value.
     pub asked: Asked,
-    /// How: `collect`, once and with nothing repeated, or `rcollect`, in rounds of [`esp::host`].
+    /// The protocol: `collect` without repetitions, or `rcollect` in rounds of [`esp::host`].
     pub by: By,
-    /// How often each member says what it has to say, in each phase.
+    /// How often each member sends its packet in each phase.
     pub tries: u32,
-    /// How long a packet takes to the root at most.
+    /// The longest delay of a packet to the root.
     #[serde(deserialize_with = "quantity")]
     pub delay: Nanos,
-    /// How long routers remember.
+    /// The lifetime of entries in routers.
     #[serde(deserialize_with = "quantity")]
     pub lifetime: Nanos,
-    /// What values, names and losses are drawn from.
+    /// The seed of values, names and losses.
     pub seed: u64,
 }
 
-/// What is asked.
+/// The query.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Asked {
-    /// How many there are.
+    /// The number of members.
     Size,
-    /// The greatest of what they have.
+    /// The largest of the members' values.
     Max,
 }
 
-/// How it is asked.
+/// The protocol.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// Once, with nothing repeated.
+    /// Once, without repetitions.
     Collect,
     /// In rounds, with repetitions.
     Rcollect,
 }
 
 impl Plan {
-    /// What the `n`th member reports.
+    /// The value of the `n`th member.
     pub fn value(&self, n: u64) -> u64 {
         match self.asked {
             Asked::Size => 1,
@@ -71,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// What is to come out.
+    /// The correct result.
     pub fn expected(&self) -> u64 {
         match self.asked {
             Asked::Size => self.members,
@@ -79,13 +79,13 @@ impl Plan {
         }
     }
 
-    /// What makes one value of two.
+    /// The operator that combines two values.
     pub fn operator(&self) -> Operator {
         if self.asked == Asked::Size { Operator::Add } else { Operator::Max }
     }
 }
 
-/// A router, and the number of its parent; the first has the root as its.
+/// A router, and the index of its parent. The first router's parent is the root host.
 struct Router {
     spot: Spot,
     parent: Option<usize>,
@@ -93,14 +93,14 @@ struct Router {
 
 struct Tree {
     routers: Vec<Router>,
-    /// The router of the first member, that of the second, ...
+    /// The index of each member's router.
     of_member: Vec<u32>,
     lost: Parts,
     chance: Chance,
 }
 
 impl Tree {
-    /// From the root down, until there are enough places.
+    /// Builds the tree from the root down, until it has enough places for members.
     fn new(plan: &Plan) -> Tree {
         let fan = plan.children.max(2);
         let router = |node: usize, parent| {
@@ -109,7 +109,7 @@ impl Tree {
         };
         let (mut routers, mut level) = (vec![router(0, None)], 0..1);
         while (level.len() as u64) * fan < plan.members {
-            // Enough routers below these for what is needed in the end, and no more.
+            // As many routers as the members need, and no more than fit below this level.
             let wanted = plan.members.div_ceil(fan).min(level.len() as u64 * fan) as usize;
             let (parents, first) = (level.clone(), routers.len());
             for n in 0..wanted {
@@ -123,7 +123,7 @@ impl Tree {
         Tree { routers, of_member, lost: Parts::millionths(plan.lost), chance: Chance::new(plan.seed, "losses") }
     }
 
-    /// What comes to the root of a part that a member sends. What is sent arrives at once or never.
+    /// Sends a part from a member towards the root. Returns the part that arrives; it arrives at once or is lost.
     fn up(&mut self, member: u64, now: Instant, part: Part) -> Option<Part> {
         let (mut at, mut part) = (Some(self.of_member[member as usize] as usize), part);
         while let Some(router) = at {
@@ -131,7 +131,7 @@ impl Tree {
                 return None;
             }
             let Router { spot, parent } = &mut self.routers[router];
-            // By whichever ports they come in.
+            // Children are connected to different ports, so the central store executes the part.
             part = spot.forward(Location::Central, now, &part)?;
             at = *parent;
         }
@@ -139,17 +139,17 @@ impl Tree {
     }
 }
 
-/// Runs it.
+/// Runs the trial.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
-/// | `result`, `expected` | what the root was told, or zero; what is true |
-/// | `complete` | whether the root believes that it has heard of all |
-/// | `routers`, `levels` | of the tree |
+/// | `result`, `expected` | the result at the root, or zero; the correct one |
+/// | `complete` | 1 if the root considers the result complete |
+/// | `routers`, `levels` | size of the tree |
 /// | `sent` | packets that members sent in the whole round |
-/// | `root_until_known` | packets that came to the root until it knew the result, or the round was over |
-/// | `root_in_all` | packets that came in the whole round, repetitions of what was known included |
-/// | `known_after_s` | how long after the beginning the root knew |
+/// | `root_until_known` | packets that reached the root until it knew the result, or until the end of the round |
+/// | `root_in_all` | packets that reached the root in the whole round, with repetitions of known values |
+/// | `known_after_s` | time from the start until the root knew the result |
 pub fn run(plan: &Plan) -> Values {
     let (operator, expected, value) = (plan.operator(), plan.expected(), |n| plan.value(n));
     let mut tree = Tree::new(plan);
@@ -189,8 +189,8 @@ struct Told {
     in_all: u64,
 }
 
-/// Each member says once that it is there, then once what it has to say (spec E-22): COUNT tells every router how many children it has, and only the first
-/// goes on, for its parent to count the router; COLLECT counts down again.
+/// Each member announces itself once, then reports its value once (spec E-22). COUNT tells every router how many children it has. Only the first
+/// COUNT is forwarded, so the parent counts the router. COLLECT then counts down again.
 fn collect(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64) -> u64) -> Told {
     let (mut told, computation) = (Told::default(), 77);
     let (counter, result) = (1, 2);
@@ -207,7 +207,7 @@ fn collect(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64)
         if let Some(came) = tree.up(n, later, part(report)) {
             told.in_all += 1;
             if let (Instruction::Collect { value, .. }, false) = (came.instruction, came.error) {
-                // There is one router next to the root: what it sends is of all.
+                // Only one router is connected to the root, so its report covers the whole group.
                 (told.result, told.known) = (told.result.or(Some(value)), told.known.or(Some(later)));
             }
         }
@@ -218,7 +218,7 @@ fn collect(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64)
     told
 }
 
-/// With members and a root as hosts have them, who repeat what they say.
+/// Uses the members and the root of the host library, with repetitions.
 fn rounds(plan: &Plan, tree: &mut Tree, operator: Operator, value: impl Fn(u64) -> u64) -> Told {
     let round = Computation::seeded([plan.seed, 1]).at(Locations::CENTRAL).round(0, operator);
     let Ok(schedule) = Schedule::plan(START, plan.lifetime, (plan.delay, Nanos::ZERO), plan.tries) else {

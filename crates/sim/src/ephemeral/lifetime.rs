@@ -1,4 +1,4 @@
-//! When exactly something is gone, and that nothing prolongs it (spec E-02, E-03, E-X15).
+//! When exactly an entry expires, and that nothing extends its lifetime (spec E-02, E-03, E-X15).
 
 use super::spot::{Spot, part};
 use super::{Values, quantity};
@@ -9,37 +9,37 @@ use esp::store::StoreSpec;
 use serde::Deserialize;
 use units::{Instant, Nanos};
 
-/// When what is written and looked for.
+/// The times of writes and lookups.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// How long entries are to live.
+    /// The lifetime of entries.
     #[serde(deserialize_with = "quantity")]
     pub lifetime: Nanos,
-    /// Ages at which it is looked for, in thousandths of a lifetime.
+    /// The ages of lookups, in thousandths of a lifetime.
     pub looks: Vec<u64>,
-    /// The age at which somebody writes, and counts, and marks again; in thousandths of a lifetime.
+    /// The age at which the entry is written, counted and marked again, in thousandths of a lifetime.
     pub writes: u64,
-    /// Entries, each made at another moment.
+    /// The number of entries, each created at another time.
     pub entries: u64,
-    /// What moments are drawn from.
+    /// The seed of the creation times.
     pub seed: u64,
 }
 
-/// Runs it, with an entry after another.
+/// Runs the trial with one entry after the other.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
 /// | `present.AGE` | the part of entries that is found at this age, in thousandths of a lifetime |
-/// | `lived_min_us`, `lived_max_us` | how long entries were found, by search to the microsecond |
-/// | `anew` | the part that can be made again once it is gone, and lives a lifetime again |
+/// | `lived_min_us`, `lived_max_us` | how long entries were found, to the microsecond by binary search |
+/// | `anew` | the part that can be created again after expiry, and then lives a full lifetime |
 pub fn run(plan: &Plan) -> Values {
     let mut chance = Chance::new(plan.seed, "moments");
     let mut present = vec![0u64; plan.looks.len()];
     let (mut anew, mut shortest, mut longest) = (0u64, Nanos::new(u64::MAX), Nanos::ZERO);
     let of = |thousandths: u64| Nanos::new(plan.lifetime.get() / 1000 * thousandths);
     for n in 0..plan.entries {
-        // Anywhere between two ticks of a store.
+        // A random time, so that entries start anywhere between two ticks of the store.
         let start = Instant::new(1_000_000_000 + chance.below(1_000_000_000));
         let mut looked: Vec<(usize, u64)> = plan.looks.iter().copied().enumerate().collect();
         looked.sort_by_key(|(_, at)| *at);
@@ -80,7 +80,7 @@ fn mark(spot: &mut Spot, tag: u64, now: Instant) {
     spot.pass(now, &part(1, Instruction::Mark { tag, value: 1 }));
 }
 
-/// Everything that may write to an entry that is there.
+/// Every operation that may write to an existing entry.
 fn writes(spot: &mut Spot, tag: u64, now: Instant) {
     for instruction in [
         Instruction::Put { tag, value: 5 },
@@ -95,7 +95,7 @@ fn finds(spot: &mut Spot, tag: u64, now: Instant) -> bool {
     spot.pass(now, &part(1, Instruction::Test { tag })) == Fate::Forwarded
 }
 
-/// How long an entry is found that was made at `start` and written to later.
+/// How long an entry is found that was created at `start` and written to later.
 fn lived(plan: &Plan, tag: u64, start: Instant) -> Nanos {
     let (mut found, mut gone) = (0, plan.lifetime.get() * 2);
     while gone - found > 1000 {

@@ -1,19 +1,19 @@
-//! Trials of ephemeral state in virtual time: what an experiment about it describes instead of a world.
+//! Trials of ephemeral state in virtual time. An experiment about it describes a trial in place of a world.
 //!
-//! Stores, instructions, cleaner, stations and hosts are those of the crate `esp`, and whole routers where packets pass several places; what is a model is
-//! who comes when, and in `engine` how long a processor of another time takes. adr/0047 says what is real in which.
+//! Stores, instructions, cleaner, sites and hosts are those of the crate `esp`. Trials in which packets pass several places use whole routers.
+//! Arrivals are a model, and in `engine` also the speed of an old processor. adr/0047 lists the real and the modelled parts of each trial.
 //!
-//! | `kind` | what is tried | of |
+//! | `kind` | subject | module |
 //! |---|---|---|
-//! | `store` | packets that create state, at a rate, in a store of a size | `store` |
-//! | `engine` | threads of a network processor that hide memory behind each other | `engine` |
-//! | `touches` | what each instruction reads and writes | `touches` |
+//! | `store` | packets that create state at a rate, in a store of limited size | `store` |
+//! | `engine` | threads of a network processor that overlap memory accesses | `engine` |
+//! | `touches` | reads and writes of each instruction | `touches` |
 //! | `workers` | computations spread over workers, in any interleaving | `workers` |
-//! | `cleaner` | a cleaner among workers that mean ill | `cleaner` |
+//! | `cleaner` | a cleaner among adversarial workers | `cleaner` |
 //! | `subcast` | data along the marked branches of a tree of routers | `subcast`, `tree` |
 //! | `group` | a group that is counted, over links that lose packets | `group` |
-//! | `lifetime` | when exactly something is gone | `lifetime` |
-//! | `cable` | the kernel's TCP over a bump in the wire, in a laboratory only | `cable` |
+//! | `lifetime` | the exact expiry of an entry | `lifetime` |
+//! | `cable` | kernel TCP over a pass-through port, in a laboratory only | `cable` |
 
 mod cable;
 mod carries;
@@ -47,10 +47,10 @@ pub use subcast::{Plan as SubcastPlan, state as subcast_state, told as subcast_t
 pub use touches::Plan as TouchesPlan;
 pub use tree::{GROUP, Seat, Tree, TreePort, TreeRouter, UP};
 
-/// What is measured, by its name.
+/// Measured values by name.
 type Values = BTreeMap<String, f64>;
 
-/// A trial that has been read.
+/// A parsed trial.
 #[derive(Deserialize, Debug)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Trial {
@@ -58,38 +58,38 @@ pub enum Trial {
     Store(store::Plan),
     /// Threads of a network processor.
     Engine(Box<engine::Plan>),
-    /// What instructions look up.
+    /// The lookups of each instruction.
     Touches(touches::Plan),
     /// Computations spread over workers.
     Workers(workers::Plan),
-    /// A cleaner among workers that mean ill.
+    /// A cleaner among adversarial workers.
     Cleaner(cleaner::Plan),
     /// Data along marked branches.
     Subcast(subcast::Plan),
-    /// A group that is asked for something.
+    /// A query to a group.
     Group(group::Plan),
-    /// When something is gone.
+    /// The exact expiry of an entry.
     Lifetime(lifetime::Plan),
-    /// TCP over a bump in the wire; not in virtual time.
+    /// TCP over a pass-through port; not in virtual time.
     Cable(cable::Plan),
 }
 
 impl Trial {
-    /// Reads the trial that `text`, of `file`, describes.
+    /// Parses the trial that `text`, of `file`, describes.
     ///
     /// # Errors
     ///
-    /// What cannot be understood, with the file.
+    /// The description is invalid; the message names the file.
     pub fn read(text: &str, file: &str) -> Result<Trial, String> {
         toml::from_str(text).map_err(|error| format!("{file}: {error}"))
     }
 }
 
-/// Carries out the trial that `text`, of `file`, describes.
+/// Runs the trial that `text`, of `file`, describes.
 ///
 /// # Errors
 ///
-/// What cannot be understood, with the file, or what a trial cannot be.
+/// The description is invalid, or the trial is impossible; the message names the file.
 pub fn run(text: &str, file: &str) -> Result<Measured, String> {
     let values = match Trial::read(text, file)? {
         Trial::Store(plan) => Ok(store::run(&plan)),
@@ -106,7 +106,7 @@ pub fn run(text: &str, file: &str) -> Result<Measured, String> {
     Ok(Measured { parameters: vec![("trial".to_owned(), text.trim().to_owned())], values, ..Measured::default() })
 }
 
-/// A quantity as configurations write it: `10s`, `100kpps`.
+/// Parses a quantity as configurations write it: `10s`, `100kpps`.
 fn quantity<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(|error| D::Error::custom(format!("`{text}`: {error}")))

@@ -1,4 +1,4 @@
-//! Packets that create state, at a rate, in a store of a size (spec E-X1, E-X7; Calvert et al. 2003, 2 and Figure 3).
+//! Packets that create state at a rate, in a store of limited size (spec E-X1, E-X7; Calvert et al. 2003, 2 and Figure 3).
 
 use super::spot::{Spot, part};
 use super::{Values, quantity};
@@ -10,59 +10,59 @@ use serde::Deserialize;
 use std::sync::Arc;
 use units::{Instant, Nanos, PacketRate};
 
-/// How often a cleaner that assists looks at least, in parts of a lifetime.
+/// An assisting cleaner runs this often in a lifetime.
 const LOOKS: u64 = 1000;
 
-/// What comes, and into what.
+/// The traffic and the store.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Packets a second.
     #[serde(deserialize_with = "quantity")]
     pub rate: PacketRate,
-    /// Entries that each creates: 1 (COUNT) or 2 (RCHLD).
+    /// Entries that each packet creates: 1 (COUNT) or 2 (RCHLD).
     pub creates: u64,
     /// Entries of the store.
     pub capacity: u64,
-    /// How long they live.
+    /// Their lifetime.
     #[serde(deserialize_with = "quantity")]
     pub lifetime: Nanos,
-    /// How long packets come.
+    /// How long packets arrive.
     #[serde(deserialize_with = "quantity")]
     pub duration: Nanos,
-    /// Who cleans: `inline` or `assist`.
+    /// The cleaning mode: `inline` or `assist`.
     #[serde(default)]
     pub cleaning: Who,
-    /// Whether packets come at random and not in step.
+    /// True for random arrivals, false for evenly spaced ones.
     #[serde(default)]
     pub random: bool,
-    /// What tags and random arrivals are drawn from.
+    /// The seed of tags and random arrivals.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// Who cleans.
+/// The cleaning mode.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Who {
-    /// The owner, after each packet.
+    /// The owner cleans after each packet.
     #[default]
     Inline,
-    /// Somebody who comes by a thousand times a lifetime.
+    /// A separate cleaner runs a thousand times in a lifetime.
     Assist,
 }
 
-/// Runs it. What is a rate is of the time behind the first lifetime.
+/// Runs the trial. Rates are measured after the first lifetime.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
-/// | `executed`, `aborted` | packets whose instruction was executed, and that found no room |
-/// | `executed_pps`, `offered_pps` | behind the first lifetime |
-/// | `size_pps` | packets a second that the store has room for: its size by lifetime and creates |
-/// | `of_size`, `of_offered` | `executed_pps` in parts of that, and of what was offered |
-/// | `high_water` | the most entries there were, expired ones that were not freed included |
+/// | `executed`, `aborted` | packets whose instruction was executed; packets for which the store had no room |
+/// | `executed_pps`, `offered_pps` | rates after the first lifetime |
+/// | `size_pps` | the packet rate that the store has room for: its size divided by lifetime and `creates` |
+/// | `of_size`, `of_offered` | `executed_pps` as a part of `size_pps` and of `offered_pps` |
+/// | `high_water` | the most entries at one time, with expired entries not yet freed |
 /// | `late` | aborts only because the cleaner was behind |
-/// | `lag_us` | the longest that an entry had been expired when it was freed |
+/// | `lag_us` | the longest time from the expiry of an entry until it was freed |
 pub fn run(plan: &Plan) -> Values {
     let cleaning = if plan.cleaning == Who::Inline { Cleaning::Inline } else { Cleaning::Assist };
     let spec = StoreSpec { lifetime: plan.lifetime, cleaning, ..StoreSpec::of(plan.capacity) };
@@ -115,7 +115,7 @@ pub fn run(plan: &Plan) -> Values {
     .into()
 }
 
-/// Everything that is due, by somebody who has the time.
+/// Cleans everything that is due.
 fn clean(cleaner: &mut Cleaner, now: Instant, lag: &mut Nanos) {
     while cleaner.step(now) > 0 {}
     *lag = (*lag).max(cleaner.counters().most_lag);

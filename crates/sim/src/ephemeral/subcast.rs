@@ -1,5 +1,5 @@
-//! Data along the marked branches of a multicast tree (Calvert et al. 2003, 4.2; spec E-45, E-X13): whole routers, with their forwarding, their copies and
-//! their stores, joined by cables without delay.
+//! Data along the marked branches of a multicast tree (Calvert et al. 2003, 4.2; spec E-45, E-X13). Whole routers, with their forwarding, replication
+//! and stores, are connected by cables without delay.
 
 use super::Values;
 use super::tree::{GROUP, Seat, Tree};
@@ -20,27 +20,27 @@ const FRAMES: usize = 512;
 /// The port of the data's datagrams.
 const PORT: u16 = 5004;
 
-/// The tree and who wants data.
+/// The tree and the receivers that want data.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Receivers of each router of the last level.
+    /// The number of receivers at each router of the last level.
     pub receivers: Vec<usize>,
-    /// Those that want data, by their number through all routers, from 1.
+    /// The receivers that want data, numbered from 1 across all routers.
     pub marked: Vec<usize>,
-    /// Whether each router has one store for everything.
+    /// True if each router has a single store for all locations.
     pub single_store: bool,
-    /// Packets of data.
+    /// The number of data packets.
     pub packets: u64,
 }
 
-/// What came of it, by how many packets of data each receiver got.
+/// The values of a run, from the number of data packets that each receiver got.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
-/// | `copies.N` | packets of data that the Nth receiver got |
+/// | `copies.N` | data packets that receiver N got |
 /// | `wanted_least`, `wanted_most` | the fewest and the most that a marked receiver got |
-/// | `unwanted_most`, `unwanted` | the most that another got, and how many others got any |
+/// | `unwanted_most`, `unwanted` | the most that an unmarked receiver got, and how many of them got any |
 /// | `nodes` | hosts and routers |
 pub fn told(plan: &Plan, copies: &[usize]) -> Values {
     let is_marked = |n: usize| plan.marked.contains(&(n + 1));
@@ -55,16 +55,16 @@ pub fn told(plan: &Plan, copies: &[usize]) -> Values {
     values
 }
 
-/// What routers of the tree are to keep.
+/// The state section of each router's configuration.
 pub fn state(plan: &Plan) -> String {
     format!("[state]\ncapacity = 1000\ncentral = 1000\nsingle_store = {}", plan.single_store)
 }
 
-/// Runs it.
+/// Runs the trial.
 ///
 /// # Errors
 ///
-/// A tree that there cannot be.
+/// The tree is impossible.
 pub fn run(plan: &Plan) -> Result<Values, String> {
     let mut network = Network::new(plan)?;
     let (root, seats) = (network.tree.root, network.tree.receivers.clone());
@@ -80,7 +80,7 @@ pub fn run(plan: &Plan) -> Result<Values, String> {
     }
     let test = computation.at(Locations::OUTPUT).if_marked(tag);
     for _ in 0..plan.packets {
-        // Any datagram: nobody looks at what is in it, for it is not to the port of instructions.
+        // Any datagram will do. Its port is not that of instructions, so no router interprets the payload.
         let elsewhere = Carriages { port: Some(PORT), ..carriages };
         let data = datagram(&elsewhere, Addresses::V4(to, GROUP), PORT, &test).ok_or("a datagram has a port")?;
         let data = wrap(&carriages, &data, &test).map_err(|error| error.to_string())?;
@@ -90,7 +90,7 @@ pub fn run(plan: &Plan) -> Result<Values, String> {
     Ok(told(plan, &copies))
 }
 
-/// The routers and what hosts have received, by router and port.
+/// The routers, and the frames that hosts received, by router and port.
 struct Network {
     tree: Tree,
     routers: Vec<Rig>,
@@ -105,7 +105,7 @@ impl Network {
         Ok(Network { tree, routers, received: BTreeMap::new() })
     }
 
-    /// A host sends an IP packet, to its router where no other link address is given, and everything happens that follows from it.
+    /// A host sends an IP packet, to its router unless another link address is given. Then all routers forward until they are idle.
     fn send(&mut self, seat: Seat, to: Option<Mac>, l3: &[u8]) {
         let port = self.tree.port(seat);
         let frame = [&to.unwrap_or(port.own.1).0[..], &port.far.1.0[..], &[8, 0], l3].concat();
@@ -114,7 +114,7 @@ impl Network {
         self.settle();
     }
 
-    /// Lets all routers forward until nothing is on its way.
+    /// Lets all routers forward until no frame is in flight.
     fn settle(&mut self) {
         let Network { tree, routers, received } = self;
         let mut moved = true;
@@ -136,14 +136,14 @@ impl Network {
         }
     }
 
-    /// Packets to the group that a host has received.
+    /// The packets to the group that a host has received.
     fn copies(&self, seat: Seat) -> usize {
         let frames = self.received.get(&(seat.router, seat.port));
         frames.map_or(0, |frames| frames.iter().filter(|frame| frame[..6] == multicast_mac(GROUP).0).count())
     }
 }
 
-/// A router that has said already what it has to say of itself.
+/// A router that has already sent its initial packets.
 fn router(text: &str) -> Result<Rig, String> {
     let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Silent));
     rig.router.execute_by(Arc::new(Executor::new()));

@@ -22,7 +22,7 @@ fn engine(more: &str) -> Measured {
     ))
 }
 
-/// One worker takes fewer packets than arrive. Without a bound, the ten million packets of EX11 wait in 2 GB.
+/// One worker is slower than the arrivals. Without a bound, the ten million packets of EX11 would queue up in 2 GB.
 #[test]
 fn packets_that_wait_for_a_worker_are_bounded() {
     let measured =
@@ -31,7 +31,7 @@ fn packets_that_wait_for_a_worker_are_bounded() {
     assert_eq!(get(&measured, "differ"), 0.0);
 }
 
-/// Of one thread nothing is hidden: an instruction takes its cycles and its accesses, and the engine as many a second as fit.
+/// With one thread nothing overlaps: an instruction takes its cycles plus its memory accesses, and the rate follows from that.
 #[test]
 fn one_thread_takes_as_long_as_its_instructions_do() {
     let measured = engine("lines = 4\nthreads = 1\ncleaner = 'none'\nnew = 0\n");
@@ -41,8 +41,8 @@ fn one_thread_takes_as_long_as_its_instructions_do() {
     assert_eq!(get(&measured, "aborted"), 0.0);
 }
 
-/// The repairman's problem: with a processor for whoever is ready and memory for all at once, two threads do not do twice the work of one, and no
-/// number of them does more than the processor does alone.
+/// The machine repairman model: one processor for ready threads, and memory for all at once. So two threads do less than twice the work of one. No
+/// number of threads does more than the processor can do alone.
 #[test]
 fn threads_hide_memory_and_share_the_processor() {
     let rate = |threads: usize| {
@@ -56,9 +56,9 @@ fn threads_hide_memory_and_share_the_processor() {
     assert!(rates[3] < 233e6 / 308.0, "{rates:?}");
 }
 
-/// Whatever is made is taken away again, at the same rate once a lifetime has passed; and no more leaves than comes.
+/// All created entries are cleaned, at the same rate after the first lifetime. No more packets leave than arrive.
 #[test]
-fn a_cleaner_keeps_up_and_nothing_is_executed_that_did_not_come() {
+fn a_cleaner_keeps_up_and_no_packet_is_executed_that_did_not_arrive() {
     for cleaner in ["threads = 3\ncleaner = 'apart'", "threads = 3\ncleaner = 'assists'"] {
         let measured = engine(&format!("lines = 4\n{cleaner}\nnew = 50\n"));
         assert!(near(get(&measured, "cleaned_pps"), get(&measured, "created_pps"), 0.1), "{measured}");
@@ -67,7 +67,7 @@ fn a_cleaner_keeps_up_and_nothing_is_executed_that_did_not_come() {
     }
 }
 
-/// All packets of one computation wait in one queue, which one thread works on at a time.
+/// All packets of a computation are in one queue, and one thread at a time works on it.
 #[test]
 fn one_computation_has_one_thread() {
     let of = |one: bool| {
@@ -126,7 +126,7 @@ fn a_cleaner_frees_nothing_too_soon_and_bits_pin_what_busy_workers_use() {
     let pinned = of("bits", true);
     assert_eq!(get(&pinned, "freed"), 0.0, "{pinned}");
     assert!(get(&pinned, "full") > 0.0, "{pinned}");
-    // Thirty hours, in which ticks begin anew twice: neither who cleans nor who is kept from it makes what is dead alive again.
+    // Thirty hours, in which ticks wrap around twice. Dead entries never become alive again, neither with a working cleaner nor with a blocked one.
     let (cleaned, pinned) = (living("1800s", "counters", true), living("1800s", "bits", true));
     for measured in [&cleaned, &pinned] {
         assert_eq!((get(measured, "violations"), get(measured, "left")), (0.0, 0.0), "{measured}");
@@ -148,7 +148,7 @@ fn data_goes_to_marked_branches_and_with_one_store_to_their_sisters_too() {
 }
 
 #[test]
-fn groups_are_counted_exactly_by_who_repeats_and_by_others_where_nothing_is_lost() {
+fn groups_are_counted_exactly_with_repetition_or_without_loss() {
     let of = |by: &str, asked: &str, lost: u32| {
         of(&format!(
             "kind = 'group'\nmembers = 100\nchildren = 8\nlost = {lost}\nasked = '{asked}'\nby = '{by}'\ntries = 12\n\
@@ -181,7 +181,7 @@ fn an_entry_lives_a_lifetime_and_no_longer() {
 }
 
 #[test]
-fn instructions_touch_what_they_name() {
+fn instructions_touch_the_tags_that_they_name() {
     let measured = of("kind = 'touches'\n");
     let tags =
         ["nop", "count", "compare", "collect", "rchld", "rcollect"].map(|n| get(&measured, &format!("input.{n}.tags")));
@@ -190,7 +190,7 @@ fn instructions_touch_what_they_name() {
 }
 
 #[test]
-fn what_a_trial_cannot_be_is_told_with_its_file() {
+fn an_impossible_trial_is_an_error_that_names_the_file() {
     for (text, why) in [
         ("kind = 'oven'", "unknown variant `oven`"),
         ("kind = 'touches'\nx = 1", "unknown field `x`"),

@@ -1,4 +1,4 @@
-//! What each instruction reads and writes of a store: what its cost follows from where memory is what costs (spec E-X9).
+//! The reads and writes of each instruction in a store. They determine its cost if memory dominates (spec E-X9).
 
 use super::Values;
 use super::spot::{Spot, part};
@@ -8,11 +8,11 @@ use esp::store::StoreSpec;
 use serde::Deserialize;
 use units::Instant;
 
-/// How long it is measured.
+/// The length of the measurement.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Rounds on a real processor, where it is measured what instructions cost; in virtual time there is nothing to repeat.
+    /// Rounds on a real processor, which measure the cost of instructions. In virtual time repetition has no effect.
     #[serde(default = "rounds")]
     pub rounds: u16,
 }
@@ -21,13 +21,13 @@ fn rounds() -> u16 {
     10
 }
 
-/// Executes each instruction once, as it is where a computation is under way.
+/// Executes each instruction once, in the state of a computation in progress.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
 /// | `input.OPCODE.tags` | entries that it looks up |
-/// | `input.OPCODE.bytes` | of the packet's part |
-/// | `OPCODE.creates` | entries that it made, of tags that were not there |
+/// | `input.OPCODE.bytes` | length of its part in the packet |
+/// | `OPCODE.creates` | entries that it created for absent tags |
 pub fn run(_: &Plan) -> Values {
     let (tag, result, child, value, operator) = (1, 2, 3, 4, Operator::Max);
     let instructions = [
@@ -52,7 +52,7 @@ pub fn run(_: &Plan) -> Values {
         for (what, value) in [("creates", made as f64), ("aborted", f64::from(u8::from(aborted)))] {
             values.insert(format!("{opcode}.{what}"), value);
         }
-        // These follow from the instruction alone: they are no measurements, and no claim can be made of them.
+        // These values follow from the instruction alone. They are not measurements, so no claim may depend on them.
         values.insert(format!("input.{opcode}.tags"), tags as f64);
         values.insert(format!("input.{opcode}.bytes"), opcode.length() as f64);
     }

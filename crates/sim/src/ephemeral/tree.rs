@@ -1,26 +1,26 @@
-//! A tree of routers between a root and receivers, for whoever has such: addresses, cables, and the configuration of each router.
+//! A tree of routers between a root host and receivers: addresses, cables, and the configuration of each router.
 //!
-//! Below the root is one router, below that a router for each number of receivers, with so many receivers each.
+//! The first router is connected to the root. Below it is one router for each number in the list, with that many receivers.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use units::Mac;
 
-/// The group that the root sends to.
+/// The multicast group of the data.
 pub const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 /// The port of every router that leads towards the root.
 pub const UP: &str = "up";
-/// Routers below the first, and receivers of each, at most: their numbers are bytes of addresses.
+/// The most routers below the first, and the most receivers of each. Their numbers are bytes of addresses.
 const MOST: usize = 60;
 
 /// The tree.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// The router next to the root, and those below it.
+    /// The router at the root, and those below it.
     pub routers: Vec<TreeRouter>,
-    /// Where the root is.
+    /// The place of the root host.
     pub root: Seat,
-    /// Where the receivers are, in their order through all routers.
+    /// The places of the receivers, numbered across all routers.
     pub receivers: Vec<Seat>,
 }
 
@@ -37,15 +37,15 @@ pub struct TreeRouter {
 pub struct TreePort {
     /// Its name.
     pub name: String,
-    /// Its addresses.
+    /// Its own IP and MAC address.
     pub own: (Ipv4Addr, Mac),
-    /// Those at the other end of its cable.
+    /// The addresses at the other end of its cable.
     pub far: (Ipv4Addr, Mac),
-    /// The router at the other end and its port; none where a host is.
+    /// The router at the other end, and the port there; none for a host.
     pub router: Option<(usize, usize)>,
 }
 
-/// Where a host is: the port of a router, both by their numbers.
+/// The place of a host: a port of a router, both by index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seat {
     /// The router.
@@ -60,11 +60,11 @@ fn mac(router: usize, port: usize) -> Mac {
 }
 
 impl Tree {
-    /// The tree whose routers of the last level have so many receivers each.
+    /// A tree whose routers of the last level have these numbers of receivers.
     ///
     /// # Errors
     ///
-    /// That there are none, or more than addresses have room for.
+    /// The list is empty, or there are more hosts than the addresses allow.
     pub fn new(receivers: &[usize]) -> Result<Tree, String> {
         if receivers.is_empty() || receivers.len() > MOST || receivers.iter().any(|n| !(1..=MOST).contains(n)) {
             return Err(format!("a tree has 1 to {MOST} routers below the first, with 1 to {MOST} receivers each"));
@@ -96,7 +96,7 @@ impl Tree {
         Ok(Tree { routers, root: Seat { router: 0, port: 0 }, receivers: seats })
     }
 
-    /// The port that a host is at.
+    /// The router port of a host.
     pub fn port(&self, seat: Seat) -> &TreePort {
         &self.routers[seat.router].ports[seat.port]
     }
@@ -108,8 +108,8 @@ impl Tree {
 }
 
 impl TreeRouter {
-    /// Its configuration, with ports on devices of a kind, `keys` for each of them by its number, and `state` for its stores. It sends what comes from the
-    /// root for the group to everybody below.
+    /// Its configuration: ports on devices of this kind, with `keys` for each port by index, and `state` for its stores. It replicates packets to the
+    /// group from the root to all ports below.
     pub fn configuration(&self, device: &str, keys: impl Fn(usize) -> String, state: &str) -> String {
         let mut text = format!("version = 1\n{state}\n");
         for (number, TreePort { name, own, far, .. }) in self.ports.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Computations spread over workers, in any interleaving: what becomes of each is what becomes of it where there is one worker (spec E-29, E-30, E-X11).
+//! Computations spread over workers, in any interleaving. Each must have the same result as with one worker (spec E-29, E-30, E-X11).
 //!
-//! A deterministic scheduler says who goes on, and with how many packets at once. Stations are those of a router, and so is the dispatch.
+//! A deterministic scheduler chooses the next worker and its batch size. Sites and dispatch are those of a router.
 
 use super::Values;
 use super::spot::HEADER;
@@ -17,22 +17,22 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use units::{Instant, PortId};
 
-/// The most packets that arrive before somebody works again, and that a worker takes at once.
+/// The most packets that arrive between two turns, and the most that a worker processes in one turn.
 const ARRIVE: u64 = 200;
 const TAKE: u64 = 64;
-/// The most packets that wait. One worker takes fewer packets than arrive, so without a bound it would hold nearly all of them: 2 GB.
+/// The most packets that wait. One worker is slower than the arrivals; without a bound it would hold nearly all packets: 2 GB.
 const WAITING: u64 = 4096;
-/// Where packets come in, and where they leave.
+/// The input port and the output port.
 const PORTS: [PortId; 2] = [PortId(0), PortId(1)];
 
-/// Who works on what.
+/// The workers and their traffic.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     workers: usize,
     computations: u64,
     packets: u64,
-    /// What packets are spread by: `computation` or `addresses`.
+    /// The dispatch rule: `computation` or `addresses`.
     dispatch: Dispatch,
     seed: u64,
 }
@@ -44,13 +44,13 @@ enum Dispatch {
     Addresses,
 }
 
-/// Runs it, and the same packets past one worker.
+/// Runs the trial, and the same packets with one worker.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
-/// | `differ` | computations of whose packets one had another fate or result, or came in another order |
-/// | `computations`, `forwarded`, `dropped`, `aborted` | of the sequential run: computations that had packets, fates of packets |
-/// | `waited` | the most packets that waited for workers at once, in either run |
+/// | `differ` | computations with a packet whose fate, result or order differs |
+/// | `computations`, `forwarded`, `dropped`, `aborted` | of the run with one worker: computations with packets, and fates of packets |
+/// | `waited` | the most packets that waited for workers at one time, in either run |
 pub fn run(plan: &Plan) -> Values {
     let (one, several) = (carry_out(plan, 1), carry_out(plan, plan.workers));
     let differ = one.computations.iter().zip(&several.computations).filter(|(one, other)| one != other).count();
@@ -87,10 +87,10 @@ fn stations(plan: &Plan, workers: usize) -> Vec<Station> {
     spec.make().stations
 }
 
-/// A packet, and the number of its computation.
+/// Draws a packet, and the number of its computation.
 fn draw(plan: &Plan, traffic: &mut Chance) -> (u64, Vec<u8>) {
     let computation = traffic.below(plan.computations);
-    // Any host may take part in any computation, and more than one of them uses a tag.
+    // Every host may take part in every computation, and several hosts use the same tag.
     let host = Ipv4Addr::from_bits(0xc633_6400 + traffic.below(250) as u32 + 1);
     let (value, tag) = (traffic.below(1000), |n| computation << 8 | n);
     let instruction = match traffic.below(6) {
@@ -107,13 +107,13 @@ fn draw(plan: &Plan, traffic: &mut Chance) -> (u64, Vec<u8>) {
     (computation, dedicated(&Carriages::default(), addresses, &part))
 }
 
-/// What all packets came to.
+/// The results of all packets.
 struct Outcome {
-    /// A number for each computation, which follows from the fate and the bytes of each of its packets, in their order.
+    /// A hash for each computation, over the fates and bytes of its packets in order.
     computations: Vec<u64>,
-    /// Packets forwarded, dropped, aborted.
+    /// The numbers of packets forwarded, dropped and aborted.
     fates: [u64; 3],
-    /// The most packets that waited at once.
+    /// The most packets that waited at one time.
     waited: u64,
 }
 
@@ -131,7 +131,7 @@ fn carry_out(plan: &Plan, workers: usize) -> Outcome {
                 let (computation, packet) = draw(plan, &mut traffic);
                 let to = match plan.dispatch {
                     Dispatch::Computation => stations[0].worker(&packet).unwrap_or(0),
-                    // As a card does by what tells flows apart.
+                    // As a network card hashes a flow by its addresses.
                     Dispatch::Addresses => digest(&packet[12..HEADER]) as usize % workers,
                 };
                 queues[to].push_back((came, computation, packet));
@@ -149,13 +149,13 @@ fn carry_out(plan: &Plan, workers: usize) -> Outcome {
         let now = Instant::new(left);
         let (mut first, mut second) = (vec![Fate::Passed; count], vec![Fate::Passed; count]);
         stations[worker].visit(Place::Input(PORTS[0]), now, &mut packets, &mut first);
-        // What ended is not there any more when the others leave.
+        // Dropped packets never reach the output; their buffers are emptied.
         let ended = |fate: &Fate| *fate == Fate::Dropped;
         packets.iter_mut().zip(&first).filter(|(_, fate)| ended(fate)).for_each(|(packet, _)| packet.clear());
         stations[worker].visit(Place::Output(PORTS[1]), now, &mut packets, &mut second);
         for (n, packet) in packets.iter().enumerate() {
             let (number, computation) = numbers[n];
-            // What could not be executed is not executed later either.
+            // An instruction that aborted at the input is not executed at the output either, so the first fate counts.
             let fate = if second[n] == Fate::Passed { first[n] } else { second[n] };
             let code = |fate: Fate| match fate {
                 Fate::Passed | Fate::Forwarded => 0,

@@ -1,25 +1,25 @@
-//! How a verdict follows from the paper's figure, ours and the tolerance. Nothing else decides about a claim.
+//! How a verdict follows from the paper's figure, ours and the tolerance. Nothing else affects a verdict.
 //!
-//! | `published` | `tolerance` | `holds` | the verdict |
+//! | `published` | `tolerance` | `holds` | verdict |
 //! |---|---|---|---|
 //! | numbers | given | - | *matches* within the tolerance, else *not reproduced* |
-//! | numbers | given | given | *matches* where it holds and the numbers are within the tolerance; *direction only* where it holds and they are not; else *not reproduced* |
-//! | words, or nothing | - | given | *matches* where it holds, else *not reproduced* |
-//! | anything | - | - | *reported*: an input of the model, or a figure of which nothing is claimed |
+//! | numbers | given | given | if `holds` is true: *matches* within the tolerance, else *direction only*; otherwise *not reproduced* |
+//! | words, or nothing | - | given | *matches* if `holds` is true, else *not reproduced* |
+//! | anything | - | - | *reported*: an input of the model, or a figure without a claim |
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The most that a tolerance may be. With more, figures that a reader would call different would match: 0.6 and 0.7.
+/// The largest tolerance. With a larger one, figures that a reader would call different would match: 0.6 and 0.7.
 pub const MOST_TOLERANCE: f64 = 0.1;
 
-/// What a paper says of a figure.
+/// A published figure.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Published {
     /// A number.
     Number(f64),
-    /// Several numbers, in the order of those that were measured.
+    /// Several numbers, in the order of the measured ones.
     Numbers(Vec<f64>),
     /// A statement without a number.
     Words(String),
@@ -28,7 +28,7 @@ pub enum Published {
 impl fmt::Display for Published {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // `f64` writes what is needed to read the same number again, and whole numbers without a point.
+            // `f64` prints the shortest text that parses to the same number, and whole numbers without a point.
             Published::Number(number) => write!(f, "{number}"),
             Published::Numbers(numbers) => {
                 f.write_str(&numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(" "))
@@ -39,7 +39,7 @@ impl fmt::Display for Published {
 }
 
 impl Published {
-    /// The numbers; none of words.
+    /// The numbers; none for words.
     pub fn numbers(&self) -> Option<&[f64]> {
         match self {
             Published::Number(number) => Some(std::slice::from_ref(number)),
@@ -53,23 +53,23 @@ impl Published {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Agreement {
-    /// Ours is the paper's figure, within the tolerance that the claim states, or does what the claim says.
+    /// Our figure is the paper's within the tolerance of the claim, or the claim's statement is true.
     Matches,
-    /// Ours changes in the direction that the paper reports, and is not its figure.
+    /// Our figure changes in the direction that the paper reports, but misses its value.
     DirectionOnly,
-    /// Neither.
+    /// Neither the value nor the direction.
     NotReproduced,
-    /// Nothing is claimed: an input, or a figure that stands for itself.
+    /// There is no claim: an input, or a figure for information.
     Reported,
 }
 
 impl Agreement {
-    /// All of them, in the order in which they are counted.
+    /// All verdicts, in the order in which they are counted.
     pub const ALL: [Agreement; 4] =
         [Agreement::Matches, Agreement::DirectionOnly, Agreement::NotReproduced, Agreement::Reported];
 
-    /// `within`: whether our numbers are within the tolerance of the paper's, where these are numbers. `holds`: whether what the
-    /// claim says is so, where it says anything.
+    /// `within` is true if our numbers are within the tolerance of the paper's; it is none without published numbers. `holds` is the value of the
+    /// claim's `holds`; it is none without one.
     pub fn of(within: Option<bool>, holds: Option<bool>) -> Agreement {
         match (within, holds) {
             (None, None) => Agreement::Reported,
@@ -79,7 +79,7 @@ impl Agreement {
         }
     }
 
-    /// Whether the paper's figure was missed.
+    /// True if the paper's figure was missed.
     pub fn is_off(self) -> bool {
         matches!(self, Agreement::DirectionOnly | Agreement::NotReproduced)
     }
@@ -96,18 +96,18 @@ impl fmt::Display for Agreement {
     }
 }
 
-/// Whether each measured number is within the tolerance of the published one, as a part of that.
+/// True if each measured number is within the tolerance of the published one, relative to that.
 pub fn is_within(measured: &[f64], published: &[f64], tolerance: f64) -> bool {
     let near = |(ours, theirs): (&f64, &f64)| (ours - theirs).abs() <= tolerance * theirs.abs();
     measured.len() == published.len() && measured.iter().zip(published).all(near)
 }
 
-/// How often each verdict was given.
+/// The number of claims with each verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Tally {
     /// Claims that match.
     pub matches: usize,
-    /// Claims of which only the direction is reproduced.
+    /// Claims for which only the direction is reproduced.
     pub direction_only: usize,
     /// Claims that are not reproduced.
     pub not_reproduced: usize,
@@ -116,7 +116,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// How often one of them was given.
+    /// The number of claims with this verdict.
     pub fn count(&self, verdict: Agreement) -> usize {
         match verdict {
             Agreement::Matches => self.matches,

@@ -1,4 +1,4 @@
-//! The files that worlds name: traces of links, sizes of transfers.
+//! The files that worlds name: traces of links, and sizes of transfers.
 
 use crate::source::{Captures, Recorded};
 use link::medium::{Medium, Trace};
@@ -6,38 +6,38 @@ use plan::{MediumPlan, MediumText, Report};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Folders in which files are looked for, after the place that their name says.
+/// Folders in which files are searched, after the path that their name gives.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DataFiles {
     folders: Vec<PathBuf>,
 }
 
 impl DataFiles {
-    /// What to do about a file that is not there.
+    /// The hint in messages about a missing file.
     pub const HINT: &str = "SWITCHPATH_DATA names the folder that has it in links/";
 
-    /// Those of the environment: `SWITCHPATH_DATA`, else `../shared/data` where that is there; and `links` within. `beside` goes before them.
+    /// The folders of the environment: `SWITCHPATH_DATA`, or `../shared/data` by default, and `links` within it. `beside` is searched first.
     pub fn of_environment(beside: Option<&Path>) -> DataFiles {
         let data = std::env::var_os("SWITCHPATH_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
         DataFiles { folders: beside.into_iter().map(Path::to_owned).chain([data.join("links"), data]).collect() }
     }
 
-    /// Whether a trace is not in a file.
+    /// True if a trace is generated and not read from a file.
     pub fn is_made_up(trace: &str) -> bool {
         trace == "lte" || trace.starts_with("lte(")
     }
 
-    /// Where a file is.
+    /// Finds a file.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         let places = [PathBuf::from(name)].into_iter().chain(self.folders.iter().map(|folder| folder.join(name)));
         places.into_iter().find(|place| place.is_file())
     }
 
-    /// What is in a file.
+    /// Reads a file.
     ///
     /// # Errors
     ///
-    /// That it is not there, or cannot be read.
+    /// The file does not exist, or cannot be read.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let Some(place) = self.find(name) else {
             return Err(format!("there is no file '{name}'; {}", DataFiles::HINT));
@@ -45,12 +45,12 @@ impl DataFiles {
         std::fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))
     }
 
-    /// The bits a second that a trace, by its name or description, carries in its first `seconds` with packets of `bytes`, one at each
-    /// opportunity. Where it is shorter it is repeated.
+    /// The bit rate that a trace carries in its first `seconds` with one packet of `bytes` at each opportunity. The trace is given by name or
+    /// description. A shorter trace is repeated.
     ///
     /// # Errors
     ///
-    /// What is wrong with the trace.
+    /// The trace is invalid.
     pub fn trace_rate(&self, trace: &str, bytes: f64, seconds: f64) -> Result<f64, String> {
         let trace = self.trace(trace)?;
         let (millis, end) = (trace.millis(), (seconds * 1000.0).max(1.0) as u64);
@@ -60,8 +60,8 @@ impl DataFiles {
         Ok(lines as f64 * bytes * 8.0 / (end as f64 / 1000.0))
     }
 
-    /// How much the rate of a trace varies in its first `seconds`: the deviation of its opportunities in each `part` of a second or of several, over their mean.
-    /// Where it is shorter it is repeated.
+    /// How much the rate of a trace varies in its first `seconds`. It counts the opportunities in each interval of `part` seconds, and divides their
+    /// standard deviation by their mean. A shorter trace is repeated.
     ///
     /// # Errors
     ///
@@ -115,12 +115,12 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("a.down"), "0\n100\n200\n200\n500\n").unwrap();
         let files = DataFiles { folders: vec![folder.clone()] };
-        // Four of 1250 bytes in 400 ms; ten in two rounds of 500 ms; and a line of zero behind these.
+        // Four packets of 1250 bytes in 400 ms; ten in two rounds of 500 ms; and 1.1 s with the line of time zero of the third round.
         for seconds in [0.4, 1.0, 1.1] {
             let rate = files.trace_rate("a.down", 1250.0, seconds).unwrap();
             assert!((rate - 100_000.0).abs() < 0.001, "{seconds}: {rate}");
         }
-        // Four in the first quarter of a second, and none in the next; and a rate that is always the same.
+        // Four in the first quarter of a second and none in the next; then a constant rate.
         std::fs::write(folder.join("even.down"), "50\n100\n").unwrap();
         assert!((files.trace_spread("a.down", 0.5, 0.25).unwrap() - 1.0).abs() < 1e-9);
         assert!(files.trace_spread("even.down", 20.0, 1.0).unwrap() < 0.02);

@@ -1,32 +1,33 @@
-//! What claims, tables and plots say about the runs of an experiment: expressions in the manner of Python, as
-//! [minijinja](https://docs.rs/minijinja) has them, with the runs behind a handful of functions.
+//! The expressions of claims, tables and plots over the runs of an experiment. Their syntax is Python's, as implemented by
+//! [minijinja](https://docs.rs/minijinja), with these functions:
 //!
 //! | function | gives |
 //! |---|---|
-//! | `get(name, p=v)` | a measured value of the one run whose parameters are so |
-//! | `all(name, p=v)` | the list of it over all runs that are so, in their order; `*` in the name stands for anything |
+//! | `get(name, p=v)` | a measured value of the one run with these parameters |
+//! | `all(name, p=v)` | the list of that value over all runs with these parameters, in their order; `*` in the name matches any text |
 //! | `total(name, p=v)` | the sum of that list |
 //! | `totals(name, p=v)` | the list of the sums of each run, for a name with `*` |
-//! | `between(name, from, to, p=v)` | what the one run recorded under that name from a second on and until another |
-//! | `pooled(name, p=v)` | the samples under that name of all runs that are so, in one list |
-//! | `quantile(list, part)` | the one at index `floor(part n)` of the list in order |
-//! | `count(list)` | how many there are |
-//! | `sums(name, from, to, p=v)` | the list of the sums of that, over all runs that are so |
-//! | `compared(list, other)` | the least, the likeliest and the most that the mean of one list of measurements may be of that of the other, by how they differ among themselves: the 95 % interval |
-//! | `ratios(list, other)` | the quotients of two lists, place by place |
-//! | `min(list)`, `max(list)`, `sum(list)`, `mean(list)` | of numbers |
-//! | `spread(list)` | the greatest less the least |
-//! | `rises(list, slack)` | whether none is more than `slack` below the one before it |
-//! | `linear(x, y)` | how much of the spread of `y` a straight line over `x` explains: R squared |
-//! | `near(a, b, part)` | whether `a` is no further from `b` than that part of `b` |
-//! | `round(a, digits)` | rounded to so many digits behind the point |
-//! | `reversed(list)` | the last one first |
-//! | `trace_rate(trace, bytes, seconds)` | bits a second that a trace carries in its first so many seconds with packets of so many bytes, one at each opportunity; zero where it is not there |
-//! | `trace_spread(trace, seconds, part)` | how much its rate varies in its first so many seconds: the deviation of single parts, of so many seconds, over their mean; zero where it is not there |
+//! | `every(name, from, to, p=v)` | the mean time between the rises of a series of the one run, from second `from` until `to` |
+//! | `between(name, from, to, p=v)` | the values of a series of the one run, from second `from` until `to` |
+//! | `pooled(name, p=v)` | the samples under that name of all runs with these parameters, in one list |
+//! | `quantile(list, part)` | the element at index `floor(part n)` of the sorted list |
+//! | `count(list)` | the number of elements |
+//! | `sums(name, from, to, p=v)` | the list of the sums of `between` for all runs with these parameters |
+//! | `compared(list, other)` | the quotient of the means of two lists of measurements: lower end of the 95 % interval, estimate, upper end |
+//! | `ratios(list, other)` | the quotients of two lists, element by element |
+//! | `min(list)`, `max(list)`, `sum(list)`, `mean(list)` | of the numbers |
+//! | `spread(list)` | the maximum minus the minimum |
+//! | `rises(list, slack)` | true if no element is more than `slack` below the previous one |
+//! | `linear(x, y)` | the part of the variance of `y` that a straight line over `x` explains: R squared |
+//! | `near(a, b, part)` | true if `a` differs from `b` by at most that part of `b` |
+//! | `round(a, digits)` | rounded to this number of decimals |
+//! | `reversed(list)` | the list in reverse order |
+//! | `trace_rate(trace, bytes, seconds)` | bit rate of the first seconds of a trace, with one packet of `bytes` at each opportunity; 0 without the file |
+//! | `trace_spread(trace, seconds, part)` | standard deviation of that rate over intervals of `part` seconds, divided by its mean; 0 without the file |
 //! | `time("30us")` | the nanoseconds of a time as configurations write it |
 //!
-//! Besides that `+ - * / ** ( )`, `< <= == != >= >`, `and`, `or`, `not`, `a if condition else b`, lists `[a, b]`. Dividing
-//! always gives a fraction. Parameters are variables where there is one run, or one row.
+//! Also available are `+ - * / ** ( )`, `< <= == != >= >`, `and`, `or`, `not`, `a if condition else b`, and lists `[a, b]`. Division always gives a
+//! fraction. The parameters of a single run or row are variables.
 
 use super::data::DataFiles;
 use super::imagined::Imagined;
@@ -39,17 +40,17 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What an expression gives.
+/// The value of an expression.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// Yes or no.
+    /// True or false.
     Flag(bool),
-    /// A number; not a number where it is 0/0.
+    /// A number; NaN for 0/0.
     Number(f64),
-    /// Words.
+    /// Text.
     Text(String),
-    /// Several.
+    /// A list.
     List(Vec<Answer>),
 }
 
@@ -71,21 +72,21 @@ impl Default for Evaluator {
 }
 
 impl Evaluator {
-    /// One to whose expressions every run has measured what this world says.
+    /// An evaluator with made-up measurements: every run has measured the values of this world.
     pub(super) fn imagining(world: Imagined) -> Evaluator {
         let mut evaluator = Evaluator::default();
-        // Traces are files, which are not looked for where nothing is run.
+        // No run is carried out, so traces need not exist; these are plausible constants.
         evaluator.environment.add_function("trace_rate", |_: &str, _: f64, _: f64| 1e6);
         evaluator.environment.add_function("trace_spread", |_: &str, _: f64, _: f64| 0.5);
         evaluator.selected.lock().expect("nobody panics with it").imagined = Some(world);
         evaluator
     }
 
-    /// The value of an expression over these runs, with the parameters, and whatever else is given, as variables.
+    /// The value of an expression over these runs. The parameters and the values in `more` are variables.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, with its line and column.
+    /// The expression is invalid; the message has line and column.
     pub fn evaluate(
         &self,
         expression: &str,
@@ -114,20 +115,20 @@ impl Evaluator {
     }
 }
 
-/// What is wrong, and where.
+/// The error message with its position.
 fn told(error: &Error, expression: &str) -> String {
     let reason = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     format!("{}: {reason}", place(expression, error.range().map_or(0, |range| range.start)))
 }
 
-/// Line and column of a byte, from 1.
+/// Line and column of a byte, counted from 1.
 fn place(expression: &str, at: usize) -> String {
     let before = expression.get(..at).unwrap_or("");
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
     format!("line {}, column {column}", before.matches('\n').count() + 1)
 }
 
-/// Where a name stands by itself.
+/// The position of a name as a whole word.
 fn word(expression: &str, name: &str) -> usize {
     let is_letter = |c: char| c.is_alphanumeric() || c == '_';
     let alone = |&(at, _): &(usize, &str)| {
@@ -162,8 +163,8 @@ fn number(value: &Dynamic) -> Result<f64, Error> {
     f64::try_from(value.clone()).map_err(|_| wrong(format!("{value} is no number")))
 }
 
-/// The mean of one list over that of another, with its 95 % interval: the logarithm of the quotient is normally distributed, by Student's t. Lists of
-/// one number say nothing of how they vary.
+/// The mean of one list divided by that of another, with its 95 % interval. The logarithm of the quotient is taken as normally distributed, with
+/// Student's t. A list with one number has no known variance.
 fn compared(list: &[f64], other: &[f64]) -> Result<[f64; 3], Error> {
     let (mut variance, mut freedom, mut means) = (0.0, 0.0, [0.0; 2]);
     for (mean, list) in means.iter_mut().zip([list, other]) {
@@ -173,10 +174,11 @@ fn compared(list: &[f64], other: &[f64]) -> Result<[f64; 3], Error> {
             return Err(wrong("there have to be two measurements of each at least, and their means above zero"));
         }
         let squares: f64 = list.iter().map(|value| (value / *mean - 1.0).powi(2)).sum();
+        // Relative variances of two independent means add up for the logarithm of their quotient.
         variance += squares / (count - 1.0) / count;
         freedom += count - 1.0;
     }
-    // The quantile of Student's t, to a hundredth from four degrees of freedom on.
+    // The 97.5 % quantile of Student's t, accurate to a hundredth from four degrees of freedom on.
     let quantile: f64 = 1.96 + 2.4 / freedom + 3.3 / (freedom * freedom);
     let (ratio, width) = (means[0] / means[1], quantile * variance.sqrt());
     Ok([ratio * (-width).exp(), ratio, ratio * width.exp()])
@@ -190,14 +192,14 @@ fn numbers(list: &Dynamic) -> Result<Vec<f64>, Error> {
     }
 }
 
-/// The one at index `floor(part n)` in order: with 0.999 the tail that the literature has of flow completion times.
+/// The element at index `floor(part n)` of the sorted list: with 0.999 the tail that the literature uses for flow completion times.
 fn quantile(mut of: Vec<f64>, part: f64) -> f64 {
-    // With a hair's breadth, for 0.999 x 1000 is less than 999 in binary.
+    // The small addend compensates for binary rounding: 0.999 x 1000 is less than 999.
     let index = ((part * of.len() as f64 + 1e-9) as usize).min(of.len() - 1);
     *of.select_nth_unstable_by(index, f64::total_cmp).1
 }
 
-/// The coefficient of determination of a straight line through points, by least squares; one where all lie on one.
+/// The coefficient of determination of a least-squares line; one if all points lie on a line.
 fn linear(x: &[f64], y: &[f64]) -> f64 {
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let (mean_x, mean_y) = (mean(x), mean(y));
@@ -207,7 +209,7 @@ fn linear(x: &[f64], y: &[f64]) -> f64 {
     if xx * yy == 0.0 { 1.0 } else { xy * xy / (xx * yy) }
 }
 
-/// The least and the greatest of some numbers.
+/// The minimum and the maximum.
 fn ends(of: &[f64]) -> (f64, f64) {
     let least = of.iter().copied().fold(f64::INFINITY, f64::min);
     (least, of.iter().copied().fold(f64::NEG_INFINITY, f64::max))
@@ -243,7 +245,7 @@ fn register_lists(environment: &mut Environment) {
     environment.add_function("compared", |list: Vec<f64>, other: Vec<f64>| compared(&list, &other).map(Vec::from));
     environment.add_function("trace_rate", |trace: &str, bytes: f64, seconds: f64| {
         let files = DataFiles::of_environment(None);
-        // Runs with a trace that is not there are left out.
+        // Runs with a missing trace are left out.
         if !DataFiles::is_made_up(trace) && files.find(trace).is_none() {
             return Ok(0.0);
         }
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_expression_is_said_with_its_place() {
+    fn errors_in_expressions_have_their_position() {
         for (expression, why) in [
             (
                 "get('efficency', limit=1)",

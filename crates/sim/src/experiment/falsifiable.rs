@@ -1,5 +1,5 @@
-//! Claims that cannot fail are refused when an experiment is read: each is judged by measurements that are made up, in worlds that differ as
-//! far as measurements can. A claim whose verdict is the same in all of them says nothing about what was measured.
+//! Claims that cannot fail are refused when an experiment is read. Each claim is judged with made-up measurements, in worlds that differ as much as
+//! measurements can. A claim with the same verdict in all of them depends on no measurement.
 
 use super::agreement::Agreement;
 use super::expression::{Answer, Evaluator};
@@ -10,7 +10,7 @@ use super::report::{Common, judge};
 use super::runner::Run;
 use std::sync::Arc;
 
-/// The text of a sweep like `1..74`, shortened: what claims say of many seeds they say of three.
+/// Shortens a sweep like `1..74`: claims about many seeds are tried on three.
 pub(super) fn few(values: &mut [Value]) {
     for value in values {
         if let Value::Text(text) = value
@@ -22,7 +22,7 @@ pub(super) fn few(values: &mut [Value]) {
     }
 }
 
-/// What is wrong with claims of runs with these parameters: each that cannot fail, with what to do about it.
+/// Checks the claims of runs with these parameters. The error names the first claim that cannot fail, with advice.
 pub(super) fn refuse(claims: &[Claim], runs: Vec<Parameters>) -> Result<(), String> {
     let runs: Vec<Arc<Run>> =
         runs.into_iter().map(|parameters| Arc::new(Run { parameters, measured: Default::default() })).collect();
@@ -42,7 +42,7 @@ pub(super) fn refuse(claims: &[Claim], runs: Vec<Parameters>) -> Result<(), Stri
 fn can_fail(claim: &Claim, runs: &[Arc<Run>], common: &Common) -> Result<(), String> {
     let verdict = |world| {
         let evaluator = Evaluator::imagining(world);
-        // What cannot be evaluated is an error of the report, where what was measured is known.
+        // Evaluation errors are ignored here; the report shows them with the real measurements.
         let measured = evaluator.evaluate(&claim.measured, runs, &common.0, &[]).ok()?;
         let verdict = judge(&evaluator, claim, &measured, runs, common).ok()?;
         Some((format!("{measured:?}"), verdict))
@@ -59,10 +59,10 @@ fn can_fail(claim: &Claim, runs: &[Arc<Run>], common: &Common) -> Result<(), Str
     let advice =
         "Leave out `holds` and `tolerance` to report the figure without a claim, or claim what could turn out false.";
     match first {
-        // Nothing could be evaluated.
+        // No world could be evaluated; the report shows the error.
         None => Ok(()),
         Some(_) if !varies => Err(format!("`measured` does not depend on what is measured. {advice}")),
-        // Of something counted, that there is any is a claim; of a ratio or a time it is none.
+        // For a count, "more than zero" can fail: the world of all zeros refutes it. For a ratio or a time it cannot fail.
         Some(_)
             if claim.digits == Some(0)
                 && verdict(Imagined::Alike(0.0)).is_some_and(|(_, v)| v == Agreement::NotReproduced) =>

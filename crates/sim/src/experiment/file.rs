@@ -1,6 +1,6 @@
-//! An experiment as it is written: one TOML file with its question, its world, what is swept over, and what is claimed.
+//! The format of an experiment: one TOML file with its question, its world, its sweep and its claims.
 //!
-//! The comments of the fields here are the reference that `docs/simulation.md` has of every key.
+//! The comments of the fields are the key reference in `docs/simulation.md`.
 
 use super::agreement::{MOST_TOLERANCE, Published};
 use super::parameters::{Parameters, Sweep, Variant};
@@ -9,65 +9,65 @@ use std::num::NonZeroU16;
 use std::ops::Range;
 use toml::Spanned;
 
-/// One experiment. What is marked *expression* is a small script over the measured runs (see `expression.rs`).
+/// One experiment. A value marked *expression* is a short script over the measured runs (see `expression.rs`).
 // Large: a field for each key of an experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// The paper it belongs to, in one word: the folder it lies in.
+    /// The paper that it reproduces, in one word; also the name of its folder.
     pub paper: String,
     /// Its name within the paper, like `E9`.
     pub experiment: String,
-    /// What it is about, in a line.
+    /// Its subject, in one line.
     pub title: String,
-    /// What one wants to know.
+    /// The question that it answers.
     pub question: String,
-    /// How it is found out: what is built, what is varied, what differs from the paper.
+    /// The method: the setup, the varied parameters, and the differences from the paper.
     #[serde(default)]
     pub method: String,
-    /// Where the result was published: section, table, figure.
+    /// The place of the published result: section, table, figure.
     pub published: String,
     /// Parameters that are the same in all runs.
     #[serde(default)]
     pub parameters: Parameters,
-    /// Parameters and the values they take; every combination is a run.
+    /// Parameters and their values; every combination is a run.
     #[serde(default)]
     pub sweep: Sweep,
     /// Parameters that change together, under a name.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
-    /// Parameters that follow from others: `name = expression`, one after the other, for each run.
+    /// Parameters computed from others: `name = expression`, evaluated in order for each run.
     #[serde(default)]
     pub derive: Vec<String>,
-    /// A file beside the experiment, with parameters that follow from others before those of `derive`.
+    /// A file beside the experiment with computed parameters. They are evaluated before those of `derive`.
     pub derive_file: Option<String>,
-    /// Parameters of which each value is a case by itself: claims, tables and plots are of the runs of a case, and stand once for each.
+    /// Parameters whose values are separate cases: the report repeats claims, tables and plots for the runs of each case.
     #[serde(default)]
     pub each: Vec<String>,
-    /// What `--quick` and the tests run instead.
+    /// Replacements for `--quick` and for the tests.
     #[serde(default)]
     pub quick: Quick,
-    /// What `--real` runs instead, on real packets; nothing of the experiment where it is left out.
+    /// Replacements for `--real`, on real packets. Without this key `--real` does not run the experiment.
     pub real: Option<Quick>,
-    /// What runs are of.
+    /// The kind of its runs.
     #[serde(default)]
     pub measures: Measures,
-    /// The world, as text in which `${name}` is replaced by the parameter.
+    /// The world, as text. `${name}` is replaced by the parameter.
     pub world: Option<Spanned<String>>,
-    /// The world as a file beside the experiment, where several experiments share it.
+    /// The world as a file beside the experiment, for a world that several experiments share.
     pub world_file: Option<String>,
-    /// What is claimed.
+    /// Its claims.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
-    /// Tables of what was measured.
+    /// Tables of measured values.
     #[serde(default, rename = "table")]
     pub tables: Vec<Table>,
-    /// Plots of what was measured.
+    /// Plots of measured values.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
 }
 
-/// Parameters that follow from others, in a file that several experiments share.
+/// Computed parameters, in a file that several experiments share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Derivations {
@@ -75,92 +75,93 @@ pub struct Derivations {
     pub derive: Vec<String>,
 }
 
-/// What runs of an experiment are of.
+/// The kind of an experiment's runs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measures {
     /// A world.
     #[default]
     World,
-    /// What functions of paths cost a packet on this machine. There is no world, and nothing in virtual time.
+    /// The cost per packet of path functions on this machine. There is no world and no virtual time.
     Functions,
-    /// The same of queueing schemes.
+    /// The cost per packet of queueing schemes on this machine.
     Schemes,
-    /// A trial of ephemeral state ([`crate::ephemeral`]), which stands where the world does; on real packets the same in a laboratory.
+    /// A trial of ephemeral state ([`crate::ephemeral`]) in place of a world. On real packets it runs in a laboratory.
     State,
-    /// Such a trial that there is in a laboratory only, and nothing in virtual time.
+    /// Such a trial that runs only in a laboratory, not in virtual time.
     Laboratory,
-    /// A world twice: on real packets, and beside it, in runs whose parameter `on` is `"model"`, in virtual time. Nothing in virtual time alone.
+    /// A world that runs twice: on real packets, and in virtual time in the runs whose parameter `on` is `"model"`. It does not run in virtual time
+    /// alone.
     Beside,
 }
 
 impl Measures {
-    /// Whether there is anything to be run without real packets or the machine's own processor.
+    /// True if it can run without real packets and without measuring this machine's processor.
     pub fn in_virtual_time(self) -> bool {
         matches!(self, Measures::World | Measures::State)
     }
 }
 
-/// What is different when there is little time, or on real packets.
+/// Replacements for short runs, or for runs on real packets.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
     /// Parameters that are the same in all runs.
     #[serde(default)]
     pub parameters: Parameters,
-    /// Fewer values for what is swept over.
+    /// Fewer values for swept parameters.
     #[serde(default)]
     pub sweep: Sweep,
-    /// How often each run is carried out where that is a measurement, of which medians are told: five times where `[real]` does not say, three with `--quick` where `[quick]` does not.
+    /// How often each measurement is repeated; its median is reported. The default is 5 in `[real]` and 3 in `[quick]`.
     pub rounds: Option<NonZeroU16>,
 }
 
 impl Document {
-    /// How often runs that are measurements are carried out where nobody says: on real packets, and on the machine's own processor.
+    /// The number of repetitions of a measurement, on real packets or on the machine's own processor.
     pub fn rounds(&self, quick: bool) -> u16 {
         let of = |said: Option<NonZeroU16>, usual: u16| said.map_or(usual, NonZeroU16::get);
         if quick { of(self.quick.rounds, 3) } else { of(self.real.as_ref().and_then(|real| real.rounds), 5) }
     }
 }
 
-/// Something that is to be so.
+/// A claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
     /// Its name, unique within the experiment.
     pub id: String,
-    /// What is claimed, in a sentence.
+    /// The claim in one sentence.
     pub text: String,
     /// The paper's figure: a number, a list of numbers, or words without digits.
     pub published: Option<Published>,
-    /// *Expression* of the parameters: whether these runs decide it; where they do not, nothing is claimed.
+    /// *Expression* of the parameters: true if these runs can decide the claim. If false, the claim is not judged.
     #[serde(rename = "where")]
     pub filter: Option<String>,
-    /// *Expression*: what was measured, as a number, a text, a flag or a list of these.
+    /// *Expression*: the measured figure, as a number, a text, a flag or a list of these.
     pub measured: String,
-    /// *Expression*: whether `text` is true; `measured` is our figure, `published` the paper's. With published numbers it is the direction that
-    /// remains where they are missed.
+    /// *Expression*: true if `text` is true. `measured` is our figure, `published` the paper's. With published numbers it states the direction that
+    /// must hold even if the numbers are missed.
     pub holds: Option<String>,
-    /// How far `measured` may be from published numbers to match them, as a part of them: at most 0.1, and zero for the same number. Without `holds` and
-    /// `tolerance` nothing is claimed: the figure is reported.
+    /// The largest relative difference between `measured` and the published numbers that still matches: from 0 (equal) to 0.1. Without `holds` and
+    /// `tolerance` there is no claim, and the figure is only reported.
     pub tolerance: Option<f64>,
-    /// The reason why the published figure is missed, in a sentence.
+    /// The reason why our figure misses the published one, in a sentence.
     pub differs: Option<String>,
-    /// Digits behind the point.
+    /// Number of decimals.
     pub digits: Option<usize>,
-    /// The unit of what was measured, for people.
+    /// The unit of the measured figure, for display.
     #[serde(default)]
     pub unit: String,
-    /// What is different on real packets.
+    /// Changes for real packets.
     pub real: Option<OnRealPackets>,
 }
 
 impl Claim {
-    /// Checks that a verdict can follow from it ([`super::agreement`]).
+    /// Checks that a verdict can follow from the claim ([`super::agreement`]).
     ///
     /// # Errors
     ///
-    /// The key that is missing or too much, and the correction.
+    /// A key is missing or not allowed; the message has the correction.
     pub(super) fn check(&self) -> Result<(), String> {
         let numbers = self.published.as_ref().and_then(Published::numbers);
         let of_real = self.real.iter().flat_map(|real| [real.holds.is_some(), real.tolerance.is_some()]);
@@ -194,40 +195,40 @@ impl Claim {
     }
 }
 
-/// What is different about a claim on real packets. Every report says so.
+/// The changes of a claim for real packets. Every report lists them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnRealPackets {
-    /// *Expression*, in place of `holds`. Where neither this nor `tolerance` nor `only` is given nothing is claimed of real packets.
+    /// *Expression*, in place of `holds`. Without this key, `tolerance` and `only` there is no claim about real packets.
     pub holds: Option<String>,
     /// In place of `tolerance`.
     pub tolerance: Option<f64>,
-    /// Whether it is claimed of nothing but real packets, by what the claim itself says.
+    /// If true, the claim is about real packets only, with its own `holds` and `tolerance`.
     #[serde(default)]
     pub only: bool,
-    /// Why, in a sentence. It stands in place of `differs` there.
+    /// The reason, in a sentence. It replaces `differs` on real packets.
     pub why: String,
 }
 
-/// A table: a row for each group of runs that are equal in some parameters.
+/// A table: one row for each group of runs that agree in some parameters.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// Parameters: runs that agree in all of them make a row. None: all runs make one.
+    /// Parameters: runs that agree in all of them form a row. Without any, all runs form one row.
     #[serde(default)]
     pub by: Vec<String>,
-    /// *Expression* of the parameters: whether a run belongs into the table.
+    /// *Expression* of the parameters: true if a run belongs to the table.
     #[serde(rename = "where")]
     pub filter: Option<String>,
-    /// The columns behind those of the parameters.
+    /// The columns after those of the parameters.
     pub columns: Vec<Column>,
-    /// Instead of `by` and of what columns say: rows, an *expression* for each column. They know claims by their names, and as `NAME_holds`
-    /// whether what they say is so, be the published number missed or not.
+    /// Rows in place of `by` and of column values: an *expression* for each column. Claims are variables: `NAME` is the measured figure, and
+    /// `NAME_holds` is true if the claim matches or its direction is reproduced.
     #[serde(default)]
     pub rows: Vec<Vec<String>>,
-    /// Whether it is printed with the verdicts, and not only written.
+    /// If true, the table is printed with the verdicts, not only written to a file.
     #[serde(default)]
     pub printed: bool,
 }
@@ -236,36 +237,36 @@ pub struct Table {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// Its head, with its unit.
+    /// Its heading, with its unit.
     pub name: String,
     /// *Expression* over the runs of the row.
     pub value: Option<String>,
-    /// Instead of `value`: what was published, one for each row, in order.
+    /// In place of `value`: the published figures, one for each row, in order.
     #[serde(default)]
     pub published: Vec<super::parameters::Value>,
-    /// Digits behind the point.
+    /// Number of decimals.
     pub digits: Option<usize>,
 }
 
-/// A picture: lines of points, or of what a run recorded over time.
+/// A plot: curves of points, or of time series of runs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
     /// The name of its files.
     pub id: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// The figure of the paper that it stands beside.
+    /// The figure of the paper to compare with.
     #[serde(default)]
     pub published: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// Its lines.
+    /// Its curves.
     #[serde(rename = "line")]
     pub lines: Vec<Line>,
-    /// What was published, to compare with.
+    /// Published points or levels, to compare with.
     #[serde(default, rename = "reference")]
     pub references: Vec<Reference>,
 }
@@ -274,53 +275,53 @@ pub struct Plot {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// What it counts, with its unit.
+    /// Its quantity, with its unit.
     pub label: String,
-    /// Where it begins; none: with what there is to show.
+    /// Its lower end; by default the smallest value.
     pub min: Option<f64>,
-    /// Where it ends; none: with what there is to show.
+    /// Its upper end; by default the largest value.
     pub max: Option<f64>,
-    /// Whether equal ratios are equally long.
+    /// If true, the axis is logarithmic.
     #[serde(default)]
     pub log: bool,
-    /// What values are multiplied by before they are shown: 0.001 for thousands.
+    /// A factor for all values: 0.001 shows thousands.
     pub scale: Option<f64>,
 }
 
-/// A line, or one for each value of a parameter.
+/// A curve, or one for each value of a parameter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
     /// Its name; `${name}` is replaced by the parameter.
     pub label: String,
-    /// A line for each value of these parameters.
+    /// A curve for each value of these parameters.
     #[serde(default)]
     pub by: Vec<String>,
-    /// *Expression* of the parameters: whether a run belongs to it.
+    /// *Expression* of the parameters: true if a run belongs to the curve.
     #[serde(rename = "where")]
     pub filter: Option<String>,
-    /// *Expression* over one run: where its point lies horizontally.
+    /// *Expression* over one run: the horizontal position of its point.
     pub x: Option<String>,
-    /// *Expression* over one run: where its point lies vertically.
+    /// *Expression* over one run: the vertical position of its point.
     pub y: Option<String>,
-    /// Instead of `x` and `y`: the name of what one run recorded over time.
+    /// In place of `x` and `y`: the name of a time series of one run.
     pub series: Option<String>,
 }
 
-/// Published points; a single `y` is a line from side to side.
+/// Published points, or a level drawn as a horizontal line.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
     /// Its name.
     pub label: String,
-    /// Points.
+    /// Its points.
     #[serde(default)]
     pub points: Vec<(f64, f64)>,
-    /// A level.
+    /// Its level.
     pub y: Option<f64>,
 }
 
-/// Where in the file the text of the world begins.
+/// The line of the file at which the world's text begins.
 pub fn line_of(text: &str, span: &Range<usize>) -> usize {
     text[..span.start.min(text.len())].matches('\n').count() + 1
 }

@@ -1,8 +1,8 @@
-//! The golden of an experiment: its tables and verdicts as comma-separated values, the numbers as they are printed.
+//! The golden file of an experiment: its tables and verdicts as comma-separated values, with numbers as printed.
 
 use super::report::Report;
 
-/// What lies beside the experiment: the tables, then the claims.
+/// The content of the golden file: the tables, then the claims.
 pub fn golden(report: &Report) -> String {
     let mut out = String::new();
     for table in &report.tables {

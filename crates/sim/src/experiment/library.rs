@@ -1,17 +1,17 @@
-//! The experiments that come with Switchpath, within the program, so that they run from anywhere.
+//! The experiments that come with Switchpath. They are compiled into the program, so that they run from anywhere.
 
-/// A file of an experiment: the experiment itself, or a world that several share.
+/// A file of an experiment: the experiment itself, or a file that several share.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The folder: the paper.
+    /// The folder, which is the paper.
     pub paper: &'static str,
-    /// The file's name.
+    /// The name of the file.
     pub file: &'static str,
-    /// Its text.
+    /// Its content.
     pub text: &'static str,
 }
 
-/// The files of a folder under `experiments/`, named once.
+/// The files of a folder under `experiments/`.
 macro_rules! folder {
     ($paper:literal: $($file:literal)*) => {
         &[$(Entry {

@@ -1,4 +1,4 @@
-//! What expressions ask runs for: values, samples and series by name, of the runs that were carried out, or of imagined ones.
+//! The functions of expressions that query runs: values, samples and series by name, from real or from imagined runs.
 
 use super::imagined::Imagined;
 use super::parameters::{Value, describe};
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 /// The runs that the functions below see.
 pub(super) type Selected = Arc<Mutex<Looked>>;
 
-/// Where they look.
+/// The selected runs, and the source of their values.
 #[derive(Default)]
 pub(super) struct Looked {
     pub(super) runs: Vec<Arc<Run>>,
-    /// In place of what the runs measured.
+    /// If given, it replaces the measured values of the runs.
     pub(super) imagined: Option<Imagined>,
 }
 
@@ -22,11 +22,11 @@ pub(super) fn wrong(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, why.into())
 }
 
-/// A parameter as expressions have it.
+/// Converts a parameter for use in expressions.
 pub(super) fn dynamic_of_value(value: &Value) -> Dynamic {
     match value {
         Value::Flag(flag) => (*flag).into(),
-        // Written without a point where it is put into a text.
+        // An integer prints without a decimal point when it is put into a text.
         Value::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => (*number as i64).into(),
         Value::Number(number) => (*number).into(),
         Value::Text(text) => text.clone().into(),
@@ -45,7 +45,7 @@ fn matches(run: &Run, filter: &Kwargs) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Whether a name is of a pattern in which `*` stands for anything.
+/// True if a name matches a pattern in which `*` matches any text.
 fn is_like(name: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
@@ -60,6 +60,7 @@ fn is_like(name: &str, pattern: &str) -> bool {
 }
 
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
+    // Suggests the names that share the most words with the wrong one.
     let words = |text: &str| text.split(['.', '_', '*']).map(str::to_owned).collect::<Vec<_>>();
     let wanted = words(name);
     let mut near: Vec<(usize, &String)> =
@@ -101,7 +102,7 @@ impl Looked {
         }
     }
 
-    /// The values of a run whose names are like that.
+    /// The values of a run whose names match.
     fn values(&self, run: &Run, name: &str) -> Result<Vec<f64>, Error> {
         if let Some(imagined) = &self.imagined {
             return Ok(imagined.like(run, name));
@@ -122,7 +123,7 @@ impl Looked {
         }
     }
 
-    /// What a run recorded from a second on and until another.
+    /// The values of a series from second `from` until `to`.
     fn within(&self, run: &Run, name: &str, from: f64, to: f64) -> Result<Vec<f64>, Error> {
         let of = &run.measured.series;
         match &self.imagined {
@@ -150,7 +151,7 @@ impl Looked {
     }
 }
 
-/// Makes the functions known that ask runs.
+/// Registers the functions that query runs.
 pub(super) fn register(environment: &mut Environment<'_>, selected: &Selected) {
     let looked = |selected: &Selected| Arc::clone(selected);
     let runs = looked(selected);
@@ -206,7 +207,7 @@ pub(super) fn register(environment: &mut Environment<'_>, selected: &Selected) {
     });
 }
 
-/// Numbers that are many, so that they are not copied from function to function.
+/// A long list of numbers that is shared between functions and not copied.
 #[derive(Debug)]
 pub(super) struct Numbers(pub(super) Vec<f64>);
 

@@ -1,7 +1,7 @@
-//! Experiments: a question, a world, what is swept over and what is claimed, in one file, with its golden beside it.
+//! Experiments: a question, a world, a sweep and claims in one file, with the golden file beside it.
 //!
-//! [`Experiment::read`] understands the file, [`Experiment::jobs`] says what is to be run, a [`Runner`] runs it, and
-//! [`Experiment::report`] holds the claims against what was measured.
+//! [`Experiment::read`] parses the file, and [`Experiment::jobs`] lists the runs. A [`Runner`] carries them out, and [`Experiment::report`] checks
+//! the claims against the measurements.
 
 mod agreement;
 mod data;
@@ -29,37 +29,37 @@ pub use runner::{Job, Run, Runner, Simulation};
 
 use parameters::expand;
 
-/// An experiment that has been read.
+/// A parsed experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// What its file says.
+    /// The content of its file.
     pub document: Document,
-    /// The file it was read from, for messages.
+    /// Its file name, for messages.
     pub file: String,
-    /// The file its world stands in, and its text, with the lines where they are in that file.
+    /// The name of the file with its world, and the text of the world. Blank lines in front keep its line numbers as in that file.
     world: (String, String),
 }
 
-/// Which of its runs an experiment is asked for.
+/// The kind of runs to carry out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extent {
-    /// What it says for little time.
+    /// The short form.
     pub quick: bool,
     /// On real packets.
     pub real: bool,
 }
 
-/// Whether the text is an experiment, as opposed to a world: it says which one it is.
+/// True if the text is an experiment and not a world: only an experiment has a key `experiment`.
 pub fn is_experiment(text: &str) -> bool {
     toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("experiment"))
 }
 
 impl Experiment {
-    /// Reads an experiment. `beside` gives the text of a file that lies beside it.
+    /// Parses an experiment. `beside` reads a file in the same folder.
     ///
     /// # Errors
     ///
-    /// What cannot be understood, with file and line.
+    /// The text is invalid; the message has file and line.
     pub fn read(file: &str, text: &str, beside: &dyn Fn(&str) -> Result<String, String>) -> Result<Experiment, String> {
         let mut document: Document = toml::from_str(text).map_err(|error| format!("{file}: {error}"))?;
         if let Some(name) = &document.derive_file {
@@ -70,7 +70,7 @@ impl Experiment {
         }
         let world = match (&document.world, &document.world_file) {
             (Some(world), None) => {
-                // So that a line of the world has the number it has in this file. The text begins a line below its quotes.
+                // Blank lines keep the line numbers of the file. The text of the world begins one line below its quotes.
                 let above = file::line_of(text, &world.span());
                 (file.to_owned(), "\n".repeat(above) + world.get_ref().as_str())
             }
@@ -107,8 +107,8 @@ impl Experiment {
         Ok(())
     }
 
-    /// The parameters of its runs, of which those of the first case, for claims to be tried on; none where they cannot be told yet, which
-    /// [`Experiment::jobs`] explains.
+    /// The parameters of its runs in the first case, with which claims are tried. It is empty if they cannot be computed; [`Experiment::jobs`] then
+    /// reports the error.
     fn imagined(&self, real: Option<&Quick>) -> Vec<Parameters> {
         let evaluator = Evaluator::imagining(imagined::Imagined::Alike(1.0));
         let mut few = self.clone();
@@ -129,12 +129,12 @@ impl Experiment {
         runs
     }
 
-    /// What is to be run, in order. `set` goes before everything the file says; `quick` takes what it says for little time.
-    /// Nothing where there is nothing in virtual time.
+    /// The runs to carry out, in order. `set` overrides the parameters of the file, and `quick` selects the short form. The list is empty for an
+    /// experiment without virtual time.
     ///
     /// # Errors
     ///
-    /// A parameter that the experiment does not have, or what is wrong with one, with the file.
+    /// A parameter is unknown or invalid; the message names the file.
     pub fn jobs(&self, set: &Parameters, quick: bool) -> Result<Vec<Job>, String> {
         if !self.document.measures.in_virtual_time() {
             return Ok(Vec::new());
@@ -142,7 +142,7 @@ impl Experiment {
         self.jobs_with(set, None, quick)
     }
 
-    /// The same on real packets; nothing where the file says nothing of them.
+    /// The same on real packets. The list is empty if the file has no `[real]`.
     ///
     /// # Errors
     ///
@@ -152,8 +152,8 @@ impl Experiment {
         self.jobs_with(set, Some(real), quick)
     }
 
-    /// [`Experiment::jobs`] that can be carried out with the files there are, and what is to be said of the others, a line each: jobs whose `trace`
-    /// is not there are left out, and where the file of `sizes` is not there those of a table like it are taken.
+    /// The [`Experiment::jobs`] for which all files exist, and remarks about missing files. Jobs whose `trace` is missing are left out. If the file
+    /// of `sizes` is missing, a built-in table replaces it.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl Experiment {
         self.runs_with(set, real, quick)?.into_iter().map(|parameters| self.job(&evaluator, parameters)).collect()
     }
 
-    /// The parameters of its runs, without those that follow from others.
+    /// The parameters of its runs, without computed ones.
     fn runs_with(&self, set: &Parameters, real: Option<&Quick>, quick: bool) -> Result<Vec<Parameters>, String> {
         let at = |error: String| format!("{}: {error}", self.file);
         let document = &self.document;
@@ -209,7 +209,7 @@ impl Experiment {
             (document.parameters.clone(), document.variants.clone(), document.sweep.clone());
         if let Some(real) = real {
             variants.retain(|variant| variant.real.values().all(|values| !values.is_empty()));
-            // On real packets also what is not swept over in virtual time, where each run is like another.
+            // A sweep for real packets may have parameters that are not swept in virtual time, where repeated runs would be equal.
             let of_variant = |name: &String| variants.iter().any(|variant| variant.sweep.contains_key(name));
             sweep.extend(real.sweep.clone().into_iter().filter(|(name, _)| !of_variant(name)));
             variants.iter_mut().for_each(|variant| variant.sweep.extend(variant.real.clone()));
@@ -219,7 +219,7 @@ impl Experiment {
             narrow(&mut sweep, &less.sweep);
             variants.iter_mut().for_each(|variant| narrow(&mut variant.sweep, &less.sweep));
         }
-        // Without values for what it sweeps over there is nothing of it where there is little time.
+        // A variant without values for a parameter it sweeps is left out of short runs.
         variants.retain(|variant| variant.sweep.values().all(|values| !values.is_empty()));
         for (name, value) in set {
             let mut known = constants.contains_key(name) | sweep.remove(name).is_some();
@@ -241,7 +241,7 @@ impl Experiment {
         expand(&constants, &variants, &sweep).map_err(at)
     }
 
-    /// Whether it has a parameter of that name.
+    /// True if it has a parameter of that name.
     pub fn has_parameter(&self, name: &str) -> bool {
         let Document { parameters, sweep, variants, .. } = &self.document;
         let in_variant =
@@ -259,7 +259,7 @@ impl Experiment {
         names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    /// With the parameters that follow from others.
+    /// Adds the computed parameters.
     fn derived(&self, evaluator: &Evaluator, mut parameters: Parameters) -> Result<Parameters, String> {
         for line in &self.document.derive {
             let at = |error: String| format!("{}: derive `{line}`: {error}", self.file);
@@ -282,8 +282,8 @@ impl Experiment {
         Ok(Job { file: file.clone(), world, measures: self.document.measures, parameters })
     }
 
-    /// Holds what is claimed against what was measured by the runs, which are those of [`Experiment::jobs`] in that order.
-    /// What is wrong with an expression stands in the report.
+    /// Checks the claims against the measured runs, which must be those of [`Experiment::jobs`] in that order. Errors in expressions are part of the
+    /// report.
     pub fn report(&self, runs: Vec<Run>, runner: &dyn Runner) -> Report {
         report::report(self, runs, runner)
     }
@@ -291,7 +291,7 @@ impl Experiment {
 
 fn narrow(sweep: &mut Sweep, to: &Sweep) {
     for (name, values) in sweep.iter_mut() {
-        // A variant that has fewer values than that already keeps them: more would be runs that nobody asked for.
+        // A variant that already has fewer values keeps them; a short run must not add runs.
         if let Some(fewer) = to.get(name).filter(|fewer| parameters::count(fewer) <= parameters::count(values)) {
             values.clone_from(fewer);
         }

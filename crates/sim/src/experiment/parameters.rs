@@ -1,21 +1,21 @@
-//! The parameters of an experiment: what is swept over, what a variant sets, and how both get into the text of a world.
+//! The parameters of an experiment: sweeps, variants, and their substitution into the text of a world.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Most runs that one experiment may ask for.
+/// The most runs of one experiment.
 pub const MOST_RUNS: usize = 10_000;
 
-/// What a parameter is set to.
+/// The value of a parameter.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Value {
     /// `true`, `false`.
     Flag(bool),
-    /// A number; whole ones are written without a point.
+    /// A number; whole numbers print without a decimal point.
     Number(f64),
-    /// Anything else: `"30us"`, `"simple(packets=8)"`.
+    /// Any other text: `"30us"`, `"simple(packets=8)"`.
     Text(String),
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Flag(flag) => write!(f, "{flag}"),
-            // `f64` writes what is needed to read the same number again, and whole numbers without a point.
+            // `f64` prints the shortest text that parses to the same number, and whole numbers without a point.
             Value::Number(number) => write!(f, "{number}"),
             Value::Text(text) => f.write_str(text),
         }
@@ -31,7 +31,7 @@ impl fmt::Display for Value {
 }
 
 impl Value {
-    /// What somebody wrote on a command line: a number or a flag where it is one.
+    /// Parses a command-line value: a number or a flag if possible, else a text.
     pub fn read(text: &str) -> Value {
         match (text.parse::<bool>(), text.parse::<f64>()) {
             (Ok(flag), _) => Value::Flag(flag),
@@ -44,32 +44,32 @@ impl Value {
 /// The parameters of one run, by name.
 pub type Parameters = BTreeMap<String, Value>;
 
-/// The values that each swept parameter takes, by name; `"1..74"` are all whole numbers from 1 to 74.
+/// The values of each swept parameter, by name. `"1..74"` stands for all whole numbers from 1 to 74.
 pub type Sweep = BTreeMap<String, Vec<Value>>;
 
-/// Several parameters that change together, under a name that is itself the parameter `variant`.
+/// Parameters that change together. Its name is the value of the parameter `variant`.
 #[derive(Clone, PartialEq, Default, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     /// Its name.
     pub name: String,
-    /// What it sets.
+    /// The parameters that it sets.
     #[serde(default)]
     pub set: Parameters,
-    /// What it sweeps over, instead of what the experiment does.
+    /// Its sweep, which replaces that of the experiment for the same parameters.
     #[serde(default)]
     pub sweep: Sweep,
-    /// What it sweeps over on real packets, instead of that; over nothing: it is left out there.
+    /// Its sweep on real packets, in place of `sweep`. An empty list leaves the variant out there.
     #[serde(default)]
     pub real: Sweep,
 }
 
-/// The parameters of every run: for each variant in order, every combination of what is swept over. Parameters are swept in
-/// the order of their names, the last one fastest.
+/// The parameters of every run: for each variant in order, every combination of the swept values. Parameters are ordered by name; the last one varies
+/// fastest.
 ///
 /// # Errors
 ///
-/// More than [`MOST_RUNS`], and a parameter swept over no values, by name.
+/// There are more than [`MOST_RUNS`] runs, or a parameter has no values; the message names it.
 pub fn expand(constants: &Parameters, variants: &[Variant], sweep: &Sweep) -> Result<Vec<Parameters>, String> {
     let nameless = [Variant::default()];
     let mut runs = Vec::new();
@@ -110,12 +110,12 @@ fn combinations(start: Parameters, sweep: &Sweep) -> Result<Vec<Parameters>, Str
     Ok(runs)
 }
 
-/// How many values there are, where a text like `1..74` stands for all whole numbers between.
+/// The number of values, with ranges like `1..74` expanded.
 pub(super) fn count(values: &[Value]) -> usize {
     spread(values).len()
 }
 
-/// The values, with all whole numbers in the place of a text like `1..74`.
+/// The values, with ranges like `1..74` expanded.
 fn spread(values: &[Value]) -> Vec<Value> {
     let mut all = Vec::new();
     for value in values {
@@ -133,11 +133,11 @@ fn spread(values: &[Value]) -> Vec<Value> {
     all
 }
 
-/// The text with each `${name}` replaced by what the parameter is set to. There is no way to write a `${` that stays.
+/// Replaces each `${name}` by the value of the parameter. A literal `${` cannot be written.
 ///
 /// # Errors
 ///
-/// A name that is no parameter, and a `${` without its `}`, with the line, from 1.
+/// A name is no parameter, or a `${` has no `}`; the message has the line, counted from 1.
 pub fn substitute(text: &str, parameters: &Parameters) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -157,7 +157,7 @@ pub fn substitute(text: &str, parameters: &Parameters) -> Result<String, String>
     Ok(out + rest)
 }
 
-/// `name=value, name=value`, for people.
+/// Formats parameters for display: `name=value, name=value`.
 pub fn describe(parameters: &Parameters) -> String {
     parameters.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(", ")
 }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_stand_in_the_text_as_they_were_written() {
+    fn parameters_are_substituted_as_they_were_written() {
         let parameters: Parameters =
             [("n".to_owned(), number(8.0)), ("x".into(), number(0.25)), ("c".into(), text("30us"))].into();
         assert_eq!(
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_on_a_command_line_is_a_number_where_it_is_one() {
+    fn command_line_values_are_numbers_if_they_parse_as_numbers() {
         for (written, value) in [
             ("8", number(8.0)),
             ("0.5", number(0.5)),

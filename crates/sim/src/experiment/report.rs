@@ -1,4 +1,4 @@
-//! What came of an experiment: its claims with their verdicts, its tables, its pictures.
+//! The report of an experiment: claims with verdicts, tables and plots.
 
 use super::Experiment;
 use super::agreement::{Agreement, Published, Tally, is_within};
@@ -10,35 +10,35 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What came of an experiment.
+/// The report of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The paper.
     pub paper: String,
     /// The experiment.
     pub experiment: String,
-    /// What it is about.
+    /// Its subject.
     pub title: String,
-    /// What one wants to know.
+    /// The question that it answers.
     pub question: String,
-    /// How it is found out.
+    /// Its method.
     pub method: String,
-    /// Where the result was published.
+    /// The place of the published result.
     pub published: String,
-    /// What it was measured with.
+    /// The name of the runner.
     pub measured_by: String,
-    /// How many runs there were.
+    /// The number of runs.
     pub runs: usize,
-    /// What is to be known of how they were carried out, a line each.
+    /// Remarks about the runs, one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
     /// The claims.
     pub verdicts: Vec<Verdict>,
     /// The tables.
     pub tables: Vec<Grid>,
-    /// The pictures.
+    /// The plots.
     pub pictures: Vec<Picture>,
-    /// What is wrong with expressions of tables and plots.
+    /// Errors in expressions of tables and plots.
     pub errors: Vec<String>,
 }
 
@@ -49,57 +49,57 @@ impl Report {
         self.errors.is_empty() && !self.verdicts.iter().any(|v| v.error.is_some() || unexplained(v))
     }
 
-    /// How often each verdict was given.
+    /// The number of claims with each verdict.
     pub fn tally(&self) -> Tally {
         self.verdicts.iter().map(|verdict| verdict.verdict).collect()
     }
 }
 
-/// A claim, and how far what was measured agrees with it.
+/// A claim with its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// The name of the claim.
     pub claim: String,
-    /// What is claimed.
+    /// The claim in one sentence.
     pub text: String,
-    /// What was published.
+    /// The published figure.
     pub published: Option<Published>,
-    /// What was measured; none where the expression could not be evaluated.
+    /// The measured figure; none if the expression could not be evaluated.
     pub measured: Option<Answer>,
-    /// The same as it is printed.
+    /// The measured figure as printed.
     pub shown: String,
     /// Its unit.
     pub unit: String,
     /// The verdict.
     pub verdict: Agreement,
-    /// Where the published figure is missed: what differs from it and why.
+    /// The reason for a missed figure.
     pub differs: Option<String>,
-    /// What is wrong with its expressions, with the place.
+    /// An error in its expressions, with the position.
     pub error: Option<String>,
 }
 
 /// A table, as it is printed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Grid {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// The heads of its columns.
+    /// The headings of its columns.
     pub columns: Vec<String>,
     /// Its rows.
     pub rows: Vec<Vec<String>>,
-    /// Whether it is printed with the verdicts.
+    /// True if it is printed with the verdicts.
     #[serde(skip)]
     pub printed: bool,
 }
 
-/// What there is to draw.
+/// A plot with its data.
 #[derive(Clone, Debug, Serialize)]
 pub struct Picture {
     /// The name of its files.
     pub id: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// The figure of the paper it stands beside.
+    /// The figure of the paper to compare with.
     pub published: String,
     /// The horizontal axis.
     #[serde(skip)]
@@ -107,14 +107,14 @@ pub struct Picture {
     /// The vertical axis.
     #[serde(skip)]
     pub y: Axis,
-    /// What was measured.
+    /// The measured curves.
     pub curves: Vec<Curve>,
-    /// What was published.
+    /// The published points and levels.
     #[serde(skip)]
     pub references: Vec<Reference>,
 }
 
-/// A line of a picture.
+/// A curve of a plot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     /// Its name.
@@ -123,8 +123,7 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A number or whatever else an expression gave as it is printed: with so many digits behind the point, or with as many as
-/// tell something.
+/// Formats a value for print, with `digits` decimals, or by default with as many as are meaningful for its magnitude.
 pub fn written(answer: &Answer, digits: Option<usize>) -> String {
     match answer {
         Answer::Flag(flag) => String::from(if *flag { "yes" } else { "no" }),
@@ -138,7 +137,7 @@ pub fn written(answer: &Answer, digits: Option<usize>) -> String {
                 _ => 3,
             });
             let text = format!("{number:.digits$}");
-            // What is rounded to nothing has no sign.
+            // A number that rounds to zero is printed without a sign.
             match text.strip_prefix('-') {
                 Some(rest) if rest.chars().all(|c| c == '0' || c == '.') => rest.to_owned(),
                 _ => text,
@@ -174,7 +173,7 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runne
         let more = reader.add(document, &claims, &case, &mut report);
         undecided.extend(more.into_iter().map(|claim| format!("`{claim}`")));
     }
-    // Each once, though several cases do not decide it.
+    // Each claim once, even if several cases cannot decide it.
     let mut known = BTreeSet::new();
     undecided.retain(|claim| known.insert(claim.clone()));
     match &undecided[..] {
@@ -185,7 +184,7 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>, runner: &dyn Runne
     report
 }
 
-/// The runs of each case, with what it is called, in the order of their first.
+/// The runs of each case with its name, in the order of the first run of each.
 fn cases(each: &[String], runs: Vec<Arc<Run>>) -> Vec<(String, Vec<Arc<Run>>)> {
     let mut cases: Vec<(String, Vec<Arc<Run>>)> = Vec::new();
     for run in runs {
@@ -202,13 +201,13 @@ fn cases(each: &[String], runs: Vec<Arc<Run>>) -> Vec<(String, Vec<Arc<Run>>)> {
     cases
 }
 
-/// What is claimed in virtual time.
+/// The claims in virtual time.
 pub(super) fn claims_of_virtual(document: &Document) -> Vec<Claim> {
     let everywhere = |claim: &&Claim| claim.real.as_ref().is_none_or(|real| !real.only);
     document.claims.iter().filter(everywhere).cloned().collect()
 }
 
-/// What is claimed of real packets. Remarks say what is not, or otherwise.
+/// The claims on real packets. Remarks list the claims that are left out or changed.
 pub(super) fn claims_of_real(document: &Document, remarks: &mut Vec<String>) -> Vec<Claim> {
     let mut claims = Vec::new();
     for claim in &document.claims {
@@ -245,11 +244,11 @@ impl Common {
     }
 }
 
-/// The verdict on a claim by what was measured.
+/// The verdict on a claim.
 ///
 /// # Errors
 ///
-/// What is wrong with `holds`, or with what was measured.
+/// `holds` is invalid, or does not fit the measured figure.
 pub(super) fn judge(
     evaluator: &Evaluator,
     claim: &Claim,
@@ -300,8 +299,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Adds everything about these runs, which are those of a case.
-    /// Answers which claims they do not decide.
+    /// Adds everything about these runs, which form one case. Returns the claims that they cannot decide.
     fn add(&mut self, document: &Document, claims: &[Claim], case: &str, report: &mut Report) -> Vec<String> {
         let (mut verdicts, mut undecided) = (Vec::new(), Vec::new());
         for claim in claims {
@@ -333,7 +331,7 @@ impl Reader {
         undecided
     }
 
-    /// Whether a claim is decided by these runs.
+    /// True if these runs can decide a claim.
     fn decides(&self, claim: &Claim) -> Result<bool, String> {
         let Some(filter) = &claim.filter else { return Ok(true) };
         match self.evaluator.evaluate(filter, &self.runs, &self.common.0, &[])? {
@@ -367,12 +365,13 @@ impl Reader {
             Ok(agreement) => verdict.verdict = agreement,
             Err(error) => verdict.error = Some(of("holds", error)),
         }
+        // A matching claim shows no reason for a difference.
         verdict.differs = verdict.differs.filter(|_| verdict.verdict.is_off());
         verdict.measured = Some(measured);
         verdict
     }
 
-    /// The runs that a filter lets pass, grouped by parameters in the order of their first appearance.
+    /// The runs that pass a filter, grouped by parameters in the order of their first appearance.
     fn groups(&mut self, by: &[String], filter: Option<&String>, of: &str) -> Vec<(Parameters, Vec<Arc<Run>>)> {
         let mut groups: Vec<(Parameters, Vec<Arc<Run>>)> = Vec::new();
         for run in &self.runs {
@@ -399,10 +398,10 @@ impl Reader {
         groups
     }
 
-    /// Rows that are written one by one.
+    /// Rows that are given one by one.
     fn rows(&mut self, table: &Table, (verdicts, undecided): (&[Verdict], &[String]), of: &str) -> Vec<Vec<String>> {
         let mut named: Vec<(String, Answer)> = Vec::new();
-        // Claims that these runs do not decide have names all the same.
+        // Undecided claims are variables too, so that their rows can be evaluated.
         for claim in undecided {
             named.push((format!("{claim}_holds"), Answer::Flag(false)));
             named.push((claim.clone(), Answer::Text(String::from("-"))));

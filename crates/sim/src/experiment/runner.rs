@@ -1,4 +1,4 @@
-//! Who carries out a run: the simulator here, real packets elsewhere.
+//! Runners carry out runs: the simulator here, and real packets elsewhere.
 
 use super::data::DataFiles;
 use super::file::Measures;
@@ -8,44 +8,44 @@ use crate::{Captures, Measured, World, ephemeral, run};
 use plan::Guests;
 use std::sync::Arc;
 
-/// A run that has been carried out.
+/// A completed run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
-    /// What it was run with.
+    /// Its parameters.
     pub parameters: Parameters,
-    /// What came of it.
+    /// Its measurements.
     pub measured: Measured,
 }
 
-/// A run that is to be carried out.
+/// A run to carry out.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The file the world comes from, for messages.
+    /// The file of the world, for messages.
     pub file: String,
-    /// The world, with every parameter in its place; its lines are those of the file.
+    /// The world with all parameters substituted. Its line numbers are those of the file.
     pub world: String,
-    /// Whether it is of a world at all.
+    /// The kind of run; it may have no world.
     pub measures: Measures,
     /// The parameters.
     pub parameters: Parameters,
 }
 
-/// Carries out runs. Several threads may do so at once.
+/// Carries out runs, possibly in several threads at once.
 pub trait Runner: Sync {
-    /// What the result was measured with, in a word or two.
+    /// A short name of the means of measurement.
     fn name(&self) -> &str;
 
-    /// Whether what it measures is of real packets: what is claimed may differ there.
+    /// True if it measures real packets, for which claims may differ.
     fn is_real(&self) -> bool {
         false
     }
 
-    /// What is to be known of how these runs were carried out, a line each.
+    /// Remarks about how these runs were carried out, one line each.
     fn remarks(&self, _runs: &[Run]) -> Vec<String> {
         Vec::new()
     }
 
-    /// Everything that comes of a run follows from, but for the program: nothing where there is more to it than can be written down.
+    /// A text that determines the result of a run, apart from the program itself. None if the result also depends on other things.
     fn follows_from(&self, _job: &Job) -> Option<String> {
         None
     }
@@ -54,16 +54,16 @@ pub trait Runner: Sync {
     ///
     /// # Errors
     ///
-    /// What is wrong with the world, or why it could not be run, with its place.
+    /// The world is invalid or cannot run; the message has the position.
     fn run(&self, job: &Job) -> Result<Measured, String>;
 }
 
 /// The simulator.
 #[derive(Clone, Debug, Default)]
 pub struct Simulation {
-    /// Where the guests of its routers come from; none where they may have none.
+    /// The source of its routers' guests; none if routers may not have guests.
     pub guests: Option<Arc<dyn Guests>>,
-    /// Where the files are that worlds name.
+    /// The folders of the files that worlds name.
     pub files: DataFiles,
 }
 
@@ -73,7 +73,7 @@ impl Runner for Simulation {
     }
 
     fn follows_from(&self, job: &Job) -> Option<String> {
-        // A guest may have been built anew.
+        // The code of a guest may have changed.
         if self.guests.is_some() {
             return None;
         }
@@ -83,7 +83,7 @@ impl Runner for Simulation {
         let world = World::parse(&job.world, &job.file).ok()?;
         let mut all = job.world.clone();
         for file in world.files() {
-            // What is not there does not become what it is by another name.
+            // A missing file counts as empty here; the run itself reports the error.
             let bytes = self.files.read(file).unwrap_or_default();
             all += &format!("\n# {file} {:016x}", digest(&bytes));
         }
@@ -99,11 +99,11 @@ impl Runner for Simulation {
 }
 
 impl Simulation {
-    /// Simulates the world of a job; `progress` is told how far it is, in parts of one.
+    /// Simulates the world of a job. `progress` receives the completed part, from 0 to 1.
     ///
     /// # Errors
     ///
-    /// What is wrong with the world, or which of its laws was broken.
+    /// The world is invalid, or one of its laws was broken.
     pub fn simulate(
         &self,
         job: &Job,

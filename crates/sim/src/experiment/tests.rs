@@ -81,7 +81,7 @@ fn squares() -> Experiment {
     Experiment::read("squares.toml", SQUARES, &|name| Err(format!("{name} is not there"))).unwrap()
 }
 
-/// Whoever computes areas.
+/// A runner that computes areas.
 struct Arithmetic;
 
 impl Runner for Arithmetic {
@@ -94,7 +94,7 @@ impl Runner for Arithmetic {
     }
 }
 
-/// The areas that the parameters ask for.
+/// The area for the parameters of a job.
 fn measured(job: &Job) -> Run {
     let number = |name: &str| match job.parameters[name] {
         Value::Number(number) => number,
@@ -139,7 +139,7 @@ fn an_experiment_is_run_reported_and_held_against_its_claims() {
     assert_eq!(curves[1].points, [(1.0, 30_000.0), (2.0, 120_000.0), (3.0, 270_000.0)]);
 }
 
-/// The squares with this in place of the claim `nine`, to be judged.
+/// The squares with another claim in place of `nine`.
 fn with_claim(claim: &str) -> Result<Experiment, String> {
     let nine = SQUARES.split("[[claim]]").nth(1).unwrap();
     let text = SQUARES.replace(nine, &format!("\nid = \"nine\"\ntext = \"\"\n{claim}\n\n"));
@@ -205,7 +205,7 @@ fn a_claim_that_cannot_fail_is_refused() {
         ("12.9e6 * 1500 * 8 / 1e9", "published = 150\ntolerance = 0.1\nholds = \"measured > published\""),
         ("seed", "holds = \"measured == 7\""),
         ("14 + 20 + get('input.count.bytes', side=3, variant='plain') + 4", "published = 64\ntolerance = 0"),
-        // Whatever is measured, it holds.
+        // Statements that are true for all measurements.
         (nine, "holds = \"true\""),
         (nine, "holds = \"measured > 0\""),
         (nine, "holds = \"measured == measured\""),
@@ -214,7 +214,7 @@ fn a_claim_that_cannot_fail_is_refused() {
         ("[min(all('area')), max(all('area'))]", "holds = \"measured[0] <= measured[1]\""),
         ("max(all('area'))", &format!("holds = \"measured >= {one}\"")),
         ("count(all('area'))", "holds = \"measured == 6\""),
-        // The direction that would be left is none.
+        // The direction that would remain is always true.
         (nine, "published = 9\ntolerance = 0.1\nholds = \"measured > 0\""),
     ] {
         let error = with_claim(&format!("measured = \"{measured}\"\n{claim}")).map(|_| ()).unwrap_err();
@@ -232,7 +232,7 @@ fn a_claim_that_cannot_fail_is_refused() {
         ("spread(all('area', variant='plain')) / max(all('area', variant='plain'))", "holds = \"measured <= 0.01\""),
         ("all('area', variant='plain')", "holds = \"rises(measured, 0)\""),
         ("max(all('area')) / min(all('area'))", "holds = \"measured <= 1.5\""),
-        // Nothing is claimed.
+        // There is no claim.
         ("2 * 1e5 * 10", "published = 2000000"),
         (nine, ""),
     ] {
@@ -247,7 +247,7 @@ fn parameters_are_swept_derived_and_set_from_outside() {
     let jobs = experiment.jobs(&Parameters::new(), true).unwrap();
     assert_eq!(jobs.len(), 4);
     assert!(jobs[1].world.ends_with("side = 3\nring = 64\nnonsense\n"), "{}", jobs[1].world);
-    // A line of the world has the number it has in the file.
+    // A line of the world has the same number as in the file.
     let line = SQUARES.lines().position(|line| line == "nonsense").unwrap();
     assert_eq!(jobs[0].world.lines().position(|line| line == "nonsense"), Some(line));
     let set = |name: &str, value: &str| -> Parameters { [(name.to_owned(), Value::read(value))].into() };
@@ -349,7 +349,7 @@ fn an_experiment_that_cannot_be_understood_says_where() {
 }
 
 #[test]
-fn what_is_wrong_with_tables_and_plots_is_told_and_fails_the_experiment() {
+fn errors_in_tables_and_plots_are_reported_and_fail_the_experiment() {
     for (from, to, why) in [
         ("where = \"side > 1\"", "where = \"side > a\"", "table `Areas`, `where`: line 1, column 8: `a` is neither"),
         ("total('area') / side", "total('era')", "column `sum, tripled too`: "),

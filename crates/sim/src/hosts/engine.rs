@@ -1,4 +1,4 @@
-//! What happens in a world of hosts, in the order in which it does: by time, ties by the number of what it happens to, links before flows.
+//! Runs a world of hosts, event by event. Simultaneous events run in the order of their numbers, those of links before those of flows.
 
 use super::events::Events;
 use super::flow::Flow;
@@ -17,19 +17,19 @@ use link::medium::Medium;
 use plan::MediumPlan;
 use units::Instant;
 
-/// A world of hosts that runs.
+/// A running world of hosts.
 pub(super) struct Live<'w> {
     pub world: &'w World,
     pub links: Vec<Link>,
     pub flows: Vec<Flow>,
-    /// What happens next to whom: to a link the service of what waits, then an arrival; to a flow its timer.
+    /// The next events. A link has two: the next service of its queue (even number), and its next arrival (odd). A flow has its timer.
     events: Events,
-    /// What links have dropped in the call under way.
+    /// Packets that links dropped during the current call.
     lost: Vec<(Packet, Fate)>,
-    /// Whether links wait for a time that their scheme has named.
+    /// For each link, true if it waits for a time that its scheme has set.
     held: Vec<bool>,
     pub violations: Violations,
-    /// Packets that have been handled: given to the first link, of all flows.
+    /// Packets of all flows given to their first link.
     pub packets: u64,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn run(world: &World, captures: &mut dyn Captures, progress: Progress
     Ok(measured)
 }
 
-/// The medium of a link, with its trace, if it has one.
+/// The medium of a link, with its trace if it has one.
 fn medium(
     world: &World,
     (plan, name): (&MediumPlan, &str),
@@ -79,7 +79,7 @@ fn medium(
     Ok(Medium::new(plan, trace, Instant::new(now), world.seed, &format!("link {name}")))
 }
 
-/// The ends of a flow at work.
+/// Makes the sender, receiver and application of a flow.
 fn ends(
     world: &World,
     flow: &FlowPlan,
@@ -122,9 +122,10 @@ impl<'w> Live<'w> {
         self.links.len() * 2 + flow
     }
 
-    /// Does everything that happens before `time`.
+    /// Runs all events before `time`.
     pub fn until(&mut self, time: u64) {
         while let Some((now, what)) = self.events.first().filter(|(now, _)| *now < time) {
+            // Events 2n and 2n + 1 belong to link n; those beyond the links are the timers of flows.
             match (what / 2, what % 2) {
                 (link, _) if link >= self.links.len() => self.ring(what - self.links.len() * 2, now),
                 (link, 0) => self.serve(link, now),
@@ -136,13 +137,14 @@ impl<'w> Live<'w> {
         }
     }
 
-    /// The medium of a link takes what waits.
+    /// Serves the queue of a link: packets move on to its medium.
     fn serve(&mut self, link: usize, now: u64) {
         let before = self.links[link].counts;
         self.links[link].serve(now, &mut self.lost);
         self.mourn();
         self.follow(link);
         self.wait(link, now);
+        // A service that changes no counter and is due again at the same time would repeat for ever.
         if self.links[link].counts == before && self.events.first() == Some((now, link * 2)) {
             let name = &self.links[link].name;
             let what = || format!("the scheme of link {name} wants the link, does nothing with it, and no time passes");
@@ -150,7 +152,7 @@ impl<'w> Live<'w> {
         }
     }
 
-    /// Packets have come to the end of a link.
+    /// Packets arrive at the end of a link.
     fn arrive(&mut self, link: usize, now: u64) {
         while let Some(packet) = self.links[link].arrived(now) {
             self.move_on(now, packet);
@@ -158,7 +160,7 @@ impl<'w> Live<'w> {
         self.follow(link);
     }
 
-    /// The first arrival of a link is another one.
+    /// Updates the event of a link's next arrival.
     #[inline]
     fn follow(&mut self, link: usize) {
         match self.links[link].next_arrival() {
@@ -167,7 +169,7 @@ impl<'w> Live<'w> {
         }
     }
 
-    /// A link has been served: when it is to be served again.
+    /// Schedules the next service of a link.
     #[inline]
     fn wait(&mut self, link: usize, now: u64) {
         let Some((at, held)) = self.links[link].next_service(now) else {
@@ -177,7 +179,7 @@ impl<'w> Live<'w> {
         self.events.set(at, link * 2);
     }
 
-    /// A packet comes to a link.
+    /// Offers a packet to a link.
     #[inline]
     fn offer(&mut self, link: usize, now: u64, packet: Packet, fields: Fields) {
         let of = &mut self.links[link];
@@ -194,14 +196,14 @@ impl<'w> Live<'w> {
         }
     }
 
-    /// Packets were dropped: their flows count them.
+    /// Counts dropped packets in their flows.
     fn mourn(&mut self) {
         for (packet, fate) in self.lost.drain(..) {
             self.flows[packet.stream as usize / 2].dropped(&packet, fate);
         }
     }
 
-    /// A packet has a link behind it.
+    /// Moves a packet that has passed a link to its next link, or to its receiver.
     #[inline]
     fn move_on(&mut self, now: u64, mut packet: Packet) {
         let (flow, way) = (packet.stream as usize / 2, packet.stream as usize % 2);
@@ -231,7 +233,7 @@ impl<'w> Live<'w> {
         self.arm(flow);
     }
 
-    /// A flow sends what it may.
+    /// Sends all segments that the sender may send now.
     #[inline]
     fn send(&mut self, flow: usize, now: u64) {
         while let Some(segment) = self.flows[flow].sender.next(Instant::new(now)) {
@@ -248,7 +250,7 @@ impl<'w> Live<'w> {
         self.offer(link, now, packet, fields);
     }
 
-    /// The timer of a flow is set to when it wants to be looked at, if that is sooner than it will be. Later ones wait until then.
+    /// Sets the timer of a flow if it must run earlier than the pending event. A later time is set when that event runs.
     #[inline]
     fn arm(&mut self, flow: usize) {
         let wanted = self.flows[flow].next();
@@ -259,7 +261,7 @@ impl<'w> Live<'w> {
         }
     }
 
-    /// The timer of a flow rings.
+    /// Runs the timer of a flow.
     fn ring(&mut self, flow: usize, now: u64) {
         let timer = self.timer(flow);
         self.events.remove(timer);
@@ -272,7 +274,7 @@ impl<'w> Live<'w> {
         self.arm(flow);
     }
 
-    /// Something that the world says happens.
+    /// Carries out a scheduled event of the world.
     fn happen(&mut self, index: usize, time: u64, captures: &mut dyn Captures) -> Result<(), RunError> {
         match &self.world.events[index].1 {
             Happening::Scheme(link, scheme, change) => {
@@ -291,15 +293,16 @@ impl<'w> Live<'w> {
                 self.links[*link].change_medium(time, (plan, new));
                 self.wait(*link, time);
             }
-            // Of routers.
+            // These events exist only in worlds of routers.
             Happening::Apply(..) | Happening::Link(..) => {}
         }
         Ok(())
     }
 
-    /// Holds the world to its laws.
+    /// Checks the laws of the world.
     fn check(&mut self, time: u64) {
         let Live { links, flows, violations, .. } = self;
+        // Each packet sent or duplicated has arrived, was dropped or lost, or is within a link.
         let (mut within, mut made, mut gone) = (0, 0, 0);
         for link in &*links {
             if let Err(what) = link.is_conserved() {

@@ -1,26 +1,26 @@
-//! What happens next to whom: a time for each of a fixed number of things, and the first of all.
+//! The next event of each of a fixed number of items, and the earliest of all.
 //!
-//! A tournament (Knuth, The Art of Computer Programming 3, 5.4.1): each match is between neighbours, and what has a new time plays again only those matches
-//! that it was in. There is no way down as in a heap, most new times change nothing above the second match, and ties are the one's with the lower number
-//! because it sits on the left.
+//! A tournament tree (Knuth, The Art of Computer Programming 3, 5.4.1): each match is between two neighbours. An item with a new time repeats only
+//! the matches on its path to the root. Unlike a heap it never sifts down, and most updates end at the second match. Of equal times the item with the
+//! lower number wins, because it is on the left.
 
 use std::hint::select_unpredictable;
 
-/// No time.
+/// No event.
 const NEVER: u64 = u64::MAX;
 
-/// A time, and the number of what happens then.
+/// A time, and the number of the item.
 type Entry = (u64, usize);
 
-/// The times of things that are numbered from zero.
+/// The event times of items numbered from zero.
 #[derive(Debug)]
 pub(super) struct Events {
-    /// Node `n` has the winner of `2n` and `2n + 1`; the second half are the things themselves.
+    /// Node `n` has the winner of nodes `2n` and `2n + 1`. The second half are the items themselves.
     nodes: Vec<Entry>,
 }
 
 impl Events {
-    /// So many things, to none of which anything happens.
+    /// Makes room for `things` items without events.
     pub fn new(things: usize) -> Events {
         let leaves = things.next_power_of_two().max(2);
         let mut nodes = vec![(NEVER, 0); leaves];
@@ -28,20 +28,20 @@ impl Events {
         Events { nodes }
     }
 
-    /// What happens first.
+    /// The earliest event.
     #[inline(always)]
     pub fn first(&self) -> Option<Entry> {
         let first = self.nodes[1];
         (first.0 != NEVER).then_some(first)
     }
 
-    /// Whether anything is to happen to it.
+    /// True if an event is set for the item.
     #[inline(always)]
     pub fn contains(&self, thing: usize) -> bool {
         self.nodes[self.nodes.len() / 2 + thing].0 != NEVER
     }
 
-    /// It happens to it at a time, and at no other.
+    /// Sets the only event of an item.
     #[inline]
     pub fn set(&mut self, time: u64, thing: usize) {
         let mut node = self.nodes.len() / 2 + thing;
@@ -51,6 +51,7 @@ impl Events {
             node /= 2;
             let [a, b] = [self.nodes[left], self.nodes[left + 1]];
             let winner = select_unpredictable(b.0 < a.0, b, a);
+            // No match above can change either.
             if self.nodes[node] == winner {
                 return;
             }
@@ -58,7 +59,7 @@ impl Events {
         }
     }
 
-    /// Nothing happens to it.
+    /// Removes the event of an item.
     #[inline]
     pub fn remove(&mut self, thing: usize) {
         self.set(NEVER, thing);

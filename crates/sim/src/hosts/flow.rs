@@ -1,4 +1,4 @@
-//! A flow: an application, the sender and the receiver between which its packets go, and what is counted of it.
+//! A flow: an application, its sender and receiver, and its counters.
 
 use super::packet::{Fields, Load, Packet};
 use super::wires::Fate;
@@ -8,49 +8,49 @@ use crate::tcp::{Ack, Receiver, Sender};
 use crate::times::Times;
 use units::Instant;
 
-/// What is counted of a flow.
+/// The counters of a flow.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Counts {
-    /// Segments given to the first link, and acknowledgements.
+    /// Packets given to the first link: segments, then acknowledgements.
     pub emitted: [u64; 2],
-    /// Those that have come to the other end.
+    /// Packets that arrived at the other end, likewise.
     pub arrived: [u64; 2],
     /// Segments dropped, in the order of [`Fate::DROPS`].
     pub dropped: [u64; Fate::DROPS.len()],
     /// Acknowledgements dropped.
     pub acks_dropped: u64,
-    /// Segments that came marked.
+    /// Segments that arrived marked.
     pub marked: u64,
 }
 
-/// A flow that runs.
+/// A running flow.
 pub(super) struct Flow {
     pub plan: FlowPlan,
     pub sender: Sender,
     pub receiver: Receiver,
     pub application: Application,
-    /// What schemes know of its segments, and of its acknowledgements.
+    /// The fields that schemes see, of segments and of acknowledgements.
     pub fields: [Fields; 2],
-    /// The links that its segments take, and its acknowledgements.
+    /// The links of segments, and those of acknowledgements.
     pub routes: [Vec<u32>; 2],
-    /// Whether its packets cannot overtake each other on these.
+    /// True if no link on the route reorders packets; for both directions.
     ordered: [bool; 2],
-    /// The first stream: its segments.
+    /// The number of its first stream, which has its segments. The next number is the stream of acknowledgements.
     stream: u32,
-    /// Of each stream the place that the next packet gets, and the least that may come.
+    /// For each stream, the place of the next packet to send, and the least place that may arrive.
     places: [u32; 2],
     expected: [u32; 2],
     begun: bool,
-    /// When its timer is to be looked at.
+    /// The time of its pending timer event.
     pub armed: u64,
     pub counts: Counts,
-    /// From being sent to coming to the receiver.
+    /// One-way delays of segments.
     pub one_way: Times,
     pub smoothed: SmoothedRtt,
 }
 
 impl Flow {
-    /// The flow of that number, between ends at work.
+    /// Flow number `number`, with its sender, receiver and application.
     pub fn new(
         (number, plan): (usize, &FlowPlan),
         (sender, receiver, application): (Sender, Receiver, Application),
@@ -77,7 +77,7 @@ impl Flow {
         }
     }
 
-    /// A packet of its own, for the first link of its way.
+    /// Makes a packet for the first link of its route.
     #[inline]
     pub fn packet(&mut self, way: usize, load: Load) -> Packet {
         self.counts.emitted[way] += 1;
@@ -89,7 +89,7 @@ impl Flow {
             place,
             bytes: if way == 0 { self.plan.packet } else { self.plan.acknowledgement },
             hop: 0,
-            // ECT(0), of segments only (RFC 3168, 6.1.4).
+            // ECT(0), on segments only (RFC 3168, 6.1.4).
             ecn: if capable { 2 } else { 0 },
             class: self.plan.class,
             came: 0,
@@ -97,7 +97,7 @@ impl Flow {
         }
     }
 
-    /// A packet has come to the end of its way. Answers the place of one that has overtaken it, where none can.
+    /// Counts a packet that arrived at its end. If it was overtaken on an ordered route, returns the place of the packet that overtook it.
     #[inline]
     pub fn arrived(&mut self, way: usize, packet: &Packet) -> Option<u32> {
         self.counts.arrived[way] += 1;
@@ -105,11 +105,11 @@ impl Flow {
             return None;
         }
         let expected = std::mem::replace(&mut self.expected[way], packet.place.wrapping_add(1));
-        // Places go round.
+        // Places wrap around, so they are compared modulo 2^32.
         (packet.place.wrapping_sub(expected) > u32::MAX / 2).then(|| expected.wrapping_sub(1))
     }
 
-    /// A segment has come. Answers what is sent back.
+    /// A segment arrived. Returns the acknowledgement to send.
     #[inline]
     pub fn segment(&mut self, now: Instant, segment: &crate::tcp::Segment, congested: bool) -> Option<Ack> {
         self.counts.marked += u64::from(congested);
@@ -117,7 +117,7 @@ impl Flow {
         self.receiver.segment(now, *segment, congested)
     }
 
-    /// An acknowledgement has come.
+    /// An acknowledgement arrived.
     #[inline]
     pub fn acknowledged(&mut self, now: Instant, ack: &Ack) {
         let before = self.sender.acknowledged();
@@ -130,7 +130,7 @@ impl Flow {
         self.application.acknowledged(now, &self.sender);
     }
 
-    /// A packet of its own was dropped.
+    /// Counts a dropped packet of this flow.
     pub fn dropped(&mut self, packet: &Packet, fate: Fate) {
         if packet.stream != self.stream {
             self.counts.acks_dropped += 1;
@@ -139,7 +139,7 @@ impl Flow {
         }
     }
 
-    /// When it wants to be looked at though nothing comes.
+    /// The next time at which it must run, if no packet arrives before.
     #[inline]
     pub fn next(&self) -> u64 {
         if !self.begun {
@@ -149,7 +149,7 @@ impl Flow {
         at(self.sender.timer()).min(at(self.application.timer())).min(at(self.receiver.timer()))
     }
 
-    /// It is looked at. Answers what its receiver sends.
+    /// Runs its timers. Returns the acknowledgement that its receiver sends.
     pub fn wake(&mut self, now: Instant) -> Option<Ack> {
         if !self.begun {
             if now < self.plan.start {

@@ -1,4 +1,4 @@
-//! CoDel of RFC 8289 with its loop, and the one of this program that is asked again and again: the same over the packets of a whole world.
+//! Compares the loop of RFC 8289 with this program's CoDel, which is called once per decision: both decide on the packets of a whole world.
 
 use super::engine::Live;
 use super::link::Logged;
@@ -15,7 +15,7 @@ const TARGET: Nanos = Nanos::millis(5);
 const INTERVAL: Nanos = Nanos::millis(100);
 const MTU: u64 = 1514;
 
-/// RFC 8289, section 5, loop and all.
+/// RFC 8289, section 5, with its loop.
 #[derive(Default)]
 struct Loop {
     above: Option<Instant>,
@@ -26,7 +26,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// `dodequeue`, of the packet at the front.
+    /// The RFC's `dodequeue`, for the packet at the head.
     fn is_late(&mut self, wires: &Lines) -> bool {
         let Some(head) = wires.head(QUEUE) else {
             self.above = None;
@@ -89,7 +89,7 @@ impl Scheme<Lines> for Loop {
             return Progress::None;
         }
         wires.transmit();
-        // The RFC leaves dropping when it finds nothing; by then the last packet has told so here.
+        // The RFC leaves the dropping state when it finds an empty queue. Here the departure of the last packet already does.
         if wires.size(QUEUE).packets == 0 {
             (self.above, self.dropping) = (None, false);
         }
@@ -101,7 +101,7 @@ impl Scheme<Lines> for Loop {
     }
 }
 
-/// What a scheme does about what was logged of a link.
+/// The decisions of a scheme on the logged calls of a link.
 fn replay(log: &[Logged], scheme: &mut dyn Scheme<Lines>, rate: Rate) -> Vec<(u32, u32, Fate)> {
     let mut lines = Lines::new(1, u32::MAX);
     lines.rate = rate;
@@ -118,7 +118,7 @@ fn replay(log: &[Logged], scheme: &mut dyn Scheme<Lines>, rate: Rate) -> Vec<(u3
 }
 
 #[test]
-fn codel_while_eq_if_level_over_the_packets_of_a_world() {
+fn codel_called_per_decision_equals_the_loop_of_rfc_8289() {
     let flow = |name: &str| format!("[[flow]]\nname = \"{name}\"\nfrom = \"near\"\nto = \"far\"\n");
     let text = format!(
         "duration = \"60s\"\n[[host]]\nname = \"near\"\n[[host]]\nname = \"far\"\n[[link]]\nbetween = [\"near\", \"far\"]\n\

@@ -1,7 +1,7 @@
-//! One direction of a link between hosts: a queue with its scheme, the medium behind it, and what is on its way.
+//! One direction of a link between hosts: a queue with its scheme, the medium behind it, and the packets in flight.
 //!
-//! Nothing but the first packet on its way is an event, and the time at which the medium takes the next packet of those that wait: a
-//! packet that finds an idle link leaves as it comes.
+//! It has only two events: the next service of the queue, and the arrival of the first packet in flight. A packet that finds an idle link is sent at
+//! once, without an event.
 
 use super::packet::{Fields, Packet};
 use super::queue::Queue;
@@ -14,22 +14,22 @@ use schemes::Next;
 use std::collections::VecDeque;
 use units::{Instant, Rate};
 
-/// What happened to the packets of a direction.
+/// The packet counters of a direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Counts {
-    /// Packets that came to it.
+    /// Packets offered to it.
     pub offered: u64,
-    /// Packets that were given to the medium, and their bytes.
+    /// Packets given to the medium, and their bytes.
     pub sent: u64,
     pub sent_bytes: u64,
-    /// Packets that were dropped, in the order of [`Fate::DROPS`].
+    /// Packets dropped, in the order of [`Fate::DROPS`].
     pub dropped: [u64; Fate::DROPS.len()],
-    /// Packets that were marked.
+    /// Packets marked.
     pub marked: u64,
-    /// Packets that the medium lost, and those that it made of others.
+    /// Packets that the medium lost, and those that it duplicated.
     pub lost: u64,
     pub duplicated: u64,
-    /// Packets that have come out.
+    /// Packets that arrived at the far end.
     pub delivered: u64,
 }
 
@@ -39,7 +39,7 @@ impl Counts {
         self.dropped.iter().sum()
     }
 
-    /// What was counted since.
+    /// The difference to an earlier count.
     pub fn since(&self, earlier: &Counts) -> Counts {
         let mut dropped = self.dropped;
         dropped.iter_mut().zip(earlier.dropped).for_each(|(now, then)| *now -= then);
@@ -56,7 +56,7 @@ impl Counts {
     }
 }
 
-/// What was asked of the scheme of a link: to take a packet, or to give one.
+/// A call of a link's scheme: a packet arrives, or the link is ready.
 #[cfg(test)]
 pub(super) struct Logged {
     pub at: u64,
@@ -68,26 +68,26 @@ pub(super) struct Link {
     pub name: String,
     pub queue: Queue,
     pub medium: Medium,
-    /// What has left and not arrived, by when it does.
+    /// Packets in flight, in the order of their arrival times.
     flight: VecDeque<(u64, Packet)>,
     pub counts: Counts,
-    /// How long packets waited that did not pass.
+    /// The sojourn times of packets that were queued.
     pub sojourn: Times,
     /// The most packets that waited.
     pub most: u32,
-    /// Its rate where that never changes, else what it is at the moment.
+    /// The constant rate, or the current rate of a variable one.
     pub rate: Rate,
     steady: Option<Rate>,
     overhead: i32,
     bound: Option<RateBound>,
-    /// How many nanoseconds too early a packet has left, if one has.
+    /// By how many nanoseconds the first packet that left too early was early.
     pub early: Option<u64>,
-    /// What was asked of the scheme, where a test wants to know.
+    /// The calls of the scheme, recorded for tests.
     #[cfg(test)]
     pub log: Option<Vec<Logged>>,
 }
 
-/// The rate of a link that has always the same.
+/// The rate of a link with a constant rate.
 fn steady(plan: &MediumPlan) -> Option<Rate> {
     match plan.service {
         Service::Constant(rate) => Some(rate),
@@ -116,7 +116,7 @@ impl Link {
         }
     }
 
-    /// Packets on their way.
+    /// The number of packets in flight.
     pub fn in_flight(&self) -> usize {
         self.flight.len()
     }
@@ -128,7 +128,7 @@ impl Link {
         self.rate
     }
 
-    /// A packet comes: it leaves at once where it may, else it is the scheme's.
+    /// Offers a packet: it leaves at once if the link is idle, else the scheme decides.
     #[inline]
     pub fn offer(&mut self, now: u64, mut packet: Packet, fields: Fields, lost: &mut Vec<(Packet, Fate)>) {
         self.counts.offered += 1;
@@ -144,11 +144,11 @@ impl Link {
         self.settle(now, lost);
     }
 
-    /// The medium takes packets.
+    /// Serves the queue while the medium accepts packets.
     #[inline]
     pub fn serve(&mut self, now: u64, lost: &mut Vec<(Packet, Fate)>) {
         let rate = self.rate(now);
-        // A medium without a rate is ready again at once.
+        // A medium without a rate is ready again at once, hence the loop.
         while self.medium.ready(Instant::new(now)).is_some_and(|ready| ready.get() <= now) {
             #[cfg(test)]
             self.log.iter_mut().for_each(|log| log.push(Logged { at: now, packet: None }));
@@ -159,7 +159,7 @@ impl Link {
         }
     }
 
-    /// Sees to what the scheme has decided. Answers whether it sent something.
+    /// Carries out the scheme's decisions. Returns true if it sent a packet.
     #[inline]
     pub fn settle(&mut self, now: u64, lost: &mut Vec<(Packet, Fate)>) -> bool {
         self.counts.marked += self.queue.marks();
@@ -205,12 +205,12 @@ impl Link {
         if self.flight.back().is_none_or(|(last, _)| *last <= at) {
             return self.flight.push_back((at, packet));
         }
-        // A medium that reorders: behind all that arrive no later.
+        // The medium reorders: insert the packet after all that arrive no later.
         let place = self.flight.partition_point(|(other, _)| *other <= at);
         self.flight.insert(place, (at, packet));
     }
 
-    /// The next packet that has arrived by now.
+    /// The next packet that has arrived by `now`.
     #[inline(always)]
     pub fn arrived(&mut self, now: u64) -> Option<Packet> {
         let (at, _) = self.flight.front()?;
@@ -221,13 +221,13 @@ impl Link {
         self.flight.pop_front().map(|(_, packet)| packet)
     }
 
-    /// When the first packet on its way arrives.
+    /// The arrival time of the first packet in flight.
     #[inline(always)]
     pub fn next_arrival(&self) -> Option<u64> {
         self.flight.front().map(|(at, _)| *at)
     }
 
-    /// When what waits is to be served, and whether it is the scheme that names the time.
+    /// The time of the next service of the queue, and true if the scheme has set it.
     #[inline]
     pub fn next_service(&mut self, now: u64) -> Option<(u64, bool)> {
         let (wanted, held) = match self.queue.next() {
@@ -238,16 +238,16 @@ impl Link {
         Some((self.medium.ready(Instant::new(now))?.get().max(wanted), held))
     }
 
-    /// The medium is another one from now on; what is on its way stays there.
+    /// Replaces the medium. Packets in flight are not affected.
     pub fn change_medium(&mut self, now: u64, (plan, medium): (&MediumPlan, Medium)) {
         self.medium.change(medium, Instant::new(now));
         self.steady = steady(plan);
         self.rate = self.steady.unwrap_or(Rate::ZERO);
-        // What is being sent has the old rate.
+        // The packet being sent still has the old rate, so the bound no longer applies.
         self.bound = None;
     }
 
-    /// Whether every packet is somewhere.
+    /// Checks that every packet is accounted for.
     pub fn is_conserved(&self) -> Result<(), String> {
         let counts = &self.counts;
         let waiting = u64::from(self.queue.packets());

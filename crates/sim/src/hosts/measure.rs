@@ -1,4 +1,4 @@
-//! What is measured of a world of hosts: values, series, and samples that many runs can pool.
+//! The measurements of a world of hosts: values, time series, and samples that several runs can pool.
 
 use super::flow::Flow;
 use super::link::{self, Link};
@@ -11,7 +11,7 @@ use crate::times::Times;
 use std::collections::BTreeMap;
 use units::{Instant, Nanos};
 
-/// What a flow had come to at a time.
+/// The counters of a flow at some time.
 #[derive(Clone, Copy, Default)]
 struct FlowMark {
     counts: super::flow::Counts,
@@ -28,7 +28,7 @@ impl FlowMark {
     }
 }
 
-/// What a link had come to at a time.
+/// The counters of a link at some time.
 #[derive(Clone, Copy, Default)]
 struct LinkMark {
     counts: link::Counts,
@@ -43,13 +43,13 @@ impl LinkMark {
     }
 }
 
-/// Looks at a world now and then.
+/// Samples a world at intervals.
 pub(super) struct Meters {
-    /// When what is measured began.
+    /// The start of the measured time.
     begun: u64,
     flows: Vec<FlowMark>,
     links: Vec<LinkMark>,
-    /// When the last point was made, and what there was by then.
+    /// The time of the last sample, and the counters at that time.
     sampled: u64,
     before: (Vec<FlowMark>, Vec<LinkMark>),
     series: BTreeMap<String, Vec<(f64, f64)>>,
@@ -66,7 +66,7 @@ impl Meters {
         Meters { begun: 0, flows, links, sampled: 0, before, series: BTreeMap::new() }
     }
 
-    /// The warm-up is over: what is measured begins.
+    /// Ends the warm-up: measurement begins.
     pub fn warm(&mut self, flows: &mut [Flow], links: &mut [Link], time: u64) {
         (self.flows, self.links) = marks(flows, links);
         self.begun = time;
@@ -79,7 +79,7 @@ impl Meters {
         }
     }
 
-    /// A point of each series.
+    /// Adds a point to each time series.
     pub fn sample(&mut self, flows: &[Flow], links: &[Link], time: u64) {
         let span = (time - self.sampled) as f64 / 1e9;
         let at = time as f64 / 1e9;
@@ -106,7 +106,7 @@ impl Meters {
         (self.sampled, self.before) = (time, now);
     }
 
-    /// Everything.
+    /// Collects all results.
     pub fn finish(self, world: &World, flows: &[Flow], links: &[Link]) -> Measured {
         let end = world.duration.get();
         let span = (end - self.begun) as f64 / 1e9;
@@ -125,7 +125,7 @@ fn millis(time: Nanos) -> f64 {
     time.get() as f64 / 1e6
 }
 
-/// The bits of so many packets of a flow, headers and all.
+/// The bits of a number of a flow's packets, with headers.
 fn bits(packets: u64, flow: &Flow) -> f64 {
     packets as f64 * f64::from(flow.plan.packet) * 8.0
 }
@@ -155,7 +155,7 @@ fn of_flow(measured: &mut Measured, flow: &Flow, from: &FlowMark, span: f64, end
     tell_transfers(name, &flow.application.completions()[from.transfers..], end, measured);
 }
 
-/// What a sender has done since, and what round trips it has seen.
+/// Reports what a sender has done since, and its round-trip times.
 pub(super) fn tell_transport(
     name: &str,
     (now, from): (&Told, &Told),
@@ -173,7 +173,7 @@ pub(super) fn tell_transport(
     }
 }
 
-/// How long transfers took.
+/// Reports the durations of transfers.
 pub(super) fn tell_transfers(name: &str, transfers: &[Completion], end: Instant, measured: &mut Measured) {
     if transfers.is_empty() {
         return;

@@ -1,9 +1,9 @@
-//! Worlds of hosts, flows and links: transport protocols meet queueing schemes, and no router is in between.
+//! Worlds of hosts, flows and links: transport protocols meet queueing schemes, without routers in between.
 //!
-//! Senders react to what becomes of their packets, so that nothing can be computed ahead as it is for [sources](crate::source): there are
-//! events. There are few of them, though: for each link the time at which it takes the next packet of those that wait, and the arrival of the
-//! first of those on their way, which stand in a ring behind it; for each flow one timer. A packet that finds an idle link leaves as it
-//! comes. So the heap of events is as small as the world, whatever is under way in it.
+//! Senders react to the fates of their packets, so unlike for [sources](crate::source) nothing can be computed ahead: these worlds need events. There
+//! are few. Each link has one for the next service of its queue, and one for the first of its packets in flight; the others are in a ring behind it.
+//! Each flow has one timer. A packet that finds an idle link is sent at once. So the number of events depends on the size of the world, not on the
+//! number of packets in it.
 
 mod engine;
 mod events;

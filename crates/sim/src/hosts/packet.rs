@@ -1,8 +1,8 @@
-//! Packets as they are in a world of hosts: small records, for a deep buffer holds a million of them.
+//! The packets of a world of hosts. They are small records, because a deep buffer holds a million of them.
 
 use crate::tcp::{Ack, Segment};
 
-/// What a packet carries.
+/// The contents of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Load {
     /// Data.
@@ -14,33 +14,33 @@ pub(super) enum Load {
 /// A packet of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Packet {
-    /// The stream it is of: two for each flow, the even one its segments, the odd one its acknowledgements.
+    /// Its stream. Each flow has two: the even one has its segments, the odd one its acknowledgements.
     pub stream: u32,
-    /// Its place among all packets of its stream, to see whether one has overtaken another.
+    /// Its number among all packets of its stream, to detect reordering.
     pub place: u32,
     /// Its length on links.
     pub bytes: u32,
-    /// Links that it has behind it.
+    /// The number of links that it has passed.
     pub hop: u8,
     /// The two ECN bits.
     pub ecn: u8,
     /// Its class.
     pub class: u8,
-    /// When it came to the link where it is.
+    /// The time at which it arrived at its current link.
     pub came: u64,
-    /// What it carries.
+    /// Its contents.
     pub load: Load,
 }
 
-/// What a queueing scheme may know of the packets of a stream besides.
+/// The other fields of a stream's packets that queueing schemes see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Fields {
     /// Hash of addresses, protocol and ports.
     pub flow_hash: u32,
-    /// Hash of the address they come from.
+    /// Hash of the source address.
     pub source: u32,
-    /// Hash of the address they go to.
+    /// Hash of the destination address.
     pub destination: u32,
-    /// Their code point.
+    /// Their DSCP.
     pub dscp: u8,
 }

@@ -1,54 +1,54 @@
-//! A world of hosts as a laboratory of real hosts can have it: all senders on one side, all receivers on the other, and between them one link in each
-//! direction that matters.
+//! A world of hosts as a laboratory of real hosts can run it: all senders on one side, all receivers on the other, and one relevant link per
+//! direction between them.
 
 use crate::describe::{FlowPlan, Happening, HostLink, HostsPlan, World};
 use plan::{MediumPlan, SchemeChange, Service};
 use units::{Instant, Nanos, Rate};
 
-/// Links that are at least so fast are only as long as their delay.
+/// Links of at least this rate count as pure delay.
 const FAST: Rate = Rate::mbit(500);
-/// What a frame of Ethernet takes on a link that counts IP packets, besides its bytes.
+/// The overhead of an Ethernet frame on a link that counts IP packets: the header does not count.
 const IP_ONLY: i32 = -14;
 
 /// One direction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Direction {
-    /// The name of the link, as values have it.
+    /// The name of the link, as in measured values.
     pub name: String,
-    /// The scheme before it.
+    /// The queueing scheme of the link.
     pub scheme: String,
-    /// The link, with the delays of all others on the way. It counts IP packets.
+    /// The link, with the delays of all other links of the route. It counts IP packets.
     pub medium: MediumPlan,
-    /// The schemes that take its scheme's place, in the order of their times.
+    /// The schemes that replace its scheme, in the order of their times.
     pub changes: Vec<Change>,
 }
 
-/// Another scheme before a link.
+/// A change of a link's scheme.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
-    /// When.
+    /// The time.
     pub at: Instant,
-    /// Which.
+    /// The new scheme.
     pub scheme: String,
-    /// What becomes of what waits.
+    /// The treatment of queued packets.
     pub waiting: SchemeChange,
 }
 
-/// What lies between senders and receivers.
+/// The network between senders and receivers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Passage {
     /// From senders to receivers.
     pub forward: Direction,
-    /// And back.
+    /// From receivers to senders.
     pub back: Direction,
 }
 
 impl World {
-    /// What lies between its senders and its receivers, and what happens to that. Schemes take `most` packets at most.
+    /// The network between its senders and its receivers, and the events on it. Schemes are limited to `most` packets.
     ///
     /// # Errors
     ///
-    /// Why a laboratory cannot have it: flows in both directions, several links that are not merely long, a link that becomes another.
+    /// A laboratory cannot run the world: flows in both directions, several slow links, or a link whose medium changes.
     pub fn passage(&self, most: u64) -> Result<Passage, String> {
         let mut passage = self.hosts.passage(most)?;
         for (at, happening) in &self.events {
@@ -70,7 +70,7 @@ impl World {
 }
 
 impl HostsPlan {
-    /// What lies between the senders and the receivers of all flows, as it is at first.
+    /// The network between the senders and receivers of all flows, without events.
     fn passage(&self, most: u64) -> Result<Passage, String> {
         let routes: Vec<(&FlowPlan, [Vec<u32>; 2])> =
             self.flows.iter().filter_map(|flow| Some((flow, self.routes(flow)?))).collect();
@@ -92,7 +92,7 @@ impl HostsPlan {
             .copied()
             .filter(|number| routes.iter().all(|(_, route)| route.contains(number)))
             .collect();
-        // Of several that all take, the one that is slow; else the one next to the receivers.
+        // Of the links on all routes take the slow one; if all are fast, the one next to the receivers.
         let is_slow = |number: &&u32| !is_fast(link(number));
         let next = if way == 0 { common.last() } else { common.first() };
         let chosen = *common.iter().find(is_slow).or(next).ok_or("no link is on the way of all flows")?;
@@ -114,7 +114,7 @@ impl HostsPlan {
     }
 }
 
-/// Whether a link only takes time.
+/// True if a link is pure delay.
 fn is_fast(link: &HostLink) -> bool {
     let usual = MediumPlan::default();
     let HostLink { medium, .. } = link;
@@ -123,7 +123,7 @@ fn is_fast(link: &HostLink) -> bool {
     matches!(medium.service, Service::Constant(rate) if rate >= FAST) && nothing_else == usual
 }
 
-/// The text of a scheme, whose limits are no more than `most`: a router has memory for each packet that may wait.
+/// The text of a scheme with limits of at most `most`: a router has memory for each packet that may wait.
 fn bounded(scheme: &str, most: u64) -> String {
     let mut parts = scheme.split("limit=");
     let mut out = parts.next().unwrap_or("").to_owned();
@@ -172,7 +172,7 @@ to = "far"
     const TWO: &str = "[[flow]]\nname = \"two\"\nfrom = \"b\"\nto = \"far\"\n";
 
     #[test]
-    fn of_a_way_one_link_matters_and_the_others_are_a_delay() {
+    fn one_link_of_a_route_matters_and_the_others_are_delay() {
         for flows in ["", TWO] {
             let Passage { forward, back } = world(flows).passage(5000).unwrap();
             assert_eq!((forward.name.as_str(), back.name.as_str()), ("gateway-far", "far-gateway"));
@@ -204,7 +204,7 @@ to = "far"
     }
 
     #[test]
-    fn what_a_laboratory_cannot_have_is_told() {
+    fn worlds_that_a_laboratory_cannot_run_are_errors() {
         let back = "[[flow]]\nname = \"two\"\nfrom = \"far\"\nto = \"b\"\n";
         assert_eq!(world(back).passage(9).unwrap_err(), "no link is on the way of all flows");
         let mut two = world(TWO);

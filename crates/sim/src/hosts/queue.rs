@@ -1,4 +1,4 @@
-//! The queues before a link with the scheme that decides over them, and what becomes of what waits when another takes its place.
+//! The queues before a link, with their scheme. A replaced scheme can drain, flush or migrate its packets.
 
 use super::packet::{Fields, Packet};
 use super::wires::{Fate, Lines};
@@ -7,7 +7,7 @@ use schemes::{BuildError, Layer, Next, Scheme};
 use std::collections::VecDeque;
 use units::{Instant, QueueId, Rate};
 
-/// The scheme that a description names.
+/// Builds the scheme that a description names.
 pub(super) fn scheme(call: &Call) -> Result<Box<dyn Scheme<Lines>>, BuildError> {
     fn layer(call: &Call) -> Layer<'_> {
         Layer { name: call.name, options: &call.options, inside: call.inner.iter().map(layer).collect() }
@@ -29,39 +29,39 @@ impl Served {
     }
 }
 
-/// What waits before a link.
+/// The queues before a link, with current and former schemes.
 pub(super) struct Queue {
-    /// Where packets go that come.
+    /// The scheme that receives arriving packets.
     served: Served,
-    /// Schemes that others have taken the place of, the oldest first: it serves what waits there before anybody else does.
+    /// Replaced schemes that still drain, the oldest first. They are served before the current scheme.
     drained: VecDeque<Served>,
     capacity: u32,
-    /// Whether packets may pass the scheme while nothing waits.
+    /// True if packets may bypass the scheme while its queues are empty.
     passing: bool,
 }
 
 impl Queue {
-    /// A scheme that holds at most so many packets, whatever itself says.
+    /// A queue whose scheme holds at most `capacity` packets, regardless of its own limit.
     pub fn new(call: &Call, capacity: u32) -> Result<Queue, BuildError> {
         let served = Served::new(call, capacity)?;
         let passing = served.scheme.passes_when_idle();
         Ok(Queue { served, drained: VecDeque::new(), capacity, passing })
     }
 
-    /// Packets that wait.
+    /// The number of packets that wait.
     #[inline(always)]
     pub fn packets(&self) -> u32 {
         let drained: u32 = self.drained.iter().map(|served| served.lines.waiting().packets).sum();
         self.served.lines.waiting().packets + drained
     }
 
-    /// Whether a packet that comes now may leave without the scheme being asked.
+    /// True if an arriving packet may be sent without asking the scheme.
     #[inline(always)]
     pub fn lets_pass(&self) -> bool {
         self.passing && self.served.lines.waiting().packets == 0 && self.drained.is_empty()
     }
 
-    /// A packet comes.
+    /// Offers a packet to the scheme.
     #[inline]
     pub fn arrive(&mut self, now: u64, rate: Rate, packet: Packet, fields: Fields) {
         let Served { scheme, lines } = &mut self.served;
@@ -69,7 +69,7 @@ impl Queue {
         lines.arrive(&mut **scheme, packet, fields);
     }
 
-    /// The link takes a packet.
+    /// Lets the oldest scheme with packets send one.
     #[inline]
     pub fn ready(&mut self, now: u64, rate: Rate) {
         while let Some(oldest) = self.drained.front_mut() {
@@ -85,7 +85,7 @@ impl Queue {
             if left == 0 {
                 self.drained.pop_front();
             }
-            // One that is done with its own lets the next one have the link at once.
+            // A drained scheme that sent nothing leaves the link to the next one at once.
             if sent || left > 0 {
                 return;
             }
@@ -95,19 +95,19 @@ impl Queue {
         lines.ready(&mut **scheme, 1);
     }
 
-    /// When the scheme wants the link again, that now has nothing to do.
+    /// When the scheme that is served next wants the link.
     pub fn next(&self) -> Next {
         let Served { scheme, lines } = self.drained.front().unwrap_or(&self.served);
         scheme.next(lines)
     }
 
-    /// What became of packets since this was asked last.
+    /// The fates of packets since the caller last cleared the list.
     #[inline(always)]
     pub fn fates(&mut self) -> &mut Vec<(Packet, Fate)> {
         &mut self.served.lines.fates
     }
 
-    /// Packets that were marked since this was asked last.
+    /// The number of packets marked since the last call.
     #[inline(always)]
     pub fn marks(&mut self) -> u64 {
         let marks = self.served.lines.marked.len() as u64;
@@ -115,7 +115,7 @@ impl Queue {
         marks
     }
 
-    /// Another scheme decides from now on. One like itself it takes its parameters from, whatever is to become of what waits.
+    /// Replaces the scheme. If the old scheme is of the same kind, it only adopts the new parameters, and `change` does not apply.
     pub fn replace(
         &mut self,
         (now, rate): (u64, Rate),
@@ -130,6 +130,7 @@ impl Queue {
         if !tuned {
             let mut old = std::mem::replace(&mut self.served, new);
             let lines = &mut self.served.lines;
+            // Decisions that the caller has not fetched yet belong to the old scheme.
             lines.fates.append(&mut old.lines.fates);
             match change {
                 SchemeChange::Drain if old.lines.waiting().packets > 0 => self.drained.push_back(old),
@@ -142,6 +143,7 @@ impl Queue {
                 SchemeChange::Migrate => {
                     let others = self.drained.drain(..).flat_map(|mut served| served.lines.drain());
                     let mut waiting: Vec<Packet> = others.chain(old.lines.drain()).collect();
+                    // Packets of several schemes merge by arrival time, so each flow keeps its order.
                     waiting.sort_by_key(|packet| packet.came);
                     for packet in waiting {
                         self.arrive(now, rate, packet, fields[packet.stream as usize]);
@@ -153,7 +155,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Tells what the scheme remembers, where it has one queue.
+    /// Reports the state of the scheme, if it has a single queue.
     pub fn state(&self, now: Instant, tell: &mut schemes::Tell<'_>) {
         let Served { scheme, lines } = &self.served;
         if scheme.queues() == 1 {

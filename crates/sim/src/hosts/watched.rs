@@ -1,4 +1,4 @@
-//! What is measured of a flow between real hosts, under the names that a simulated one has.
+//! The measurements of a flow between real hosts, under the names that a simulated flow uses.
 
 use super::measure::{tell_transfers, tell_transport};
 use crate::describe::FlowPlan;
@@ -9,7 +9,7 @@ use crate::times::Times;
 use std::collections::BTreeMap;
 use units::{Instant, Nanos};
 
-/// What a real sender says of its connection.
+/// The kernel's information about a sender's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Look {
     /// The smoothed round-trip time.
@@ -22,26 +22,26 @@ pub struct Look {
     pub in_flight: u32,
     /// Bytes acknowledged so far.
     pub acknowledged: u64,
-    /// Packets sent, and sent again.
+    /// Packets sent, including retransmissions.
     pub sent: u64,
-    /// See there.
+    /// Packets retransmitted.
     pub again: u64,
-    /// Packets sent again that had come.
+    /// Retransmitted packets that had already arrived.
     pub in_vain: u64,
-    /// Times that packets were seen to have overtaken others.
+    /// The number of detected reorderings.
     pub reordered: u64,
-    /// Whether losses are being made up for, and whether for a time-out.
+    /// True during loss recovery of any kind.
     pub recovering: bool,
-    /// See there.
+    /// True during recovery from a timeout.
     pub timed_out: bool,
 }
 
-/// A flow between real hosts, which somebody looks at every few milliseconds. Times are those since its world began.
+/// A flow between real hosts, sampled every few milliseconds. Times are relative to the start of its world.
 pub struct Watched {
     plan: FlowPlan,
-    /// Data in a packet, in bytes.
+    /// Payload of a packet, in bytes.
     payload: u32,
-    /// The way back, without packets that wait.
+    /// The delay of the way back without queueing.
     back: Nanos,
     sample: u64,
     last: Look,
@@ -53,7 +53,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// A flow whose packets have so much data, and of whose round trip `back` is the way back. A point of each series is made every `sample`.
+    /// A flow with `payload` bytes in each packet. `back` is the part of its round trip on the way back. Time series have a point every `sample`.
     pub fn new(plan: &FlowPlan, payload: u32, back: Nanos, sample: Nanos) -> Watched {
         Watched {
             payload: payload.max(1),
@@ -69,7 +69,7 @@ impl Watched {
         }
     }
 
-    /// Somebody has looked.
+    /// Records one sample.
     pub fn look(&mut self, now: Instant, look: Look) {
         if look.acknowledged != self.last.acknowledged || look.smoothed != self.last.smoothed {
             self.smoothed.acknowledged(now, look.smoothed);
@@ -95,7 +95,7 @@ impl Watched {
         }
     }
 
-    /// The end: adds what was measured. `received` are the bytes that have come to the receiver until then.
+    /// Ends the measurement and adds the results. `received` is the number of bytes that the receiver got.
     pub fn finish(mut self, end: Instant, received: u64, transfers: &[Completion], measured: &mut Measured) {
         let name = &self.plan.name;
         let packets = received as f64 / f64::from(self.payload);

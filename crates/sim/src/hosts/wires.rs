@@ -1,33 +1,33 @@
-//! The queues before a link of a world of hosts, as a queueing scheme sees them: the very code that decides over the packets of a router
-//! decides over these records. All queues share their places, so that memory is for what waits however many queues there are.
+//! The queues before a link of a world of hosts, as a queueing scheme sees them. The schemes are the same code as in routers; here they decide on
+//! packet records. All queues share one array of places, so memory depends on the number of packets, not of queues.
 
 use super::packet::{Fields, Packet};
 use schemes::{Record, Scheme, Size, Wires};
 use std::collections::BinaryHeap;
 use units::{Bytes, Instant, QueueId, Rate};
 
-/// No place.
+/// The index of no place.
 const NONE: u32 = u32::MAX;
 
-/// What became of a packet that was offered to a scheme.
+/// The fate of a packet that was offered to a scheme.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fate {
     /// It was given to the link.
     Sent,
-    /// It was not let in.
+    /// The scheme refused it on arrival.
     Arrival,
-    /// It was let in, and dropped at the front.
+    /// The scheme admitted it, and dropped it at the head.
     Front,
-    /// It was let in, and dropped at the end.
+    /// The scheme admitted it, and dropped it at the tail.
     Tail,
-    /// There was no room for it.
+    /// The buffer was full.
     Full,
-    /// The scheme was replaced by another, which it did not go on to.
+    /// Its scheme was replaced with `flush`.
     Flush,
 }
 
 impl Fate {
-    /// Those of dropped packets, as routers call them.
+    /// The fates of dropped packets, with the names that routers use.
     pub const DROPS: [(Fate, &'static str); 5] = [
         (Fate::Arrival, "scheme_arrival"),
         (Fate::Front, "scheme_front"),
@@ -44,7 +44,7 @@ struct Place {
     behind: u32,
 }
 
-/// One of the queues.
+/// One of the queues, a doubly linked list of places.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     first: u32,
@@ -55,36 +55,36 @@ struct Line {
 
 const EMPTY: Line = Line { first: NONE, last: NONE, packets: 0, bytes: 0 };
 
-/// The queues of one scheme, and the registers between it and the link.
+/// The queues of one scheme, and the registers for the arriving packet and the one being sent.
 #[derive(Debug)]
 pub(super) struct Lines {
     /// The time of the call.
     pub now: Instant,
-    /// What the link carries.
+    /// The rate of the link.
     pub rate: Rate,
-    /// Packets that it takes now.
+    /// The number of packets that the link can accept now.
     pub room: usize,
-    /// Packets that all queues hold together.
+    /// The most packets in all queues together.
     capacity: u32,
     places: Vec<Place>,
-    /// The first of the places that are free again; the others have never been used.
+    /// The head of the list of free places. Places that were never used are not in it.
     free: u32,
     queues: Box<[Line]>,
-    /// What waits in all of them.
+    /// The packets in all queues.
     waiting: Size,
     offered: Option<(Packet, Fields)>,
     arriving: Option<Packet>,
-    /// Whether the arriving packet found no room.
+    /// True if there was no room for the arriving packet.
     full: bool,
     hand: Option<Packet>,
-    /// What became of packets, in the order in which it did.
+    /// The fates of packets, in order.
     pub fates: Vec<(Packet, Fate)>,
-    /// Packets that were marked, in the order in which they were: their streams and places.
+    /// Packets marked, in order: their streams and numbers.
     pub marked: Vec<(u32, u32)>,
 }
 
 impl Lines {
-    /// So many queues, for so many packets together.
+    /// Makes this many queues, which together hold `capacity` packets.
     pub fn new(queues: u32, capacity: u32) -> Lines {
         Lines {
             now: Instant::START,
@@ -104,7 +104,7 @@ impl Lines {
         }
     }
 
-    /// What waits in all queues.
+    /// The packets in all queues.
     pub fn waiting(&self) -> Size {
         self.waiting
     }
@@ -113,11 +113,11 @@ impl Lines {
     pub fn arrive(&mut self, scheme: &mut (impl Scheme<Lines> + ?Sized), packet: Packet, fields: Fields) {
         self.offered = Some((packet, fields));
         scheme.arrival(self);
-        // A scheme that stops early has refused it.
+        // If a scheme stops early, the packet counts as refused.
         while self.arriving().is_some() {}
     }
 
-    /// Raises `LinkReady` for so many packets.
+    /// Raises `LinkReady` for up to `room` packets.
     pub fn ready(&mut self, scheme: &mut (impl Scheme<Lines> + ?Sized), room: usize) {
         self.room = room;
         scheme.serve(self);
@@ -125,7 +125,7 @@ impl Lines {
         self.room = 0;
     }
 
-    /// Takes out everything that waits, by the time at which it came, the first one first.
+    /// Removes all packets, in the order of their arrival times.
     pub fn drain(&mut self) -> Vec<Packet> {
         let age = |lines: &Lines, queue: usize| {
             let packet = lines.places.get(lines.queues[queue].first as usize)?.packet;
@@ -150,6 +150,7 @@ impl Lines {
         let number = line.first;
         let place = self.places.get_mut(number as usize)?;
         let packet = place.packet;
+        // The freed place goes to the head of the free list, which uses `behind` as its link.
         line.first = std::mem::replace(&mut place.behind, self.free);
         self.free = number;
         let first = line.first;
@@ -167,6 +168,7 @@ impl Lines {
         let place = self.places.get_mut(number as usize)?;
         let packet = place.packet;
         line.last = place.before;
+        // Likewise to the head of the free list.
         place.behind = self.free;
         self.free = number;
         let last = line.last;

@@ -1,12 +1,12 @@
-//! The near end of a cable: a port of the machine by which frames come to a card and leave it. The card's rings are before it.
+//! The router's end of a cable: a port of the machine that carries the frames of a card. The rings of the card are in front of it.
 
 use packet::Batch;
 use packet::port::Port;
 
-/// The near end of a cable.
+/// The router's end of a cable.
 pub(crate) struct Cable {
     pub(super) port: Box<dyn Port>,
-    /// What is on its way in or out; empty otherwise.
+    /// A buffer for frames being received or transmitted; empty otherwise.
     pub(super) batch: Batch,
     /// Frames that the kernel refused.
     pub(super) refused: u64,

@@ -1,9 +1,8 @@
-//! A card: the receive ring with what comes to it, the transmit ring and the link or the cable behind it.
+//! A card: its receive ring and arriving frames, its transmit ring, and the link or cable behind it.
 //!
-//! Where a card is on a cable, frames come and go by a port of the machine. Whenever the router looks, everything that the
-//! kernel has for the card takes its place in the receive ring, or is lost. As nothing was taken from the ring between two
-//! looks, exactly as many are lost as if each had come to it by itself. What leaves is handed over at once; that the card's
-//! link would take its time is seen in how soon the transmit ring has room.
+//! On a cable, a port of the machine carries the frames of the card. Whenever the router polls, all frames that the kernel has for the card enter the
+//! receive ring or are lost. Nothing is taken from the ring between two polls. So exactly as many frames are lost as if each had entered at its
+//! arrival. Transmitted frames go to the kernel at once; the rate of the card's link only shows in how soon the transmit ring has room.
 
 use super::Net;
 use super::cable::Cable;
@@ -20,39 +19,39 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use units::{Instant, Mac, Rate};
 
-/// A frame, made when it is handed out.
+/// A frame, whose bytes are made when it is handed out.
 #[derive(Debug)]
 pub(crate) enum Frame {
-    /// Of a source.
+    /// A packet of a source.
     Made { flow: u32, sequence: u64 },
-    /// Of another router.
+    /// A frame from another router.
     Carried(Vec<u8>),
-    /// Came by a cable, lent by the pool.
+    /// A frame from a cable; its buffer belongs to the pool.
     Held(Packet),
 }
 
-/// A frame that waits, and when it came.
+/// A frame in a ring, with its arrival time.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub at: u64,
     pub what: Frame,
 }
 
-/// What a card has counted, in packets since the beginning.
+/// The counters of a card, in packets since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CardCounters {
     /// Handed to the router.
     pub received: u64,
-    /// Lost for the receive ring was full.
+    /// Lost because the receive ring was full.
     pub ring: u64,
-    /// Given by the router.
+    /// Transmitted by the router.
     pub transmitted: u64,
     pub transmitted_bytes: u64,
-    /// Lost for the link was down, either way.
+    /// Lost because the link was down, in both directions.
     pub down: u64,
     /// Lost on the link.
     pub lost: u64,
-    /// The most that waited in the receive ring.
+    /// The most frames in the receive ring.
     pub most: usize,
 }
 
@@ -63,16 +62,16 @@ pub(crate) struct Card {
     pub router: usize,
     pub slots: usize,
     pub ring: VecDeque<Waiting>,
-    /// Positions of the sources that send to it.
+    /// The indices of the sources that send to it.
     pub sources: Vec<usize>,
-    /// When one of them sends next, and which.
+    /// The time of the next packet of its sources, and the source.
     pub next: u64,
     pub turn: usize,
-    /// What takes the place of its link on real packets.
+    /// The cable that replaces its link on real packets.
     pub cable: Option<Box<Cable>>,
-    /// What comes over its link from another router.
+    /// Frames in flight to it from another router.
     pub feed: VecDeque<Waiting>,
-    /// Memory for frames to come.
+    /// Reusable frame buffers.
     pub spare: Vec<Vec<u8>>,
     pub end: End,
     pub line: Line,
@@ -108,20 +107,20 @@ impl Card {
         }
     }
 
-    /// A frame takes its place in the receive ring, which has room.
+    /// Adds a frame to the receive ring, which has room.
     #[inline]
     pub fn enter(&mut self, frame: Waiting) {
         self.ring.push_back(frame);
         self.counters.most = self.counters.most.max(self.ring.len());
     }
 
-    /// What the rate bound says of a frame that leaves.
+    /// Checks a departing frame against the rate bound.
     #[inline]
     pub fn carried(&mut self, now: u64, left: u64, length: usize) -> Option<u64> {
         self.bound.carried(now, left, self.line.bits(length))
     }
 
-    /// Makes `packet` a recorded one, to this card's station, with a tag where its payload has room for one.
+    /// Fills `packet` with a recorded frame, addressed to this card, with a tag if its payload has room.
     pub fn replay(&self, schedule: &Schedule, packet: &mut Packet, tag: Tag) {
         let recorded = &schedule.recorded[tag.sequence as usize % schedule.recorded.len()];
         if !packet.fill(&recorded.frame) {
@@ -138,7 +137,7 @@ impl Card {
         }
     }
 
-    /// Takes what has come by the cable into the receive ring. Answers what finds no place there.
+    /// Moves frames from the cable into the receive ring. Reports those without room to `lost`.
     fn take_in(&mut self, now: u64, pool: &mut Pool, mut lost: impl FnMut(Option<Tag>)) {
         let Some(mut cable) = self.cable.take() else { return };
         loop {
@@ -162,7 +161,7 @@ impl Card {
 }
 
 impl Net {
-    /// Everything that has come to a card by its cable takes its place in the receive ring, or is lost.
+    /// Admits all frames that have arrived over a card's cable to the receive ring; those without room are lost.
     pub fn admit_by_cable(&mut self, index: usize, now: u64, pool: &mut Pool) {
         let mut lost = Vec::new();
         self.cards[index].take_in(now, pool, |tag| lost.push(tag));
@@ -200,7 +199,7 @@ impl Net {
         self.cards[index].cable = Some(cable);
     }
 
-    /// A packet of a source has waited so long in its router.
+    /// Records the time that a source's packet spent in its router.
     fn waited(&mut self, tag: Option<Tag>, waited: u64) {
         let warmup = self.warmup;
         let Some(tag) = tag.filter(|tag| tag.born >= warmup) else { return };

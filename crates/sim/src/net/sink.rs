@@ -1,17 +1,17 @@
-//! A sink: where packets end well.
+//! A sink: the destination of packets.
 
 use crate::check::Order;
 use crate::frame::Tag;
 use crate::times::Times;
 
-/// What of one source has come to one sink.
+/// The packets of one source at one sink.
 pub(crate) struct Delivery {
-    /// In the measured time, by when they came.
+    /// Packets that arrived in the measured time.
     pub packets: u64,
     pub bytes: u64,
-    /// From their source to here, of those that were sent in the measured time.
+    /// Latencies of packets that were sent in the measured time.
     pub latency: Times,
-    /// Packets by when they came, a series' interval each.
+    /// Packets by arrival time, one count per sampling interval.
     pub buckets: Vec<u64>,
     order: Order,
 }
@@ -19,24 +19,24 @@ pub(crate) struct Delivery {
 /// A sink.
 pub(crate) struct Sink {
     pub name: String,
-    /// By source.
+    /// Deliveries by source.
     pub deliveries: Vec<Option<Box<Delivery>>>,
-    /// Packets of no source.
+    /// Packets that belong to no source.
     pub others: u64,
-    /// The interval of a series, in nanoseconds.
+    /// The sampling interval, in nanoseconds.
     width: u64,
     warmup: u64,
     end: u64,
 }
 
 impl Sink {
-    /// For so many sources. A series has an interval; what comes is measured from a time to another.
+    /// A sink for this many sources. `width` is the sampling interval; arrivals are measured from `warmup` to `end`.
     pub fn new(name: &str, (width, warmup, end): (u64, u64, u64), sources: usize) -> Sink {
         let deliveries = (0..sources).map(|_| None).collect();
         Sink { name: name.to_owned(), deliveries, others: 0, width, warmup, end }
     }
 
-    /// A packet comes. Answers which it has been overtaken by, if it was.
+    /// Records a packet. If it was overtaken, returns the number of the packet that overtook it.
     #[inline]
     pub fn take(&mut self, tag: Tag, at: u64, size: u64, measured: bool, flows: u64) -> Option<u64> {
         let delivery = self.deliveries[tag.source].get_or_insert_with(|| {

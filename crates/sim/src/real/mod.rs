@@ -1,30 +1,30 @@
-//! A world on real packets: the same router, configuration, cards, sources and sinks, with the kernel between them, and so
-//! many times slower that the machine is fast enough for what the world says work costs.
+//! A world on real packets. The router, configuration, cards, sources and sinks are the same, with the kernel between them. The world runs so many
+//! times slower than real time that the machine can keep up with the costs it declares.
 //!
 //! ```text
-//!   stations: sources, sinks      kernel       cards         worker
+//!   end systems: sources, sinks   kernel       cards         worker
 //!   one processor: [`Stations`] -- cables -- their rings -- steps: the other processor, [`Course`]
 //! ```
 //!
-//! *Time.* The worker is handed its time, as everywhere, and the time of the world is that of the machine divided by a whole
-//! number. The router's processor makes it. It stands still while that processor, or that of the stations, is taken away:
-//! what else a machine has to do makes a run longer, and changes nothing in it.
+//! *Time.* The worker receives its time from the caller, as everywhere. World time is machine time divided by a whole number, and the processor of
+//! the router advances it. It stops while another process has that processor, or that of the end systems. So other work on the machine makes a run
+//! longer, but does not change its result.
 //!
-//! *Costs.* After each piece of work the meter waits until it has taken what the world says. Where work takes longer by
-//! itself, so it has; how often and how much is counted.
+//! *Costs.* After each piece of work the meter waits until the declared cost has passed. If the work itself takes longer, its real time counts. The
+//! number of such cases and the excess time are reported.
 //!
-//! *Cards* have the rings that the world gives them, before the rings of the kernel, so that it is known where a packet is
-//! lost. What the kernel itself loses, in its own rings or because it does not take a frame, is counted apart
-//! (`real.kernel_lost`): it is nobody's.
+//! *Cards* have the rings of the world's description, in front of the rings of the kernel, so it is known where a packet is lost. Frames that the
+//! kernel loses or refuses are counted separately (`real.kernel_lost`); they have no cause in the world.
 //!
-//! | value | what |
+//! | value | meaning |
 //! |---|---|
-//! | `real.slower` | how many times |
-//! | `real.dearer_laps`, `real.excess` | laps that cost more by themselves than the world says, in parts of all; by how much, in parts of the time |
-//! | `real.stood_still`, `real.stops` | the part of the machine's time in which the world stood still; how often |
+//! | `real.slower` | the slow-down factor |
+//! | `real.dearer_laps` | the part of laps that cost more than the world declares |
+//! | `real.excess` | the excess cost of these laps, as a part of the time |
+//! | `real.stood_still`, `real.stops` | the part of machine time during which world time stopped; the number of stops |
 //! | `real.kernel_lost` | packets that the kernel lost |
-//! | `real.late_max_us` | the most that a packet was sent late, in the time of the world |
-//! | `real.own.{poll,switch,input,forwarding,output}_ns` | what a packet (a look, a switch) took by itself |
+//! | `real.late_max_us` | the longest delay of a packet's transmission behind its schedule, in world time |
+//! | `real.own.{poll,switch,input,forwarding,output}_ns` | the real cost of a packet (of a poll, of a switch) |
 
 mod pacer;
 mod stations;
@@ -39,10 +39,10 @@ mod tests;
 
 use packet::port::Port;
 
-/// A cable: the port at the router, and the port at the stations.
+/// A cable: its ports at the router and at the end systems.
 pub struct Ends {
-    /// What the card of the router receives and transmits by.
+    /// The port through which the router's card receives and transmits.
     pub router: Box<dyn Port>,
-    /// What its sources send by, and its sink receives by.
+    /// The port through which its sources send and its sink receives.
     pub station: Box<dyn Port>,
 }

@@ -1,30 +1,30 @@
-//! The time of a world on real packets. The router's processor makes it: it goes by as fast as that processor works, so
-//! many times slower, and stands still while either processor is doing something else.
+//! The time of a world on real packets. The router's processor advances it, slower than machine time by a fixed factor. It stops while either
+//! processor does other work.
 
 use cpu::meter::{Stage, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Reads the time of the machine.
+/// Reads machine time.
 pub trait Clock: Send + Sync {
-    /// Nanoseconds since some moment, the same on all processors.
+    /// Nanoseconds since a fixed moment, the same on all processors.
     fn now(&self) -> u64;
 }
 
-/// A look at the clock comes at least this often while the router's processor is ours: what takes longer was taken by
-/// somebody else. A batch of frames handed to the kernel takes a third of it.
+/// While the router has its processor, two looks at the clock are never further apart. A longer gap means that another process had the processor.
+/// Handing a batch of frames to the kernel takes a third of this.
 const AWAY: u64 = 400_000;
-/// The stations have looked at the time within so long, or their processor is not theirs.
+/// If the end systems have not looked at the time for so long, they have lost their processor.
 const SILENT: u64 = 150_000;
-/// Looks in a row without time going by before the processor is offered to others.
+/// Looks without progress of time before the thread yields its processor.
 const PATIENCE: u32 = 64;
 
-/// What the router and its stations have in common.
+/// The state that the router shares with the end systems.
 pub(crate) struct Common {
     pub clock: Arc<dyn Clock>,
-    /// The time of the world.
+    /// World time.
     now: AtomicU64,
-    /// When the stations last looked at it, by the machine's clock.
+    /// When the end systems last looked at it, in machine time.
     seen: AtomicU64,
     stations_over: AtomicBool,
     router_over: AtomicBool,
@@ -37,19 +37,19 @@ impl Common {
         Arc::new(Common { clock, now: AtomicU64::new(0), seen, stations_over, router_over })
     }
 
-    /// The time of the world, for the stations, which thereby say that they are there.
+    /// World time, for the end systems. The call also shows that they have their processor.
     pub fn look(&self) -> u64 {
         self.seen.store(self.clock.now(), Ordering::Release);
         self.now.load(Ordering::Acquire)
     }
 
-    /// Whether the router has come to the end of the world, or to its own.
+    /// True if the router has reached the end of the world, or has failed.
     pub fn is_router_over(&self) -> bool {
         self.router_over.load(Ordering::Acquire)
     }
 }
 
-/// One side says that it has ended, also where it panics: nobody shall wait for it.
+/// Reports the end of one side when it is dropped, also by a panic, so that the other side does not wait for it.
 pub(crate) struct Leaves {
     common: Arc<Common>,
     router: bool,
@@ -72,7 +72,7 @@ impl Drop for Leaves {
     }
 }
 
-/// What work of one kind took by itself, in nanoseconds of the machine.
+/// The real cost of one kind of work, in nanoseconds of machine time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Own {
     pub laps: u64,
@@ -81,40 +81,40 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Nanoseconds a packet; a lap where no packets are moved.
+    /// Nanoseconds for each packet, or for each lap if the work has no packets.
     pub fn each(&self) -> f64 {
         let units = if self.packets > 0 { self.packets } else { self.laps };
         if units > 0 { self.time as f64 / units as f64 } else { 0.0 }
     }
 }
 
-/// What the machine has taken beyond the world's costs.
+/// The machine's overhead beyond the declared costs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Toll {
-    /// Looks in vain, switches, input, functions, output.
+    /// The kinds of work: polls without packets, switches, input, functions, output.
     pub own: [Own; 5],
     pub laps: u64,
-    /// Laps that took longer by themselves than the world says, where it says that they take anything.
+    /// Laps that took longer than the world declares, if it declares a cost for them.
     pub dearer: u64,
-    /// By how much, all laps together, in nanoseconds of the machine.
+    /// The sum of the excess, in nanoseconds of machine time.
     pub excess: u64,
-    /// How long the world stood still, in nanoseconds of the machine, and how often.
+    /// How long world time was stopped, in nanoseconds of machine time, and how often.
     pub still: u64,
     pub stops: u64,
 }
 
-/// The names of [`Toll::own`].
+/// The names of the entries of [`Toll::own`].
 pub(crate) const OWN: [&str; 5] = ["poll", "switch", "input", "forwarding", "output"];
 
-/// Makes costs true: whatever work takes by itself, it has taken what the world says once its lap is over.
+/// Enforces declared costs: a lap lasts as long as the world declares, unless the real work took longer.
 pub(crate) struct Pacer {
     common: Arc<Common>,
     slower: u64,
-    /// The machine's time of the last look.
+    /// Machine time at the last look.
     last: u64,
-    /// Nanoseconds of the machine that the world has lasted.
+    /// Nanoseconds of machine time that count as world time.
     counted: u64,
-    /// When the last lap was over, in the time of the world.
+    /// The end of the last lap, in world time.
     lap: u64,
     patience: u32,
     pub toll: Toll,
@@ -126,18 +126,19 @@ impl Pacer {
         Pacer { common, slower, last, counted: 0, lap: 0, patience: 0, toll: Toll::default() }
     }
 
-    /// The time of the world.
+    /// World time.
     pub fn now(&self) -> u64 {
         self.counted / self.slower
     }
 
-    /// Looks at the clock. Answers the time of the world.
+    /// Looks at the clock. Returns world time.
     #[inline]
     pub fn look(&mut self) -> u64 {
         let time = self.common.clock.now();
         let since = time.saturating_sub(self.last);
         self.last = time;
         let alone = self.common.stations_over.load(Ordering::Relaxed);
+        // Without end systems there is none to wait for.
         let silent = time.saturating_sub(self.common.seen.load(Ordering::Acquire)) > SILENT && !alone;
         if since > AWAY || silent {
             self.stand_still(since);
@@ -159,17 +160,17 @@ impl Pacer {
         }
     }
 
-    /// What was done since the last look takes no time in the world.
+    /// Excludes the time since the last look from world time.
     pub fn skip(&mut self) {
         self.last = self.common.clock.now();
     }
 
-    /// A lap begins at `now`, unless the one before has only just ended.
+    /// Begins a lap at `now`, or at the end of the previous lap if that is later.
     pub fn begin(&mut self, now: u64) {
         self.lap = self.lap.max(now);
     }
 
-    /// Work has been done that costs so much in the world. Answers what it took there, once it is over.
+    /// Completes work with a declared cost. Waits until the cost has passed, and returns the world time that it took.
     #[inline]
     pub fn spend(&mut self, work: Work, cost: u64) -> u64 {
         let mut now = self.look();
@@ -197,7 +198,7 @@ impl Pacer {
             std::hint::spin_loop();
             now = self.look();
         }
-        // What was waited too long is the next lap's: dispatches are short, and it would add up.
+        // The lap ends at its declared time. An overshoot of the wait counts for the next lap; else it would add up over many short dispatches.
         self.lap = end;
         cost
     }

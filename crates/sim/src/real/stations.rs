@@ -1,4 +1,4 @@
-//! The stations: sources and sinks at the far ends of the cables, in a thread of their own with counts of their own.
+//! The end systems: sources and sinks at the far ends of the cables. They have a thread and counters of their own.
 
 use super::pacer::{Common, Leaves};
 use crate::describe::{End, World};
@@ -9,14 +9,14 @@ use packet::{Batch, Pool, Region};
 use std::sync::Arc;
 use units::Instant;
 
-/// Frames of the stations' pool.
+/// The frames of their pool.
 const FRAMES: usize = 4096;
-/// Packets of a card that are sent before other cards are looked at.
+/// The most packets that one card sends before the next card's turn.
 const TURN: usize = 32;
-/// Once nothing has come for so long, in nanoseconds of the machine, nothing is under way any more.
+/// When no frame has arrived for so many nanoseconds of machine time, none is in flight any more.
 const QUIET: u64 = 20_000_000;
 
-/// The stations of a world.
+/// The end systems of a world.
 pub struct Stations {
     common: Arc<Common>,
     pub(crate) net: Net,
@@ -24,12 +24,12 @@ pub struct Stations {
     ports: Vec<Box<dyn Port>>,
     pool: Pool,
     batch: Batch,
-    /// When the world ends, and the interval of a series.
+    /// The end of the world, and the sampling interval.
     end: u64,
     width: u64,
-    /// Of each source, packets by when they were sent, an interval each.
+    /// For each source, packets by send time, one count per interval.
     pub(crate) sent: Vec<Vec<u64>>,
-    /// The most that a packet was sent late, in the time of the world.
+    /// The longest delay of a packet behind its schedule, in world time.
     pub(crate) late: u64,
     /// Frames that the kernel refused.
     refused: u64,
@@ -44,7 +44,7 @@ impl Stations {
         Stations { common, net, ports, pool, batch: Batch::new(), end, width, sent, late: 0, refused: 0 }
     }
 
-    /// Sends and takes in until the router has come to the end of the world and nothing is under way any more.
+    /// Sends and receives until the router has reached the end of the world and no frame is in flight.
     pub fn run(&mut self) {
         let leaves = Leaves::stations(&self.common);
         while !self.common.is_router_over() {
@@ -60,7 +60,7 @@ impl Stations {
         drop(leaves);
     }
 
-    /// Sends what is due and takes in what has come. Answers the frames.
+    /// Sends packets that are due, and receives frames. Returns the number of both.
     fn go_on(&mut self, now: u64) -> usize {
         let sent: usize = (0..self.ports.len()).map(|card| self.send(card, now)).sum();
         let taken: usize = (0..self.ports.len()).map(|card| self.take(card, now)).sum();
@@ -69,7 +69,7 @@ impl Stations {
 
     fn send(&mut self, card: usize, now: u64) -> usize {
         let room = self.ports[card].room().min(TURN);
-        // What a source would send at the end of the world is not sent any more.
+        // Packets due exactly at the end of the world are not sent.
         while self.batch.len() < room && self.net.cards[card].next <= now && self.net.cards[card].next < self.end {
             let Some(mut packet) = self.pool.take() else { break };
             let (at, source, sequence) = self.net.made(card);
@@ -107,7 +107,7 @@ impl Stations {
         taken
     }
 
-    /// Frames that the kernel lost between the stations and the router: it did not take them, or had no room for them.
+    /// Frames that the kernel lost between end systems and router: it refused them, or had no room for them.
     pub(crate) fn lost(&self) -> u64 {
         let counted = self.ports.iter().map(|port| port.statistics());
         counted.map(|counted| counted.lost_before_receive + counted.lost_after_transmit).sum::<u64>() + self.refused

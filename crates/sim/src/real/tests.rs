@@ -3,7 +3,7 @@ use cpu::meter::{Stage, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A clock that goes on by ten nanoseconds whenever somebody looks at it.
+/// A clock that advances by ten nanoseconds at each look.
 struct Ticking(AtomicU64);
 
 impl Clock for Ticking {
@@ -14,7 +14,7 @@ impl Clock for Ticking {
 
 const SLOWER: u64 = 8;
 
-/// A pacer whose stations have gone home, so that nobody waits for them, and its clock.
+/// A pacer without end systems, so that it waits for none, and its clock.
 fn pacer() -> (Pacer, Arc<Ticking>, Arc<Common>) {
     let clock = Arc::new(Ticking(AtomicU64::new(1_000_000)));
     let common = Common::new(clock.clone());
@@ -33,7 +33,7 @@ fn work_takes_what_the_world_says_so_many_times_slower() {
     for cost in [1_600, 300, 50, 17_500].repeat(50) {
         assert_eq!(pacer.spend(Work::new(Stage::Input, 1, 0), cost), cost);
         world += cost;
-        // What is waited too long does not add up.
+        // The overshoot of waiting does not add up.
         assert!((world..=world + 3).contains(&pacer.now()), "{} for {world}", pacer.now());
         assert_eq!(common.look(), pacer.now());
     }

@@ -1,20 +1,20 @@
-//! When something happens in a world besides what is in it: its events, the points of its series, the ends of the warm-up and of the run.
+//! The schedule of a world: its events, the samples of time series, and the ends of warm-up and run.
 
 use crate::describe::World;
 
-/// What happens at a time besides what the world says.
+/// A scheduled item.
 pub(crate) enum Due {
-    /// A point of the series.
+    /// A sample of the time series.
     Sample,
-    /// What is measured begins.
+    /// The start of the measured time.
     Warm,
-    /// Something of the world.
+    /// An event of the world, by index.
     Happens(usize),
-    /// The end.
+    /// The end of the run.
     End,
 }
 
-/// Everything that happens at a time, in its order.
+/// The schedule, ordered by time.
 pub(crate) fn agenda(world: &World) -> Vec<(u64, Due)> {
     let end = world.duration.get();
     let mut agenda: Vec<(u64, Due)> = Vec::new();

@@ -1,4 +1,4 @@
-//! A simulated core: a worker, its meter, and its own time.
+//! A simulated core: a worker, its meter, and its clock.
 
 use super::fairness::Following;
 use super::instant;
@@ -10,32 +10,32 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use units::Nanos;
 
-/// Steps in a row during which no time passes before the world is thought to be stuck.
+/// Steps in a row without progress of time after which the world counts as stuck.
 pub(super) const STILL: u32 = 1_000_000;
-/// How soon a worker that finds nothing to do and does not wait is asked again, where asking costs nothing.
+/// The polling interval of a worker without work that does not sleep, if polling costs nothing.
 const AGAIN: u64 = 100;
 
 pub(super) struct Core {
-    /// Position of its router.
+    /// The index of its router.
     pub node: usize,
-    /// Number of its worker.
+    /// The index of its worker.
     pub number: usize,
     pub worker: Worker,
     pub meter: CostMeter,
-    /// Its time: the end of its last step.
+    /// Its clock: the end of its last step.
     pub now: u64,
-    /// When it is stepped next.
+    /// The time of its next step.
     pub wake: u64,
-    /// Time without anything to do, in nanoseconds.
+    /// Idle time, in nanoseconds.
     pub idle: u64,
-    /// Who looks whether its tasks get their shares.
+    /// Checks that its tasks get their shares.
     pub following: Following,
-    /// Set by who has woken it.
+    /// Set by another core to wake this one.
     pub rung: Arc<AtomicBool>,
     idling: bool,
     spin: bool,
     weighs: bool,
-    /// Steps in a row during which no time has passed.
+    /// Steps in a row without progress of time.
     pub still: u32,
 }
 
@@ -59,24 +59,24 @@ impl Core {
         }
     }
 
-    /// It runs another configuration: what the functions of each path cost from now on.
+    /// Adopts a new configuration, with the costs of the functions of each path.
     pub fn adopt(&mut self, costs: Vec<Cost>, cpu: &CpuPlan) {
         self.following.entitle(&mut self.worker, cpu);
         self.meter.set_paths(costs);
         self.weighs = self.meter.weighs();
     }
 
-    /// A step before the world begins, which costs nothing.
+    /// Steps the worker before the start of the world, at no cost.
     pub fn prepare(&mut self) {
         self.worker.step(instant(0), &mut Flat(Nanos::ZERO));
     }
 
-    /// Whether its last step found nothing to do.
+    /// True if its last step found no work.
     pub fn is_idle(&self) -> bool {
         self.idling
     }
 
-    /// One step of its worker at `now`. False where time stands still.
+    /// Steps its worker at `now`. Returns false if time does not advance.
     pub fn step(&mut self, now: u64) -> bool {
         self.idle += now - self.now;
         if self.idling {
@@ -94,11 +94,13 @@ impl Core {
         self.idling = false;
         self.following.stepped(&mut self.worker);
         if let Step::Idle(until) = step {
+            // A worker that spins, and whose poll took time, is stepped again at once. So is one that may not sleep.
             if self.spin && self.now > now || !self.worker.may_sleep() {
                 return self.still < STILL;
             }
             self.idling = true;
             self.wake = until.get().max(self.now);
+            // Without this, a core that wakes at the time of its own step would be stepped there for ever.
             if self.wake == now {
                 self.wake = now + AGAIN;
             }
@@ -107,26 +109,26 @@ impl Core {
         self.still < STILL
     }
 
-    /// The time of the world, where it goes by for real.
+    /// World time, if it is tied to machine time.
     pub fn look(&mut self) -> u64 {
         self.meter.pacer.as_mut().map_or(self.now, |pacer| pacer.look())
     }
 
-    /// What was done besides takes no time in the world.
+    /// Excludes other work of the thread from world time.
     pub fn skip(&mut self) {
         if let Some(pacer) = &mut self.meter.pacer {
             pacer.skip();
         }
     }
 
-    /// Something has come for it at `at`.
+    /// Wakes the core: something arrives for it at `at`.
     pub fn poke(&mut self, at: u64) {
         if self.wake > self.now {
             self.wake = self.wake.min(at.max(self.now));
         }
     }
 
-    /// Where its time has gone, and how much of it was idle, until `time`.
+    /// How its time until `time` was spent, and the idle part.
     pub fn spent(&self, time: u64) -> (Spent, u64) {
         (self.meter.spent, self.idle + if self.idling { time.saturating_sub(self.now) } else { 0 })
     }

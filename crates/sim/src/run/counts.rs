@@ -1,4 +1,4 @@
-//! What a router has counted, all its workers together, and the values that follow from two such counts.
+//! The counters of a router, summed over its workers, and the values computed from two snapshots of them.
 
 use super::{Live, state};
 use crate::cost::Spent;
@@ -11,36 +11,36 @@ use plane::{PathCounters, QueueReport, TaskReport, WorkerReport};
 use std::collections::BTreeMap;
 use units::Nanos;
 
-/// What a router has counted.
+/// The counters of a router.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    /// By name.
+    /// Paths by name.
     pub paths: BTreeMap<String, PathCount>,
-    /// By kind and name.
+    /// Tasks by kind and name.
     tasks: BTreeMap<String, TaskCount>,
     drops: Drops,
-    /// Received, sent, generated, dropped, consumed, and those inside.
+    /// Packets received, sent, generated, dropped, consumed, and currently inside.
     pub ledger: [u64; 6],
-    /// What was executed, where anything is.
+    /// Ephemeral-state counters, if the router executes instructions.
     state: Option<StationReport>,
-    /// Of each core, where its time went and how much of it was idle.
+    /// For each core, how its time was spent, and the idle part.
     cores: Vec<(Spent, u64)>,
 }
 
-/// What a path has counted.
+/// The counters of a path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PathCount {
     pub counters: PathCounters,
     /// Packets in its queues.
     pub queued: usize,
-    /// The most that have waited for its functions, at one port.
+    /// The most packets that have waited for its functions, at one port.
     most: usize,
-    /// Packets that waited each time its task began to work on it, summed up; and how often that was.
+    /// The sum of packets that waited each time its task started on them, and the number of these samples.
     waited: (u64, u64),
     latency: Latency,
 }
 
-/// What a task has counted, and where it stands.
+/// The counters and settings of a task.
 #[derive(Clone, Debug, Default)]
 struct TaskCount {
     runs: u64,
@@ -49,7 +49,7 @@ struct TaskCount {
     timeouts: u64,
     harvested: u64,
     residency: [Nanos; 4],
-    /// Looks at its port that found nothing; none where it receives nothing.
+    /// Polls of its port without packets; none if it receives nothing.
     polls: Option<u64>,
     share: f64,
     threshold: u32,
@@ -57,13 +57,13 @@ struct TaskCount {
     cost: (Nanos, u64),
     estimator: Option<(u64, Nanos)>,
     lag: Nanos,
-    /// Packets that came under a budget of classification, and those beyond it.
+    /// Packets subject to a classification budget, and those that exceeded it.
     weighed: (u64, u64),
 }
 
 impl PathCount {
     fn add_queue(&mut self, queue: &QueueReport) {
-        // It is looked at before packets are taken from it, so between two looks it only grows.
+        // Each fill is recorded before packets are dequeued; until the next record the queue only grows.
         self.most = self.most.max(queue.fill.most).max(queue.input);
         self.waited = (self.waited.0 + queue.fill.sum, self.waited.1 + queue.fill.looks);
     }
@@ -118,9 +118,9 @@ impl TaskCount {
         (self.cost, self.estimator) = (view.cost, view.estimator);
     }
 
-    /// `all` is all time of the cores, `charged` what all their tasks together were charged.
+    /// `all` is the total time of the cores, and `charged` the time charged to all their tasks.
     fn tell(&self, was: &TaskCount, all: f64, charged: f64, mut put: impl FnMut(&str, f64)) {
-        // A task that was gone and is there again has begun anew.
+        // A task that was removed and added again starts its counters anew; the saturating difference allows for that.
         let since = |now: u64, was: u64| now.saturating_sub(was) as f64;
         let (runs, packets) = (since(self.runs, was.runs), since(self.packets, was.packets));
         let used = since(self.used.get(), was.used.get());
@@ -160,12 +160,12 @@ impl TaskCount {
 }
 
 impl Live<'_> {
-    /// What the workers of a router tell, each with its core.
+    /// The reports of a router's workers, each with its core.
     pub(super) fn reports(&self, node: usize) -> impl Iterator<Item = (WorkerReport, &super::Core)> {
         self.cores.iter().filter(move |core| core.node == node).map(|core| (core.worker.report(), core))
     }
 
-    /// As values call it: by its kind and its paths or port. None where those are gone.
+    /// The name of a task in values: its kind, and its paths or port. None if those no longer exist.
     pub(super) fn task_name(&self, node: usize, task: &TaskReport) -> Option<String> {
         let snapshot = self.nodes[node].router.snapshot();
         let path_name = |id| snapshot.paths.iter().find(|path| path.id == id).map(|path| path.name.to_string());
@@ -201,7 +201,7 @@ impl Live<'_> {
             }
             let ledger = &report.ledger;
             ledger.drops().for_each(|(reason, packets)| counts.drops.add(reason, packets));
-            // What is handed over from one worker to another stays inside.
+            // Packets handed to another worker stay inside the router. One worker's difference may be negative, so sums wrap.
             let ended = ledger.sent() + ledger.dropped() + ledger.consumed();
             let inside = (ledger.received() + ledger.generated()).wrapping_sub(ended);
             let sums =
@@ -252,7 +252,7 @@ impl Live<'_> {
 }
 
 impl Counts {
-    /// Where the cores' time went since `before`, and how much of it was idle.
+    /// How the time of the cores since `before` was spent, and the idle part.
     pub fn since(&self, before: &Counts) -> (Spent, u64) {
         let sum = |counts: &Counts| {
             let (mut all, mut sum) = (Spent::default(), 0);
@@ -267,7 +267,7 @@ impl Counts {
     }
 }
 
-/// Where the time of a core, or of all of a router, went.
+/// Adds values about the time of a core, or of all cores of a router.
 fn tell_times(spent: &Spent, idle: u64, span: f64, mut put: impl FnMut(&str, f64)) {
     let all = (spent.busy() + idle).max(1) as f64;
     put("idle", idle as f64 / all);
@@ -281,7 +281,7 @@ fn tell_times(spent: &Spent, idle: u64, span: f64, mut put: impl FnMut(&str, f64
     put("mean_batch", ratio(spent.forwarded, spent.vectors));
 }
 
-/// A part of a whole; all of it where there is nothing.
+/// A ratio; one if the whole is zero.
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }

@@ -1,8 +1,8 @@
-//! What worlds of tests have in common: a router with two ports, and what comes in by the first leaves by the second.
+//! Shared by test worlds: a router with two ports that forwards from the first to the second.
 
 use crate::World;
 
-/// The end of its configuration; each port has lines of its own besides.
+/// The ports of its configuration; each can have additional lines.
 pub(super) fn ports(inward: &str, outward: &str) -> String {
     format!(
         r#"[port.in]
@@ -24,7 +24,7 @@ via = "198.51.100.9"
     )
 }
 
-/// The world that a text describes.
+/// Parses a world.
 pub(super) fn world(text: &str) -> World {
     World::parse(text, "world.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)))
 }

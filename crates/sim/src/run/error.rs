@@ -1,4 +1,4 @@
-//! Why a run has no result, and who is told how far it is.
+//! The errors of a run, and its progress callback.
 
 use crate::check::Violation;
 use plane::ApplyError;
@@ -7,19 +7,19 @@ use std::fmt;
 /// Why a run has no result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RunError {
-    /// A capture cannot be replayed.
+    /// A capture cannot be replayed: the source, and why.
     Capture(String, String),
-    /// The sizes of a flow's transfers cannot be had: the flow, and why.
+    /// The file of a flow's transfer sizes is unusable: the flow, and why.
     Sizes(String, String),
-    /// The link of a card cannot go by its trace, or no longer: the card, and why.
+    /// The trace of a card's link is unusable or has ended: the card, and why.
     Trace(String, String),
-    /// A link cannot be what it is described as: which, and why.
+    /// A link cannot be built: its name, and why.
     Link(String, String),
     /// A configuration cannot run: the router, and why.
     Apply(String, Vec<ApplyError>),
-    /// Laws of the world were broken, and how often besides these.
+    /// Laws of the world were broken: the first violations, and the number of further ones.
     Broken(Vec<Violation>, u64),
-    /// It cannot be carried out on real packets, or was not.
+    /// The world cannot run on real packets, or the run failed.
     Real(String),
 }
 
@@ -49,5 +49,5 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Who is told how far a run is, in parts of one.
+/// Receives the completed part of a run, from 0 to 1.
 pub type Progress<'a> = &'a mut dyn FnMut(f64);

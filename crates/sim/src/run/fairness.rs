@@ -1,5 +1,5 @@
-//! Whether tasks get what they are entitled to: their share of the work done while they have something to do, but for the
-//! runs of others. What agendas note is followed all the time, and judged whenever a point of the series is looked at.
+//! Checks that tasks get their share of the core's work while they are backlogged, within a bound of some runs. The records of the run queues are
+//! evaluated continuously; verdicts are given at each sample of the time series.
 
 use super::{Live, Node};
 use crate::check::Law;
@@ -10,41 +10,41 @@ use plane::{TaskReport, Worker};
 use std::collections::BTreeMap;
 use units::TaskId;
 
-/// How far a task has been behind, and the runs that may explain it. In nanoseconds of service.
+/// How far a task has been behind its share, and the runs that bound it. All in nanoseconds of service.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Lag {
-    /// The most; zero where it never was.
+    /// The largest lag; zero if it never was behind.
     worst: f64,
     /// Its longest run.
     own: u64,
-    /// The longest run of any other task of its core.
+    /// The longest run of another task of its core.
     other: u64,
-    /// The longest runs of all others together.
+    /// The sum of the longest runs of all other tasks.
     others: u64,
 }
 
-/// A task that is followed.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Follow {
-    /// Its part of the core; zero where nobody knows what it is entitled to.
+    /// Its share of the core; zero if its entitlement is unknown.
     share: f64,
-    /// Time it was charged with since the beginning.
+    /// Time charged to it since the start.
     used: u64,
-    /// Work of others that it is entitled to nothing of: their first runs.
+    /// Work of others in which it has no share: their first runs.
     forgiven: u64,
     longest: u64,
-    /// The least that it was behind since it has had something to do throughout; none where it has not.
+    /// Its smallest lag in the current backlogged period; none while it is not backlogged.
     least: Option<f64>,
     worst: f64,
 }
 
 impl Follow {
-    /// How far it is behind what it would be entitled to had it always had something to do.
+    /// Its lag, as if it had always been backlogged.
     fn behind(&self, work: u64) -> f64 {
         self.share * (work - self.forgiven) as f64 - self.used as f64
     }
 
-    /// It has had something to do until now.
+    /// Updates the largest lag of a task that is still backlogged.
     fn waits(&mut self, work: u64) {
         if let Some(least) = self.least {
             self.worst = self.worst.max(self.behind(work) - least);
@@ -52,22 +52,22 @@ impl Follow {
     }
 }
 
-/// Follows the tasks of one core by what their agenda has noted.
+/// Evaluates the records of the tasks of one core.
 ///
-/// In any interval throughout which a task could have run, and tasks together were charged `work`, it is entitled to
-/// `share * work`. As runs are not interrupted, it may be behind by some: under WF2Q+ by one of its own and one of another,
-/// its worst-case fair index (Bennett and Zhang 1997) with runs for packets. That presumes that it is known what a run takes: the
-/// first of a task nobody could foretell, and however many come at once, nobody is entitled to a part of them. What it is behind before each of its runs is
-/// compared with the least that it was behind since it last had nothing to do; so all such intervals are looked at.
+/// Take any interval in which a task is backlogged, and in which all tasks together are charged `work`. The task is entitled to `share * work`. Runs
+/// are not preempted, so it may be behind by some: under WF2Q+ by one run of its own and one of another task. That is the worst-case fair index
+/// (Bennett and Zhang 1997), with runs in place of packets. The bound assumes that the duration of a run can be predicted. The first run of a task
+/// cannot be predicted, so other tasks have no share in it. Before each run of a task its lag is compared with the smallest lag of the same
+/// backlogged period. That covers all such intervals.
 #[derive(Debug, Default)]
 struct Fairness {
-    /// By id.
+    /// By task id.
     tasks: Vec<Follow>,
     work: u64,
 }
 
 impl Fairness {
-    /// A task has this part of the core, from now on; zero where it is not to be looked at.
+    /// Sets a task's share of the core from now on; zero if it is not to be checked.
     fn entitle(&mut self, task: TaskId, share: f64) {
         self.task(task).share = share;
     }
@@ -79,7 +79,7 @@ impl Fairness {
         &mut self.tasks[task.index()]
     }
 
-    /// What an agenda has noted, in its order.
+    /// Evaluates the records of a run queue, in order.
     fn follow<'a>(&mut self, records: impl Iterator<Item = &'a Record>) {
         for record in records {
             let mut work = self.work;
@@ -89,7 +89,7 @@ impl Fairness {
                 What::Eligible | What::Idle => task.least = None,
                 What::Dispatched { .. } => task.waits(work),
                 What::Yielded { packets, used, .. } => {
-                    // Who was let and had nothing to do was entitled to nothing.
+                    // A task that ran without packets was not backlogged, so it was entitled to nothing.
                     let mut first = 0;
                     if packets > 0 {
                         work += used.get();
@@ -105,14 +105,14 @@ impl Fairness {
                         others.for_each(|(_, other)| other.forgiven += first);
                     }
                 }
-                // Looking in vain is nobody's service.
+                // A poll without packets serves no task.
                 What::Polled { .. } | What::Came { .. } | What::Dropped { .. } | What::Harvested | What::Timeout => {}
             }
             self.work = work;
         }
     }
 
-    /// Looks at a task, which is in this state.
+    /// The result for a task in this state.
     fn look(&mut self, task: TaskId, state: State) -> Lag {
         let work = self.work;
         let follow = self.task(task);
@@ -126,26 +126,26 @@ impl Fairness {
         Lag { worst: own.worst, own: own.longest, other, others: sum }
     }
 
-    /// What has been noted is not all, or shares are others: who had something to do until now nobody knows.
+    /// Ends all backlogged periods: records were lost or shares have changed, so it is unknown which tasks were backlogged.
     fn begin_anew(&mut self) {
         self.tasks.iter_mut().for_each(|task| task.least = None);
     }
 }
 
-/// Steps after which what was noted is followed.
+/// Steps between two evaluations of the records.
 const FOLLOWED: u32 = 256;
-/// What is kept of it: some sixty notes a step.
+/// The capacity for records: some sixty per step.
 const KEPT: usize = 64 * FOLLOWED as usize;
 
-/// Who follows what the agenda of a core notes.
+/// Collects and evaluates the records of a core's run queue.
 pub(super) struct Following {
-    /// Whether its tasks get their shares.
+    /// The check of its tasks' shares.
     fairness: Fairness,
-    /// Where it notes next.
+    /// The buffer for the next records.
     spare: Option<Box<Trace>>,
-    /// Somebody else looks at its notes.
+    /// True if the records go to another consumer.
     watched: bool,
-    /// Steps since what its agenda noted was last followed.
+    /// Steps since the last evaluation.
     unfollowed: u32,
 }
 
@@ -155,21 +155,21 @@ impl Following {
         Following { fairness: Fairness::default(), spare, watched: false, unfollowed: 0 }
     }
 
-    /// The tasks of a worker have other shares: what was noted until now says nothing of what comes.
+    /// Adopts the new shares of a worker's tasks. Earlier records say nothing about later lags.
     pub fn entitle(&mut self, worker: &mut Worker, cpu: &CpuPlan) {
         let tasks = self.follow(worker);
         self.fairness.begin_anew();
-        // Where less is promised than there is, all get as much more.
+        // If the shares add up to less than one, all tasks get proportionally more.
         let promised: f64 = tasks.iter().map(|task| task.view.share.as_f64()).sum();
         let goes_by_shares = matches!(cpu.scheduler.lag, plan::Lag::OneRun | plan::Lag::RunOfEach);
         for task in &tasks {
-            // What a port would have for its tasks nobody knows, and who pays for switches gets less work for a share.
+            // Two cases have no known entitlement: port tasks, and tasks that pay for switches and so get less work for their share.
             let known = task.kind == "forwarding" && goes_by_shares && cpu.charge == Charge::None;
             self.fairness.entitle(task.task, if known { task.view.share.as_f64() / promised } else { 0.0 });
         }
     }
 
-    /// A worker has done a step.
+    /// Called after each step of a worker.
     #[inline]
     pub fn stepped(&mut self, worker: &mut Worker) {
         self.unfollowed += 1;
@@ -178,7 +178,7 @@ impl Following {
         }
     }
 
-    /// Follows what the agenda of a worker has noted. Answers its tasks.
+    /// Evaluates the records of a worker. Returns its tasks.
     #[cold]
     fn follow(&mut self, worker: &mut Worker) -> Vec<TaskReport> {
         self.unfollowed = 0;
@@ -194,17 +194,17 @@ impl Following {
             trace.clear();
             self.spare = Some(trace);
         }
-        // The first time there is none yet to go on with.
+        // At the first call there is no previous buffer to reuse.
         self.spare.get_or_insert_with(|| Box::new(Trace::new(KEPT)));
         watched.tasks
     }
 
-    /// Somebody else looks at what its agenda notes: nobody follows it.
+    /// Stops the evaluation, because another consumer reads the records.
     pub fn leave(&mut self) {
         self.watched = true;
     }
 
-    /// How far each path of a worker was behind at most, since the beginning.
+    /// The largest lag of each path of a worker since the start.
     fn lags(&mut self, worker: &mut Worker) -> Vec<(TaskReport, Lag)> {
         let tasks = self.follow(worker).into_iter().filter(|task| task.kind == "forwarding");
         tasks
@@ -214,7 +214,7 @@ impl Following {
     }
 }
 
-/// What a task may be behind at most.
+/// The bound on the lag of a task.
 fn bound(lag: &Lag, scheduler: CpuScheduler) -> u64 {
     match scheduler.lag {
         plan::Lag::RunOfEach => lag.own + lag.others,
@@ -223,7 +223,7 @@ fn bound(lag: &Lag, scheduler: CpuScheduler) -> u64 {
 }
 
 impl Live<'_> {
-    /// Looks whether the paths of every core have got their shares.
+    /// Checks that the paths of every core get their shares.
     pub(super) fn is_fair(&mut self, time: u64) {
         for index in 0..self.cores.len() {
             let node = self.cores[index].node;
@@ -234,7 +234,7 @@ impl Live<'_> {
             }
             let core = &mut self.cores[index];
             for (task, lag) in core.following.lags(&mut core.worker) {
-                // Twice, as what a run takes is not known before it is over: whoever was thought short may have been long.
+                // Twice the bound: the duration of a run is an estimate until it ends, so a long run may have been taken for a short one.
                 let most = 2 * bound(&lag, scheduler);
                 if lag.worst <= most as f64 {
                     continue;
@@ -249,7 +249,7 @@ impl Live<'_> {
         }
     }
 
-    /// How far paths were behind.
+    /// Adds the lags of paths to the values.
     pub(super) fn fair_values(&mut self, node: usize, values: &mut BTreeMap<String, f64>) {
         let (prefix, scheduler) = (self.prefix(node), self.nodes[node].plan.plan.cpu.scheduler);
         let lags: Vec<(TaskReport, Lag)> = self
@@ -278,13 +278,13 @@ mod tests {
     const A: TaskId = TaskId(0);
     const B: TaskId = TaskId(1);
 
-    /// A run of so long.
+    /// The records of a run of this length.
     fn run(used: u64) -> [What; 2] {
         let (packets, used) = (u32::from(used > 0), Nanos::new(used));
         [What::Dispatched { switch: Nanos::ZERO }, What::Yielded { packets, bytes: 0, waiting: 0, used }]
     }
 
-    /// How far `a` and `b`, with half of the core each, were behind: a run of so long, and what it is then; or only that.
+    /// The lags of A and B, which have half of the core each. An item is a run of some length and the state after it, or only the state.
     fn lags(story: &[(TaskId, Option<u64>, What)]) -> [f64; 2] {
         let mut fairness = Fairness::default();
         [A, B].into_iter().for_each(|task| fairness.entitle(task, 0.5));
@@ -298,26 +298,26 @@ mod tests {
     }
 
     #[test]
-    fn only_who_had_something_to_do_throughout_can_be_behind() {
+    fn only_continuously_backlogged_tasks_can_be_behind() {
         use What::{Active, Eligible, Idle};
         let told =
             |more: &[(TaskId, Option<u64>, What)]| lags(&[&[(A, None, Active), (B, None, Active)], more].concat());
         let even = [(A, Some(10), Active), (B, Some(10), Active), (A, Some(10), Active), (B, Some(10), Active)];
         assert_eq!(told(&even), [5.0, 5.0]);
         assert_eq!(told(&[(A, Some(90), Active), (A, Some(10), Active), (B, Some(10), Active)]), [0.0, 50.0]);
-        // After its run it has nothing to do for a while, or waits for more.
+        // After its run the task is idle or eligible for a while.
         for then in [Idle, Eligible] {
             let gone = [(B, Some(10), then), (A, Some(100), Active), (B, None, Active), (B, Some(10), Active)];
             assert_eq!(told(&gone), [5.0, 0.0]);
         }
         assert_eq!(told(&[(B, Some(10), Active), (A, Some(100), Active), (B, Some(10), Active)]), [5.0, 50.0]);
-        // It was let, and had nothing.
+        // It was dispatched and had no packets.
         let let_go = [(A, Some(100), Active), (B, Some(0), Active), (A, Some(100), Active), (B, Some(10), Active)];
         assert_eq!(told(&let_go)[1], 50.0);
     }
 
     #[test]
-    fn nobody_is_entitled_to_a_part_of_the_first_run_of_another_and_to_one_of_the_second() {
+    fn tasks_share_in_every_run_of_others_but_the_first() {
         use What::Active;
         let mut fairness = Fairness::default();
         fairness.entitle(A, 0.5);

@@ -1,4 +1,4 @@
-//! Looks at a world that runs: points of series, what is measured, and the laws that are about everything at once.
+//! Snapshots of a running world: samples of time series, measured values, and the laws that concern the whole world.
 
 use super::counts::{Counts, ratio};
 use super::measured::{Measured, parameters};
@@ -10,28 +10,29 @@ use packet::DropReason;
 use plan::Batching;
 use std::collections::BTreeMap;
 
-/// What was seen so far.
+/// The snapshots so far.
 #[derive(Default)]
 pub(super) struct Looks {
-    /// When measuring began, and what had been counted until then.
+    /// The start of the measured time, and the counters at that time.
     pub(super) warm: (u64, Vec<Counts>, Vec<CardCounters>),
-    /// The same at the last point of the series.
+    /// The same at the last sample of the time series, and the packets sent by each source.
     last: (u64, Vec<Counts>, Vec<CardCounters>, Vec<u64>),
     pub(super) series: BTreeMap<String, Vec<(f64, f64)>>,
-    /// Of each router, packets that it has made and that have not ended.
+    /// For each router, packets that it generated and that are still inside.
     own: Vec<i64>,
 }
 
 impl Live<'_> {
-    /// What begins the name of something of a router.
+    /// The prefix of the names of a router's values.
     pub(super) fn prefix(&self, node: usize) -> String {
         if self.nodes.len() > 1 { format!("{}.", self.nodes[node].plan.name) } else { String::new() }
     }
 
-    /// Everything that has come until `time` is counted, and then everything.
+    /// Admits all frames that have arrived before `time`, and takes a snapshot.
     fn look(&mut self, time: u64) -> (Vec<Counts>, Vec<CardCounters>) {
         let counts: Vec<Counts> = (0..self.nodes.len()).map(|node| self.counts(node, time)).collect();
         let mut net = self.outside.lock();
+        // Cards are only advanced when polled. Frames due at `time` itself belong to the next interval.
         (0..net.cards.len()).for_each(|card| net.admit(card, time.saturating_sub(1)));
         self.looks.own =
             counts.iter().zip(&net.inside).map(|(counts, inside)| counts.ledger[5] as i64 - inside).collect();
@@ -43,13 +44,13 @@ impl Live<'_> {
         (counts, cards)
     }
 
-    /// What is measured begins.
+    /// Starts the measurement.
     pub(super) fn warm(&mut self, time: u64) {
         let (counts, cards) = self.look(time);
         self.looks.warm = (time, counts, cards);
     }
 
-    /// A point of the series.
+    /// Takes a sample of the time series.
     pub(super) fn sample(&mut self, time: u64) {
         self.is_fair(time);
         let (counts, cards) = self.look(time);
@@ -95,7 +96,7 @@ impl Live<'_> {
         self.looks.last = (time, counts, cards, sent);
     }
 
-    /// The law of conservation, for all packets there have ever been.
+    /// Checks the conservation of all packets so far.
     fn conserves(&mut self, time: u64, counts: &[Counts]) {
         let mut net = self.outside.lock();
         let mut all = net.others.clone();
@@ -138,13 +139,14 @@ impl Live<'_> {
         }
     }
 
-    /// A core has found nothing to do: the law of work conservation.
+    /// Checks work conservation when a core has found no work.
     pub(super) fn idles(&mut self, index: usize) {
         let core = &self.cores[index];
         let (node, now) = (core.node, core.now);
         let Node { plan, pending, .. } = &self.nodes[node];
         let cpu = &plan.plan.cpu;
         let waits = |batching: &Batching| matches!(batching, Batching::Throttle { .. });
+        // A throttled task may wait for a batch while its core is idle, unless idle cores harvest such work.
         let promised = cpu.harvest || ![&cpu.input, &cpu.forwarding, &cpu.output].into_iter().any(waits);
         if !promised || pending.is_some() || core.wake <= now {
             return;
@@ -174,7 +176,7 @@ impl Live<'_> {
         }
     }
 
-    /// The result, or the laws that were broken.
+    /// The result, or the broken laws.
     pub(super) fn finish(mut self) -> Result<Measured, RunError> {
         let end = self.world.duration.get();
         self.is_fair(end);
@@ -259,7 +261,7 @@ impl Live<'_> {
         }
     }
 
-    /// The series, with those that are known only at the end.
+    /// The time series, with those that are known only at the end.
     fn all_series(&mut self) -> BTreeMap<String, Vec<(f64, f64)>> {
         let mut series = std::mem::take(&mut self.looks.series);
         let net = self.outside.lock();

@@ -1,4 +1,4 @@
-//! What a run has measured.
+//! The result of a run.
 
 use crate::cost::Cost;
 use crate::describe::{Happening, World};
@@ -6,51 +6,59 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The result of a run: named values and series over time, and everything they follow from.
+/// The result of a run: named values, time series, and all its inputs.
 ///
-/// Times of series are in seconds; a point stands for the interval that ends there. Values are about the measured time,
-/// from `warmup` to the end, unless the name says otherwise. Where there are several routers, names about one of them
-/// begin with its name: `r.path.b.forwarded`. What is measured of worlds of hosts has tables in docs/simulation.md.
+/// Times in series are in seconds, and a point stands for the interval that ends there. Values cover the measured time, from `warmup` to the end,
+/// unless the table says otherwise. With several routers, names of one of them begin with its name: `r.path.b.forwarded`. Values of worlds of hosts
+/// are listed in docs/simulation.md.
 ///
-/// | name | what |
+/// | name | meaning |
 /// |---|---|
-/// | `source.S.sent`, `sent_pps`, `sent_bps` | packets of a source, sent in the measured time |
-/// | `source.S.received`, `received_pps`, `delivery` | those of them that came to a sink, ever; the part of all |
-/// | `source.S.lost`, `lost.ring`, `lost.link`, `lost.down`, `lost.nowhere`, `lost.REASON`, `consumed` | where the others ended: before a card, on a link, on one that was down, behind a card without link, in a router for a reason |
-/// | `source.S.under_way` | those that have met no end |
-/// | `source.S.latency_{mean,min,p50,p90,p99,p999,max}_us` | from being sent to coming to a sink |
-/// | `source.S.wait_{mean,...}_us` | from coming to the last router's card to leaving it |
-/// | `sink.K.received`, `received_pps`, `received_bps`, `latency_...` | what came to a sink in the measured time |
-/// | `card.C.received`, `ring_dropped`, `ring_max`, `transmitted`, `transmitted_bps`, `link_lost`, `down_lost` | of a card; `ring_max` since the beginning |
-/// | `path.P.entered`, `forwarded`, `forwarded_pps`, `dropped`, `queue` | of a path of a router; `queue` at the end |
-/// | `path.P.latency_{mean,p50,p99,p999,max}_us`, `wait_before_...`, `wait_behind_...` | what its packets took in the router from their card to transmission, of that before its functions and behind them; quantiles within a sixteenth above, `max` since the beginning |
-/// | `path.P.late` | packets that took longer than the path was promised |
-/// | `path.P.queue_max`, `queue_mean` | packets that waited for its functions, at one port of one core: the most since the beginning, and the mean as its task found them when it began to work on a vector of them |
-/// | `task.T.runs`, `packets`, `used`, `mean_batch`, `polls` | of a task `input.PORT`, `forwarding.PATH`, `output.PORT`; `used` in parts of the cores, `polls` that found nothing |
-/// | `task.T.share`, `share_received` | of a core: what it was promised, and what it had of the time that all tasks had |
-/// | `task.input.P.over_budget` | packets that took longer to receive and classify than `classify_budget` allows |
-/// | `task.T.threshold`, `max_wait_us`, `timeouts`, `harvested` | the throttle's B and D at the end; runs that D, and that idleness, brought |
-/// | `task.T.idle`, `eligible`, `active`, `running` | parts of the time that it was in each state |
-/// | `task.T.active_max_us` | the longest it was active before it ran, since the beginning |
-/// | `task.T.behind_max_us`, `behind_bound_us` | of a path: the most its service was behind its share while it could run, and its longest run and the longest of another (under SFQ and stride: of all others) together, since the beginning |
-/// | `task.T.cost_mean_us`, `cost_deviation_us`, `estimator.average`, `estimator.sleep_us` | what the router thinks at the end |
-/// | `state.STORE.executed`, `dropped`, `aborted`, `overloaded`, `created` | instructions on a store, of a port by its name or `central`; those that ended their packet, those that could not be executed, those that passed because the worker did not keep up; entries |
-/// | `state.STORE.live`, `high_water`, `lag_us` | entries that live at the end, the most there were since the beginning, how late expired ones were freed last |
-/// | `state.aborted.REASON`, `state.handed` | in all stores; packets handed to the worker they belong to |
+/// | `source.S.sent`, `sent_pps`, `sent_bps` | packets that a source sent in the measured time |
+/// | `source.S.received`, `received_pps`, `delivery` | those of them that reached a sink at any time; their part of all |
+/// | `source.S.lost` | those of them that were lost, for any of the next reasons |
+/// | `source.S.lost.ring`, `lost.link`, `lost.down`, `lost.nowhere` | lost at a full receive ring, on a link, on a down link, behind a card without link |
+/// | `source.S.lost.REASON`, `consumed` | dropped by a router for a reason; consumed by a router |
+/// | `source.S.under_way` | packets without a fate yet |
+/// | `source.S.latency_{mean,min,p50,p90,p99,p999,max}_us` | from the source to a sink |
+/// | `source.S.wait_{mean,...}_us` | from arrival at the last router's card to departure |
+/// | `sink.K.received`, `received_pps`, `received_bps`, `latency_...` | packets that reached a sink in the measured time |
+/// | `card.C.received`, `ring_dropped`, `ring_max`, `transmitted` | packets of a card; `ring_max` since the start |
+/// | `card.C.transmitted_bps`, `link_lost`, `down_lost` | bit rate of a card, and packets lost on its link |
+/// | `path.P.entered`, `forwarded`, `forwarded_pps`, `dropped`, `queue` | packets of a path of a router; `queue` at the end |
+/// | `path.P.latency_{mean,p50,p99,p999,max}_us` | from the card to transmission; quantiles are at most a sixteenth too high, `max` is since the start |
+/// | `path.P.wait_before_...`, `wait_behind_...` | the parts of that latency before and after the functions |
+/// | `path.P.late` | packets whose latency exceeded the promise of the path |
+/// | `path.P.queue_max` | the most packets that waited for the functions at one port of one core, since the start |
+/// | `path.P.queue_mean` | mean of these packets, sampled whenever the task starts on a vector |
+/// | `task.T.runs`, `packets`, `used`, `mean_batch`, `polls` | a task `input.PORT`, `forwarding.PATH` or `output.PORT`; `used` as a part of the cores; empty polls |
+/// | `task.T.share`, `share_received` | its share of a core; its part of the time that all tasks used |
+/// | `task.input.P.over_budget` | packets whose reception and classification exceeded `classify_budget` |
+/// | `task.T.threshold`, `max_wait_us` | the throttle's B and D at the end |
+/// | `task.T.timeouts`, `harvested` | runs triggered by D, and runs triggered by an idle core |
+/// | `task.T.idle`, `eligible`, `active`, `running` | the part of the time in each state |
+/// | `task.T.active_max_us` | the longest time that it was active before it ran, since the start |
+/// | `task.T.behind_max_us` | for a path: the largest lag of its service behind its share while backlogged, since the start |
+/// | `task.T.behind_bound_us` | the bound of that: its longest run plus the longest of another task (SFQ, stride: of all others) |
+/// | `task.T.cost_mean_us`, `cost_deviation_us`, `estimator.average`, `estimator.sleep_us` | the router's estimates at the end |
+/// | `state.STORE.executed`, `dropped`, `aborted`, `created` | instructions on a store (a port or `central`): executed, dropped the packet, aborted; entries created |
+/// | `state.STORE.overloaded` | instructions skipped because the worker was overloaded |
+/// | `state.STORE.live`, `high_water`, `lag_us` | live entries at the end, the most since the start, the last delay of freeing an expired entry |
+/// | `state.aborted.REASON`, `state.handed` | in all stores; packets handed to the worker that owns their state |
 /// | `drop.REASON` | packets a router dropped |
 /// | `cpu.idle`, `useful`, `polling`, `switching` | parts of the cores' time |
-/// | `cpu.efficiency`, `cpu.efficiency_literal` | work on packets, in parts of all time but idle time; the second counts looking in vain as work |
-/// | `cpu.dispatches`, `polls`, `mean_batch` | dispatches and looks in vain a second; packets in a vector of functions |
-/// | `core.N.idle`, ... | all of those of one core, where a router has several |
+/// | `cpu.efficiency`, `cpu.efficiency_literal` | work on packets as a part of all time except idle time; the second counts empty polls as work |
+/// | `cpu.dispatches`, `polls`, `mean_batch` | dispatches and empty polls per second; packets in a vector of functions |
+/// | `core.N.idle`, ... | the same for one core, if a router has several |
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Measured {
-    /// What the result follows from, in the order to print it: the seed first.
+    /// The inputs of the result, in print order: the seed first.
     pub parameters: Vec<(String, String)>,
     /// Values by name.
     pub values: BTreeMap<String, f64>,
-    /// Series by name: seconds and values.
+    /// Time series by name: seconds and values.
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
-    /// Samples by name, for what follows from those of many runs together: the times of transfers, in seconds.
+    /// Samples by name, to be pooled over several runs: the durations of transfers, in seconds.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub samples: BTreeMap<String, Vec<f64>>,
 }
@@ -79,7 +87,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// Everything a result follows from.
+/// All inputs of a result.
 pub(crate) fn parameters(world: &World) -> Vec<(String, String)> {
     let mut list: Vec<(String, String)> = vec![
         ("seed".into(), world.seed.to_string()),

@@ -1,9 +1,8 @@
-//! Running a world. Each core is stepped in the order of its own time, ties in the order of their numbers; what is to happen
-//! at a time happens before a core is stepped at that time. Nothing else decides anything: the same world gives the same
-//! result, byte for byte.
+//! Runs a world. Cores are stepped in the order of their clocks, ties in the order of their numbers. Scheduled events come before steps at the same
+//! time. Nothing else affects the order, so the same world gives the same result, byte for byte.
 //!
-//! A step is not interrupted. What a router sends to another while that one is in the middle of a step is seen by it at its
-//! next look, as frames on a real ring are; both then are at most one dispatch apart.
+//! A step is not interrupted. A frame sent to a router in the middle of its step is seen at its next poll, as on a real ring. The delay is at most
+//! one dispatch.
 
 mod agenda;
 mod core;
@@ -44,7 +43,7 @@ use stack::HostLimits;
 use std::sync::Arc;
 use units::{Instant, Mac, Nanos, WorkerId};
 
-/// Runs a world to its end. The result depends on nothing but the world and the captures.
+/// Runs a world to its end. The result depends only on the world and the captures.
 pub fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -> Result<Measured, RunError> {
     if world.routers.is_empty() {
         return crate::hosts::run(world, captures, progress);
@@ -54,9 +53,8 @@ pub fn run(world: &World, captures: &mut dyn Captures, progress: Progress<'_>) -
     live.finish()
 }
 
-/// The same, and into `file` goes what the CPU schedulers did, the latest `events` of each core: a file of trace events for
-/// viewers ([`cpu::trace::export`]), also where a law was broken. Looking takes no virtual time and changes
-/// nothing.
+/// The same, with a record of the CPU schedulers: the latest `events` of each core are written to `file`. It has the trace-event format of viewers
+/// ([`cpu::trace::export`]), and is written even if a law was broken. Recording takes no virtual time and does not change the result.
 pub fn run_watched(
     world: &World,
     captures: &mut dyn Captures,
@@ -70,15 +68,15 @@ pub fn run_watched(
     live.finish()
 }
 
-/// A router that runs.
+/// A running router.
 struct Node {
     router: Router,
     plan: RouterPlan,
-    /// A generation that not all workers run yet.
+    /// A generation that not all workers have adopted yet.
     pending: Option<Published>,
 }
 
-/// A world that runs.
+/// A running world.
 // Large: a method for each kind of event of a world, in a file each under `run/`.
 struct Live<'w> {
     world: &'w World,
@@ -86,9 +84,9 @@ struct Live<'w> {
     nodes: Vec<Node>,
     cores: Vec<Core>,
     looks: Looks,
-    /// Whether the stations are real, and count by themselves.
+    /// True if the end systems are real and have counters of their own.
     apart: bool,
-    /// Until when its policies have been consulted.
+    /// Policies have been consulted up to this time.
     consulted: u64,
 }
 
@@ -100,7 +98,7 @@ impl<'w> Live<'w> {
         Ok(live)
     }
 
-    /// Routers without configurations, and an outside in which nothing happens yet.
+    /// Routers without configurations, and an outside without traffic.
     fn idle(world: &'w World, captures: &mut dyn Captures) -> Result<Live<'w>, RunError> {
         let traces = traces(world, captures)?;
         let outside = Outside::new(Net::new(world, flows(world, captures)?, &traces));
@@ -117,7 +115,7 @@ impl<'w> Live<'w> {
         Ok(Live { world, outside, nodes, cores, looks: Looks::default(), apart: false, consulted: 0 })
     }
 
-    /// Routers get their first configurations.
+    /// Applies the first configurations of all routers.
     fn start(&mut self) -> Result<(), RunError> {
         for node in 0..self.nodes.len() {
             self.hang_bells(node);
@@ -131,7 +129,7 @@ impl<'w> Live<'w> {
         Ok(())
     }
 
-    /// Cores of a router that sleep are woken by each other.
+    /// Lets the cores of a router wake each other.
     fn hang_bells(&mut self, node: usize) {
         for core in self.cores.iter().filter(|core| core.node == node) {
             let rung = core.rung.clone();
@@ -140,7 +138,7 @@ impl<'w> Live<'w> {
         }
     }
 
-    /// Hands a configuration to the router's workers.
+    /// Publishes a configuration to the workers of a router.
     fn apply(&mut self, node: usize, plan: &Plan) -> Result<(), RunError> {
         let Node { router, plan: described, pending } = &mut self.nodes[node];
         let prepared = router.prepare(plan, &mut Cards(self.outside.clone()));
@@ -149,7 +147,7 @@ impl<'w> Live<'w> {
         Ok(())
     }
 
-    /// The first configuration takes no time.
+    /// Lets the workers adopt the first configuration, in no time.
     fn settle(&mut self, node: usize) {
         while self.nodes[node].pending.is_some() {
             for core in self.cores.iter_mut().filter(|core| core.node == node) {
@@ -159,7 +157,7 @@ impl<'w> Live<'w> {
         }
     }
 
-    /// Looks whether all workers run what was published.
+    /// Completes a change once all workers have adopted it.
     fn adopted(&mut self, node: usize) {
         let Node { router, plan, pending } = &mut self.nodes[node];
         if !pending.as_mut().is_some_and(Published::is_adopted) {
@@ -209,12 +207,13 @@ impl<'w> Live<'w> {
         }
     }
 
-    /// Steps cores until none is before `time`.
+    /// Steps cores until all their clocks have reached `time`.
     fn until(&mut self, time: u64) {
         if self.apart {
             return self.until_really(time);
         }
         loop {
+            // The tuple orders by time, then by number: ties are deterministic.
             let next = self.cores.iter().enumerate().map(|(index, core)| (core.wake, index)).min();
             let Some((wake, index)) = next.filter(|(wake, _)| *wake < time) else { return };
             let core = &mut self.cores[index];
@@ -235,7 +234,7 @@ impl<'w> Live<'w> {
         }
     }
 
-    /// Wakes cores to which something has come from others.
+    /// Wakes cores that frames or messages from others have reached.
     fn wake_others(&mut self, index: usize, now: u64) {
         let pokes = std::mem::take(&mut self.outside.lock().pokes);
         for poke in &pokes {
@@ -251,7 +250,7 @@ impl<'w> Live<'w> {
     fn happen(&mut self, index: usize, time: u64) -> Result<(), RunError> {
         match &self.world.events[index].1 {
             Happening::Apply(node, _, plan) => {
-                // One after the other: the one before is adopted first.
+                // A change waits until the previous one is adopted.
                 while self.nodes[*node].pending.is_some() && self.outside.lock().violations.is_empty() {
                     let first = self.cores.iter().filter(|core| core.node == *node).map(|core| core.wake).min();
                     self.until(first.unwrap_or(time) + 1);
@@ -267,7 +266,7 @@ impl<'w> Live<'w> {
                 net.admit(*card, time.saturating_sub(1));
                 net.set_link(*card, *up);
             }
-            // Of hosts.
+            // These events exist only in worlds of hosts.
             Happening::Scheme(..) | Happening::Medium(..) => {}
         }
         Ok(())
@@ -289,10 +288,10 @@ fn node(plan: &RouterPlan, index: usize, outside: &Outside) -> (Node, Vec<plane:
     (Node { router, plan: plan.clone(), pending: None }, workers)
 }
 
-/// The bytes of a frame that costs by the byte are known for: the least that Ethernet carries.
+/// The frame size at which per-byte costs are known to the router: the minimum of Ethernet.
 const FRAME: u64 = 64;
 
-/// What a real router finds out by measuring, this one knows: the processor is divided by what packets cost here.
+/// The mean costs, which a real router measures. The simulated one is given them, so that it divides the processor by them.
 fn known(plan: &RouterPlan) -> KnownCosts {
     let cost = &plan.cost;
     let mean = |cost: &Cost| Some(Nanos::new(cost.mean(FRAME) as u64));
@@ -303,7 +302,7 @@ fn known(plan: &RouterPlan) -> KnownCosts {
     KnownCosts { input: mean(input), output: mean(&cost.output), best_effort: mean(&cost.forwarding) }
 }
 
-/// What the functions of each path cost, by path id: as the world says, else the configuration, else what is said for all.
+/// The costs of the functions of each path, by path id: from the world by name, else from the configuration, else the general cost.
 fn path_costs(router: &Router, plan: &RouterPlan) -> Vec<Cost> {
     let paths = &router.snapshot().paths;
     let mut costs = vec![plan.cost.forwarding; paths.iter().map(|path| path.id.index() + 1).max().unwrap_or(0)];
@@ -313,7 +312,7 @@ fn path_costs(router: &Router, plan: &RouterPlan) -> Vec<Cost> {
             .and_then(|configured| configured.cpu.cost)
             .map(|cost| Cost { packet: crate::cost::Spread::Fixed(cost.packet), kilobyte: cost.kilobyte });
         let named = plan.cost.paths.iter().find(|(name, _)| **name == *path.name).map(|(_, cost)| *cost);
-        // What the router does for itself costs nothing unless it is said what.
+        // The router's own paths cost nothing unless the world names them.
         let own = path.id == plane::snapshot::CONTROL || path.id == plane::snapshot::GENERAL;
         let rest = if own { Cost::NOTHING } else { plan.cost.forwarding };
         costs[path.id.index()] = named.or(configured).unwrap_or(rest);
@@ -321,7 +320,7 @@ fn path_costs(router: &Router, plan: &RouterPlan) -> Vec<Cost> {
     costs
 }
 
-/// The traces that links of a world go by.
+/// The traces of the links of a world.
 fn traces(world: &World, captures: &mut dyn Captures) -> Result<Traces, RunError> {
     let trace = |card: &CardPlan| {
         let read = Medium::trace(&card.medium, |file| captures.bytes(file));
@@ -330,7 +329,7 @@ fn traces(world: &World, captures: &mut dyn Captures) -> Result<Traces, RunError
     world.cards.iter().map(trace).collect()
 }
 
-/// What sends in a world.
+/// The sources of a world.
 fn flows(world: &World, captures: &mut dyn Captures) -> Result<Vec<Flow>, RunError> {
     world.sources.iter().map(|source| flow(world, source, captures)).collect()
 }
@@ -345,7 +344,7 @@ fn flow(world: &World, source: &SourcePlan, captures: &mut dyn Captures) -> Resu
         _ => Vec::new(),
     };
     if let Some(carries) = source.carries {
-        // Computations of one flow may go to different workers: order is that of each.
+        // The computations of one flow may be handled by different workers, so order is checked within each computation.
         flows = carries.flows(flows);
     }
     let chance = Chance::new(world.seed, &format!("source {}", source.name));
@@ -368,7 +367,7 @@ fn flow(world: &World, source: &SourcePlan, captures: &mut dyn Captures) -> Resu
     })
 }
 
-/// A time of the world.
+/// Converts a time of the world.
 fn instant(time: u64) -> Instant {
     Instant::new(time)
 }

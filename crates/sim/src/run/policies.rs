@@ -1,10 +1,10 @@
-//! Policies of routers, consulted in the time of the world: the same controllers as a running router has.
+//! Policies of routers, consulted in virtual time by the same controllers as in a real router.
 
 use super::{Live, RunError, instant};
 use plane::WorkerReport;
 
 impl Live<'_> {
-    /// Steps cores until none is before `time`, and has policies decide whenever a window is over.
+    /// Steps cores until all have reached `time`, and consults policies at the end of each of their windows.
     pub(super) fn consult_until(&mut self, time: u64) -> Result<(), RunError> {
         while let Some((at, node)) = self.next_consultation().filter(|(at, _)| *at < time) {
             self.until(at);
@@ -20,7 +20,7 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// When the first window is over, and of which router. A generation that is on its way comes first.
+    /// The end of the next policy window, and its router. Routers with a pending generation are skipped.
     fn next_consultation(&self) -> Option<(u64, usize)> {
         let settled = self.nodes.iter().enumerate().filter(|(_, node)| node.pending.is_none());
         let waits =
@@ -48,7 +48,7 @@ mod tests {
     use crate::run::{Live, crossing, instant};
     use plan::Objective;
 
-    /// Calls from the beginning, a backup from the third second on.
+    /// Calls from the start, a backup from the third second on.
     const WORLD: &str = r#"
 duration = "8s"
 sample = "1s"
@@ -90,7 +90,7 @@ throughput = "fifo(limit=3000)"
 {ports}'''
 "#;
 
-    /// The objective in force at the end, how often it changed, its scheme, and what the sink has.
+    /// The objective at the end, the number of changes, the scheme, and the sink's share of the calls.
     fn outcome() -> (Objective, u64, String, Option<f64>) {
         let world = crossing::world(&WORLD.replace("{ports}", &crossing::ports("trust = true", "policy = \"edge\"")));
         let mut live = Live::new(&world, &mut NoCaptures).unwrap();
@@ -103,7 +103,7 @@ throughput = "fifo(limit=3000)"
     }
 
     #[test]
-    fn policies_decide_in_the_time_of_the_world_and_every_run_alike() {
+    fn policies_decide_in_virtual_time_and_equally_in_every_run() {
         let (objective, changes, scheme, delivery) = outcome();
         assert_eq!((objective, changes, delivery), (Objective::Throughput, 2, Some(1.0)));
         assert!(scheme.starts_with("fifo(limit=3000"), "{scheme}");

@@ -1,4 +1,4 @@
-//! A world on real packets, from the router's side.
+//! A world on real packets: the side of the router.
 
 use super::{Live, Measured, Progress, RunError, flows};
 use crate::describe::{CardPlan, End, World};
@@ -11,15 +11,14 @@ use plan::Service;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A world on real packets: its router with the cards, in the thread that calls [`Course::run`], whose processor is the
-/// router's.
+/// A world on real packets: its router with the cards. They run in the thread that calls [`Course::run`], and its processor is that of the router.
 pub struct Course<'w> {
     live: Live<'w>,
     common: Arc<Common>,
     slower: u64,
 }
 
-/// What stands in the way of running a world on real packets.
+/// Checks that a world can run on real packets. The error names the obstacle.
 fn check(world: &World) -> Result<(), String> {
     let [router] = &world.routers[..] else { return Err("it has several routers".into()) };
     if router.plan.workers > 1 {
@@ -39,11 +38,11 @@ fn check(world: &World) -> Result<(), String> {
 }
 
 impl<'w> Course<'w> {
-    /// A world, `slower` times slower than it says, on cables, one for each card, in order.
+    /// Prepares a world on cables, one for each card in order. It runs `slower` times slower than described.
     ///
     /// # Errors
     ///
-    /// What of it there is only in virtual time, or why it cannot be run.
+    /// The world is possible only in virtual time, or cannot run.
     pub fn new(
         world: &'w World,
         captures: &mut dyn Captures,
@@ -61,7 +60,7 @@ impl<'w> Course<'w> {
             far.push(ends.station);
         }
         live.apart = true;
-        // Nobody follows what schedulers note: that takes time.
+        // The records of the schedulers are not evaluated, because that takes time.
         live.cores.iter_mut().for_each(|core| core.following.leave());
         live.start()?;
         let mut stations = Stations::new(world, flows(world, captures)?, common.clone(), far);
@@ -72,11 +71,11 @@ impl<'w> Course<'w> {
         Ok((Course { live, common, slower: slower.max(1) }, stations))
     }
 
-    /// Runs the world to its end; the stations run in another thread meanwhile.
+    /// Runs the world to its end. The end systems run in another thread meanwhile.
     ///
     /// # Errors
     ///
-    /// Which of its laws was broken.
+    /// One of its laws was broken.
     pub fn run(&mut self, progress: Progress<'_>) -> Result<(), RunError> {
         let leaves = Leaves::router(&self.common);
         self.live.cores[0].meter.pacer = Some(Box::new(Pacer::new(self.common.clone(), self.slower)));
@@ -85,11 +84,11 @@ impl<'w> Course<'w> {
         done
     }
 
-    /// What was measured, once the stations have ended as well.
+    /// The result, after the end systems have ended too.
     ///
     /// # Errors
     ///
-    /// Which laws of the world were broken.
+    /// Laws of the world were broken.
     pub fn finish(mut self, stations: Stations) -> Result<Measured, RunError> {
         let live = &mut self.live;
         let end = live.world.duration.get();
@@ -98,7 +97,7 @@ impl<'w> Course<'w> {
         (0..net.cards.len()).for_each(|card| net.admit_by_cable(card, end, &mut pool));
         let cables = net.cards.iter().filter_map(|card| card.cable.as_deref());
         let lost = stations.lost() + cables.map(Cable::lost).sum::<u64>();
-        // They were sent, and nobody knows whose they were.
+        // These packets were sent, but their sources are unknown.
         net.others.nowhere += lost;
         let mut values = BTreeMap::new();
         values.insert("real.kernel_lost".to_owned(), lost as f64);
@@ -121,7 +120,7 @@ impl<'w> Course<'w> {
         Ok(measured)
     }
 
-    /// What the machine has added.
+    /// Reports the overhead of the machine.
     fn tell(&self, values: &mut BTreeMap<String, f64>) {
         let mut put = |name: &str, value: f64| _ = values.insert(format!("real.{name}"), value);
         put("slower", self.slower as f64);
@@ -138,7 +137,7 @@ impl<'w> Course<'w> {
 }
 
 impl Live<'_> {
-    /// Steps the core until it is past `time`.
+    /// Steps the core until it has reached `time`.
     pub(super) fn until_really(&mut self, time: u64) {
         let core = &mut self.cores[0];
         core.skip();
@@ -156,7 +155,7 @@ impl Live<'_> {
     }
 }
 
-/// Whether a port that its worker looks out for has something.
+/// True if a port that the idle worker watches has frames.
 fn has_something(core: &super::Core, now: u64) -> bool {
     core.worker.waiters().any(|waiter| matches!(waiter, Waiter::At(time) if time.get() <= now))
 }

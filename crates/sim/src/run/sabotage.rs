@@ -1,11 +1,11 @@
-//! Worlds in which a law is broken on purpose: each checker finds what it is there for.
+//! Worlds in which a test breaks a law on purpose. Each checker must find its violation.
 
 use super::core::STILL;
 use super::{Live, RunError, crossing};
 use crate::check::Law;
 use crate::{Measured, NoCaptures, World};
 
-/// A router that has more to do than it can, before a link that is its bottleneck where it says so.
+/// A router with more packets than it can forward, with this link at its output.
 fn world(link: &str, cost: &str) -> World {
     let text = format!(
         r#"
@@ -34,7 +34,7 @@ version = 1
     crossing::world(&text)
 }
 
-/// Runs a world of which something is changed after a quarter of it, and then another thing a little later.
+/// Runs a world that `spoil` changes after a quarter of its duration.
 fn run(world: &World, spoil: impl FnOnce(&mut Live<'_>)) -> Result<Measured, RunError> {
     let mut live = Live::new(world, &mut NoCaptures)?;
     live.warm(0);
@@ -44,7 +44,7 @@ fn run(world: &World, spoil: impl FnOnce(&mut Live<'_>)) -> Result<Measured, Run
     live.finish()
 }
 
-/// The laws that were broken, and what was said first.
+/// The broken laws, and the first message.
 fn broken(world: &World, spoil: impl FnOnce(&mut Live<'_>)) -> (Vec<Law>, String) {
     match run(world, spoil) {
         Err(RunError::Broken(list, _)) => (list.iter().map(|one| one.law).collect(), list[0].to_string()),
@@ -53,7 +53,7 @@ fn broken(world: &World, spoil: impl FnOnce(&mut Live<'_>)) -> (Vec<Law>, String
 }
 
 #[test]
-fn a_world_that_nobody_touches_breaks_no_law() {
+fn an_unchanged_world_breaks_no_law() {
     let measured = run(&world("rate = \"100mbit\"", "input = \"2us\""), |_| {}).unwrap();
     assert!(measured.get("source.a.received").unwrap() > 1000.0);
     assert!(measured.get("card.in.ring_dropped").unwrap() > 1000.0);
@@ -110,7 +110,7 @@ fn a_link_that_hurries_is_found() {
 
 #[test]
 fn a_core_that_is_idle_while_packets_wait_is_found() {
-    // The functions are so dear that their queue is never empty.
+    // The functions are so expensive that their queue is never empty.
     let world = world("", "forwarding = \"20us\"");
     let (laws, what) = broken(&world, |live| {
         live.cores[0].wake += 1_000;
@@ -127,7 +127,7 @@ fn a_core_that_works_without_end_is_found() {
     assert!(what.contains("core 0 of router r works without end"), "{what}");
 }
 
-/// A router whose two paths have the same share and always something to do; a packet of one costs twenty times as much.
+/// A router whose two paths have equal shares and are always backlogged. A packet of one costs twenty times as much.
 fn rivals(scheduler: &str) -> World {
     let source = |name: &str, dscp: &str| {
         format!(
@@ -172,7 +172,7 @@ share = "30%"
 }
 
 #[test]
-fn shares_that_nobody_keeps_are_found() {
+fn missed_shares_are_found() {
     let measured = run(&rivals("wf2q+"), |_| {}).unwrap_or_else(|error| panic!("{error}"));
     let of = |path: &str, key: &str| measured.get(&format!("task.forwarding.{path}.{key}")).unwrap();
     let (cheap, dear) = (of("cheap", "used"), of("dear", "used"));
@@ -181,7 +181,7 @@ fn shares_that_nobody_keeps_are_found() {
         let (behind, bound) = (of(path, "behind_max_us"), of(path, "behind_bound_us"));
         assert!(behind > 0.0 && behind <= bound, "{path}: {behind} {bound}");
     }
-    // Turns are fair to turns, not to shares: the world is told that they are.
+    // Round robin gives equal turns, not equal shares. The test makes the checker assume a scheduler with shares.
     let (laws, what) = broken(&rivals("rr"), |live| {
         live.nodes[0].plan.plan.cpu.scheduler = plan::CpuScheduler::default();
         let cpu = live.nodes[0].plan.plan.cpu.clone();

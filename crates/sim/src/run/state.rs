@@ -1,10 +1,10 @@
-//! What a router with ephemeral state has executed, as values.
+//! The values of a router's ephemeral state.
 
 use esp::report::{PlaceReport, StationReport, StoreReport};
 use std::collections::BTreeMap;
 use units::PortId;
 
-/// Tells it by name; what was counted, since `was`.
+/// Adds the values by name, as differences to `was`.
 pub(super) fn tell(
     now: &StationReport,
     was: &StationReport,
@@ -15,7 +15,7 @@ pub(super) fn tell(
     for store in &now.stores {
         let Some(of) = store.port.map_or(Some("central".to_owned()), &name) else { continue };
         let before = was.stores.iter().find(|before| before.port == store.port).cloned().unwrap_or_default();
-        // A store that was made anew has counted less than the one before.
+        // A store that was created anew has smaller counts than before, so the difference saturates.
         let since = |of: &dyn Fn(&StoreReport) -> u64| of(store).saturating_sub(of(&before)) as f64;
         put(format!("{of}.executed"), since(&|store| executed(store, |(_, on, ended)| on + ended)));
         put(format!("{of}.dropped"), since(&|store| executed(store, |(_, _, ended)| ended)));

@@ -1,4 +1,4 @@
-//! What the CPU schedulers of a world do, for a viewer.
+//! The record of a world's CPU schedulers, for a viewer.
 
 use super::{Live, instant};
 use cpu::trace::Trace;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use units::{Instant, TaskId};
 
 impl Live<'_> {
-    /// Every core keeps the latest `events` of what its scheduler does from now on.
+    /// Every core records the latest `events` of its scheduler from now on.
     pub(super) fn watch(&mut self, events: usize) {
         for core in &mut self.cores {
             core.following.leave();
@@ -15,7 +15,7 @@ impl Live<'_> {
         }
     }
 
-    /// What they did, as a file.
+    /// The records, as a file.
     pub(super) fn watched(&mut self) -> Vec<u8> {
         let watched: Vec<_> = self.cores.iter_mut().map(|core| (core.node, core.worker.watch(None))).collect();
         let mut routers: Vec<Router<'_>> =

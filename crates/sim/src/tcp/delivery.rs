@@ -1,53 +1,54 @@
-//! How fast packets are delivered (draft-cheng-iccrg-delivery-rate-estimation): for each packet under way, what had been delivered when
-//! it was sent. Kept only for controls that ask for it, which keep little under way.
+//! Delivery rates (draft-cheng-iccrg-delivery-rate-estimation). For each packet in flight it stores the deliveries at its send time. It is kept only
+//! for controls that need it; they keep little in flight.
 
 use std::collections::VecDeque;
 use units::{Instant, Nanos};
 
-/// What was so when a packet was sent.
+/// The state when a packet was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Instant,
-    /// Packets delivered by then, the last of them when, and when it had been sent itself.
+    /// Packets delivered by then, the time of the last delivery, and the send time of that packet.
     delivered: u64,
     delivered_at: Instant,
     last_sent: Instant,
-    /// Whether the application had nothing more.
+    /// True if the application had no more data.
     idle: bool,
 }
 
-/// How fast packets were delivered while one was under way.
+/// The deliveries during the flight of one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delivered {
-    /// Packets.
+    /// The number of packets delivered.
     pub packets: u64,
-    /// In this time: that of sending or of delivering them, whichever was longer.
+    /// The duration: of sending or of delivering these packets, the longer one.
     pub took: Nanos,
-    /// Packets delivered ever when the one was sent, and now.
+    /// The total of packets delivered when the packet was sent.
     pub before: u64,
-    /// Packets delivered ever.
+    /// The total of packets delivered now.
     pub total: u64,
-    /// Whether the application was what held the sender back.
+    /// True if the application limited the sender.
     pub idle: bool,
 }
 
-/// The deliveries of one sender.
+/// The delivery records of one sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery {
-    /// From `first` on.
+    /// The packets from `first` on.
     packets: VecDeque<Sent>,
     first: u64,
     delivered: u64,
     delivered_at: Instant,
     last_sent: Instant,
-    /// Until so many have been delivered, samples are of an idle application.
+    /// Samples are application-limited until this many packets have been delivered.
     idle_until: u64,
     newest: Option<Sent>,
 }
 
 impl Delivery {
-    /// Packet `seq` is sent, and so many were under way.
+    /// Packet `seq` is sent, with `in_flight` packets in flight.
     pub fn sent(&mut self, now: Instant, seq: u64, in_flight: u64) {
+        // After an idle time the interval starts now; the silence is not part of a rate sample.
         if in_flight == 0 {
             (self.last_sent, self.delivered_at) = (now, now);
         }
@@ -59,12 +60,12 @@ impl Delivery {
         }
     }
 
-    /// The application has nothing more, and so many packets are under way.
+    /// The application has no more data, with `in_flight` packets in flight.
     pub fn idle(&mut self, in_flight: u64) {
         self.idle_until = (self.delivered + in_flight).max(1);
     }
 
-    /// Packet `seq` has come for the first time.
+    /// Packet `seq` has arrived for the first time.
     pub fn came(&mut self, seq: u64) {
         let sent = seq.checked_sub(self.first).and_then(|place| self.packets.get(place as usize)).copied();
         if let Some(sent) = sent
@@ -74,7 +75,7 @@ impl Delivery {
         }
     }
 
-    /// All that an acknowledgement told of has been told: so many packets have come, those before `first` among them.
+    /// Completes an acknowledgement: `came` packets have arrived, and all before `first` are acknowledged. Returns the rate sample.
     pub fn sample(&mut self, now: Instant, came: u64, first: u64) -> Option<Delivered> {
         if came > 0 {
             self.delivered += came;
@@ -85,6 +86,7 @@ impl Delivery {
         self.first = self.first.max(first);
         let sent = self.newest.take()?;
         self.last_sent = sent.at;
+        // The longer of both intervals: compressed acknowledgements would otherwise give a rate above that of the link.
         let took = sent.at.since(sent.last_sent).max(now.since(sent.delivered_at));
         Some(Delivered {
             packets: self.delivered - sent.delivered,
@@ -101,10 +103,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_that_of_the_link_whatever_bursts_come() {
+    fn the_rate_is_that_of_the_link_for_any_burst() {
         let mut delivery = Delivery::default();
         let at = |millis| Instant::START + Nanos::millis(millis);
-        // Ten packets at once, one delivered each 5 ms from 100 ms on; each answered by another.
+        // Ten packets at once, then one delivery each 5 ms from 100 ms on; each triggers another packet.
         (0..10).for_each(|seq| delivery.sent(at(0), seq, seq));
         let mut last = None;
         for seq in 0..40 {

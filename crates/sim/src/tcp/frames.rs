@@ -1,30 +1,30 @@
-//! How Linux cuts what is sent into packets: a socket's data lies in buffers of up to 64 KB, a super-frame of several packets is cut off
-//! whenever the window lets some go, and the last packet of each is pushed. A packet that would go alone waits for the next acknowledgement where that
-//! is due (`tcp_tso_autosize`, `tcp_tso_should_defer`). No document asks for this; but a receiver answers a pushed packet though it is the only one, and
-//! so it decides whether acknowledgements tell of two packets or of one, and at which of them a window grows.
+//! How Linux divides data into packets. A socket keeps its data in buffers of up to 64 KB. Whenever the window allows, a super-frame of several
+//! packets is cut off. The last packet of each super-frame has the PSH flag. A packet that would go alone waits for the next acknowledgement if that
+//! is due (`tcp_tso_autosize`, `tcp_tso_should_defer`). No standard requires this. But a receiver answers a PSH packet even if it is the only one. So
+//! PSH decides if an acknowledgement covers one packet or two, and at which of them a window grows.
 
 use std::collections::VecDeque;
 use units::{Instant, Nanos};
 
-/// Packets of a super-frame: the fewest, where the window has room for so many, and the time's worth of packets that is sized by.
+/// The least packets of a super-frame, if the window has room for them, and the time at the current rate that sets its size.
 const LEAST: u64 = 2;
 const WORTH: Nanos = Nanos::new(1_000_000_000 / 1024);
-/// Packets in a buffer: of 1208 bytes, in 64 KB less what headers may take. There are no longer super-frames.
+/// Packets in a buffer: of 1208 bytes, in 64 KB minus the maximum of headers. It is also the limit of a super-frame.
 const BUFFER: u64 = 54;
-/// An acknowledgement is due that comes within this time; and only who has sent within it waits.
+/// An acknowledgement is due if it is expected within this time. Only a sender that has sent within it waits.
 const SOON: Nanos = Nanos::millis(1);
-/// Super-frames under way whose times are known; those beyond count as sent with the last of them. No queue is told from another by them.
+/// The most super-frames with a recorded send time. Those beyond share that of the last one; the difference does not matter for a queue that long.
 const KNOWN: usize = 1 << 14;
-/// Who may send a third of the window does not wait.
+/// A sender that may send at least this fraction of its window does not wait.
 const PART: u64 = 3;
 
-/// What the window and the path are like when packets are to be sent for the first time.
+/// The state of window and path when new packets are to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub now: Instant,
-    /// The first packet that is not acknowledged.
+    /// The first unacknowledged packet.
     pub first: u64,
-    /// How many packets may be sent now.
+    /// The number of packets that may be sent now.
     pub room: u64,
     pub window: f64,
     pub threshold: f64,
@@ -32,7 +32,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Packets of a super-frame at most: what would be sent in a millisecond by a sender that spaced its packets.
+    /// The largest super-frame: the packets that a paced sender would send in a millisecond.
     fn frame(&self) -> u64 {
         let faster = if self.window < self.threshold / 2.0 { 2.0 } else { 1.2 };
         let worth = |smoothed: Nanos| faster * self.window * WORTH.get() as f64 / smoothed.get().max(1) as f64;
@@ -43,11 +43,11 @@ impl Moment {
 /// The super-frames of one sender.
 #[derive(Clone, Debug)]
 pub(super) struct Frames {
-    /// The first packet of each that is under way, and when they were sent.
+    /// The first packet and the send time of each super-frame in flight.
     sent: VecDeque<(u64, Instant)>,
-    /// When the last packet was sent, or the last one sent again.
+    /// The time of the last transmission or retransmission.
     last: Instant,
-    /// Packets of the one that is being sent that are still to come, and whether it has several.
+    /// The remaining packets of the current super-frame, and true if it has several.
     open: u64,
     several: bool,
     /// Packets left in the buffer.
@@ -65,9 +65,10 @@ impl Frames {
         self.open == 0 || now > self.last
     }
 
-    /// Whether what may be sent waits for the next acknowledgement, to go with what that lets go.
+    /// True if the packets wait for the next acknowledgement, to be sent together with those that it allows.
     pub fn wait(&mut self, moment: &Moment) -> bool {
         let Moment { now, first, room, .. } = *moment;
+        // Super-frames that are fully acknowledged are removed. The front one then dates the oldest unacknowledged packet.
         while self.sent.get(1).is_some_and(|next| next.0 <= first) {
             self.sent.pop_front();
         }
@@ -79,7 +80,7 @@ impl Frames {
         oldest.is_some_and(|(&(_, sent), smoothed)| sent + smoothed <= now + SOON.min(Nanos::new(smoothed.get() / 2)))
     }
 
-    /// Packet `seq` is sent for the first time. Answers whether it is pushed.
+    /// Packet `seq` is sent for the first time. Returns true if it has the PSH flag.
     pub fn send(&mut self, seq: u64, moment: &Moment) -> bool {
         if self.begins(moment.now) {
             self.open = moment.frame().min(moment.room).max(1);
@@ -98,7 +99,7 @@ impl Frames {
         self.open == 0 && (self.several || last)
     }
 
-    /// A packet is sent again.
+    /// A packet is retransmitted.
     pub fn repeat(&mut self, now: Instant) {
         (self.last, self.open) = (now, 0);
     }
@@ -113,7 +114,7 @@ mod tests {
         Moment { now, first, room, window: 100.0, threshold: 50.0, smoothed: Some(Nanos::millis(100)) }
     }
 
-    /// Sends what may be sent, and answers of each packet whether it was pushed.
+    /// Sends all packets that may be sent. Returns the PSH flag of each.
     fn send(frames: &mut Frames, seq: &mut u64, moment: Moment) -> Vec<bool> {
         let mut pushed = Vec::new();
         for sent in 0..moment.room {
@@ -130,10 +131,10 @@ mod tests {
     #[test]
     fn the_last_of_a_super_frame_is_pushed_and_a_packet_alone_is_not() {
         let (mut frames, mut seq) = (Frames::default(), 0);
-        // Nothing is known of the path: two at a time.
+        // Without a round-trip time: two at a time.
         let unknown = |room| Moment { smoothed: None, ..at(0, 0, room) };
         assert_eq!(send(&mut frames, &mut seq, unknown(5)), [false, true, false, true, false]);
-        // At 12 Mbit/s as well; ten times as fast a millisecond is worth eleven.
+        // At 12 Mbit/s too; at ten times that rate a millisecond is worth eleven packets.
         let fast = |room| Moment { window: 1000.0, ..at(150_000, 5, room) };
         let pushed = send(&mut frames, &mut seq, fast(500));
         assert_eq!(pushed.iter().position(|pushed| *pushed), Some(10));
@@ -148,10 +149,10 @@ mod tests {
         assert_eq!(send(&mut frames, &mut seq, at(2000, 0, 2)), [false, true]);
         // The first two are acknowledged, and there is room for three: the next acknowledgement is two milliseconds away.
         assert_eq!(send(&mut frames, &mut seq, at(100_000, 2, 3)), [false, true, false]);
-        // One of the next two is acknowledged by itself: the other is due.
+        // One of the next two is acknowledged alone, so the other acknowledgement is due.
         assert_eq!(send(&mut frames, &mut seq, at(102_000, 3, 3)), [false, true]);
         assert_eq!(send(&mut frames, &mut seq, at(102_500, 4, 2)), [false, true]);
-        // Who has sent nothing for a millisecond sends the one.
+        // After a millisecond without transmission the sender does not wait.
         assert_eq!(send(&mut frames, &mut seq, at(104_500, 4, 1)), [false]);
     }
 
@@ -163,7 +164,7 @@ mod tests {
         }
         assert_eq!(send(&mut frames, &mut seq, at(60_000, 0, 1)), [false]);
         assert_eq!(send(&mut frames, &mut seq, at(70_000, 0, 1)), [true]);
-        // A super-frame reaches over the end of the next.
+        // A super-frame crosses the end of the next buffer.
         assert_eq!(frames.left, BUFFER);
     }
 }

@@ -1,12 +1,11 @@
-//! End systems in virtual time: what a sender and a receiver of TCP do, without the packets.
+//! TCP end systems in virtual time: the behaviour of senders and receivers, without packet bytes.
 //!
-//! A [`Sender`] and a [`Receiver`] are pure: they are handed the time and what came, and say what to send and when they want
-//! to be looked at again. Data is counted in packets, all of one size. What a connection is like is said by [`Settings`]:
-//! [`Settings::plain`] is the sender that the literature's simulations have (NewReno with its window, one acknowledgement a packet,
-//! no selective acknowledgements), [`Settings::kernel`] what Linux does. How fast it sends is decided by a [`Control`].
+//! A [`Sender`] and a [`Receiver`] are pure. They get the time and the arriving segments, and return segments to send and the time of their next
+//! timer. Data is counted in packets of one size. [`Settings`] describe a connection. [`Settings::plain`] is the sender of the literature's
+//! simulations: NewReno, one acknowledgement per packet, no selective acknowledgements. [`Settings::kernel`] behaves like Linux. A [`Control`]
+//! decides how fast it sends.
 //!
-//! Not modelled: connections are never opened, closed or reset, receivers read everything at once, acknowledgements carry no data,
-//! and numbers never wrap.
+//! Not modelled: opening, closing and reset of connections, receivers that do not read, data in acknowledgements, and wrapping sequence numbers.
 //!
 //! ```
 //! use sim::tcp::{Receiver, Reno, Sender, Settings};
@@ -52,46 +51,45 @@ pub use settings::{Acknowledging, Floor, Restart, Settings, TCP_PACKET, TCP_PAYL
 
 use units::Instant;
 
-/// What a sender puts on its way: one packet of data.
+/// A segment that a sender sends: one packet of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// The number of the packet, from zero.
     pub seq: u64,
-    /// When it was sent: the timestamp option (RFC 7323), which its acknowledgement echoes.
+    /// Its send time: the timestamp option (RFC 7323), which the acknowledgement echoes.
     pub sent: Instant,
-    /// Whether it has been sent before.
+    /// True if it is a retransmission.
     pub again: bool,
-    /// Whether the receiver is not to wait for more before it answers: the PSH flag.
+    /// The PSH flag: the receiver must answer without waiting for more.
     pub pushed: bool,
 }
 
-/// Packets that have come while an earlier one has not: a block of the selective acknowledgement option (RFC 2018), beside
-/// [`Ack::next`].
+/// Packets that arrived beyond a hole: a block of the selective acknowledgement option (RFC 2018), relative to [`Ack::next`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Block {
-    /// How many packets lie between `next` and the first of the block; at least one where there is a block.
+    /// The number of packets between `next` and the first of the block; at least one for a valid block.
     pub after: u32,
-    /// How many packets it has; zero where there is no block.
+    /// The number of packets in it; zero for an unused block.
     pub packets: u32,
 }
 
-/// What a receiver answers.
+/// An acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ack {
-    /// All packets before this one have come.
+    /// All packets before this one have arrived.
     pub next: u64,
-    /// The timestamp of the last packet that came when it was its turn (RFC 7323, 4.3).
+    /// The timestamp of the last packet that arrived in order (RFC 7323, 4.3).
     pub echo: Instant,
-    /// What has come beyond `next`, the block with the newest packet first; empty where the connection has no such option.
+    /// The blocks beyond `next`, the one with the newest packet first; empty if the connection does not use the option.
     pub blocks: [Block; 3],
-    /// How many of the packets that it answers bore a congestion mark.
+    /// The number of acknowledged packets with a congestion mark.
     pub marked: u32,
-    /// Whether the packet that it answers had come before: what the first block of RFC 2883 would say.
+    /// True if the packet had arrived before: the information of the first block of RFC 2883.
     pub duplicate: bool,
 }
 
 impl Ack {
-    /// The blocks, as the number of the first packet and that behind the last.
+    /// The blocks as ranges, from the first packet to one behind the last.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.blocks.iter().filter(|block| block.packets > 0).map(|block| {
             let from = self.next + u64::from(block.after);

@@ -1,45 +1,45 @@
-//! What is lost, told by counting duplicate acknowledgements: fast retransmit and NewReno's fast recovery (RFC 5681, 3.2;
-//! RFC 6582), limited transmit (RFC 3042), and after a time-out everything again from the first packet that is missing.
+//! Loss detection by duplicate acknowledgements: fast retransmit and NewReno's fast recovery (RFC 5681, 3.2; RFC 6582), limited transmit (RFC 3042).
+//! After a timeout everything from the first missing packet on is sent again.
 
-/// What the sender is doing about losses.
+/// The recovery state of the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Phase {
-    /// Nothing is known to be lost.
+    /// No loss is known.
     #[default]
     Open,
-    /// Duplicate acknowledgements have told of a loss.
+    /// Fast recovery, after duplicate acknowledgements.
     Fast,
-    /// The timer has.
+    /// Recovery after a timeout.
     Timeout,
 }
 
-/// What an acknowledgement means.
+/// The meaning of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Nothing of importance.
+    /// No loss and no end of recovery.
     Fine,
-    /// The first missing packet is lost: halve the window, send it again.
+    /// The first missing packet is lost: halve the window and retransmit it.
     Lost,
-    /// Another of the same window is lost: send it again, and this says whether the timer begins anew.
+    /// Another packet of the same window is lost: retransmit it. The flag is true if the timer restarts.
     Partial(bool),
-    /// All of that window has come.
+    /// The whole window has arrived.
     Recovered,
 }
 
-/// A sender's account of duplicate acknowledgements.
+/// The state of duplicate acknowledgements at a sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NewReno {
     phase: Phase,
     duplicates: u64,
-    /// Losses before this packet have been reacted to.
+    /// The sender has reacted to losses before this packet.
     recover: u64,
-    /// How many packets more than the window says may be counted as outstanding, for they have left the network.
+    /// Packets that may be outstanding beyond the window, because as many have left the network.
     inflation: u64,
     partials: bool,
     limited: bool,
 }
 
-/// Duplicate acknowledgements that tell of a loss.
+/// Duplicate acknowledgements that indicate a loss.
 const DUPLICATES: u64 = 3;
 
 impl NewReno {
@@ -47,17 +47,17 @@ impl NewReno {
         NewReno { limited: limited_transmit, ..NewReno::default() }
     }
 
-    /// Whether what was lost is still being made up for by fast recovery. (After a time-out the window grows as ever.)
+    /// True during fast recovery. (After a timeout the window grows normally.)
     pub fn recovering(&self) -> bool {
         self.phase == Phase::Fast
     }
 
-    /// Whether nothing is known to be lost.
+    /// True if no loss is known.
     pub fn open(&self) -> bool {
         self.phase == Phase::Open
     }
 
-    /// How many packets more than the window may be outstanding.
+    /// The number of packets that may be outstanding beyond the window.
     #[inline]
     pub fn extra(&self) -> u64 {
         match self.phase {
@@ -67,7 +67,7 @@ impl NewReno {
         }
     }
 
-    /// `next`, which is new, has been acknowledged together with `packets` in all.
+    /// Packets before `next` have been acknowledged, `packets` of them newly.
     #[inline]
     pub fn advance(&mut self, next: u64, packets: u64) -> Verdict {
         self.duplicates = 0;
@@ -79,7 +79,7 @@ impl NewReno {
                 Verdict::Recovered
             }
             Phase::Fast => {
-                // RFC 6582, 3.2 step 3: what was acknowledged has left the network, less one for what is sent again.
+                // RFC 6582, 3.2 step 3: deflate by the acknowledged packets, and add one for the retransmission.
                 self.inflation = self.inflation.saturating_sub(packets) + 1;
                 Verdict::Partial(!std::mem::replace(&mut self.partials, true))
             }
@@ -92,12 +92,12 @@ impl NewReno {
         }
     }
 
-    /// The same packet is asked for again by one that came out of turn. (Acknowledgements of packets that had come before say nothing:
-    /// RFC 6582, 4 has heuristics to find those out; here the acknowledgement tells, as RFC 2883's would.) `next` is missing,
-    /// `sent` have been sent.
+    /// A duplicate acknowledgement of an out-of-order packet. Duplicates for packets that had arrived before do not count. RFC 6582, 4 has heuristics
+    /// for them; here the acknowledgement says so, like that of RFC 2883. `next` is the missing packet, and packets before `sent` have been sent.
     pub fn duplicate(&mut self, next: u64, sent: u64) -> Verdict {
         self.duplicates += 1;
         match self.phase {
+            // Each duplicate is a packet that has left the network.
             Phase::Fast => self.inflation += 1,
             // "Covers more than recover" (RFC 6582, 3.2 step 2): no second reaction to the losses of one window.
             Phase::Open if self.duplicates == DUPLICATES && next >= self.recover => {
@@ -109,7 +109,7 @@ impl NewReno {
         Verdict::Fine
     }
 
-    /// The timer has expired; `sent` packets have been sent.
+    /// The timer has expired; packets before `sent` have been sent.
     pub fn expired(&mut self, sent: u64) {
         // RFC 6582, 3.2 step 4.
         *self = NewReno { phase: Phase::Timeout, recover: sent, duplicates: 0, inflation: 0, ..*self };

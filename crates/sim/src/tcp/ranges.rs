@@ -1,5 +1,5 @@
-//! Numbers of packets as ranges in order: what has come beyond a hole, or what is known to have. Memory and time go with the
-//! number of holes, never with that of packets.
+//! Packet numbers as ordered ranges: packets beyond a hole, or packets known to have arrived. Memory and time depend on the number of holes, not of
+//! packets.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     ranges: VecDeque<(u64, u64)>,
-    /// Packets in all of them.
+    /// The number of packets in all ranges.
     packets: u64,
 }
 
 impl Ranges {
-    /// How many packets there are.
+    /// The number of packets.
     pub fn packets(&self) -> u64 {
         self.packets
     }
@@ -21,14 +21,14 @@ impl Ranges {
         self.ranges.is_empty()
     }
 
-    /// One behind the last.
+    /// The end of the last range.
     pub fn end(&self) -> Option<u64> {
         self.ranges.back().map(|&(_, to)| to)
     }
 
-    /// The first range that ends at `seq` or later.
+    /// The index of the first range that ends at `seq` or later.
     fn place(&self, seq: u64) -> usize {
-        // Nearly always it is the last or the first one.
+        // Nearly always it is the last or the first range, so the search is rare.
         match self.ranges.back() {
             Some(&(from, to)) if from <= seq => self.ranges.len() - usize::from(to >= seq),
             None => 0,
@@ -36,17 +36,18 @@ impl Ranges {
         }
     }
 
-    /// The range that `seq` is in.
+    /// The range that contains `seq`.
     pub fn around(&self, seq: u64) -> Option<(u64, u64)> {
-        // One that ends at `seq` is before it, and none touches the next.
+        // A range that ends at `seq` does not contain it, and ranges are never adjacent.
         let place = self.place(seq + 1);
         self.ranges.get(place).copied().filter(|&(from, to)| from <= seq && seq < to)
     }
 
-    /// Puts `from..to` in, which is not empty. Calls `fresh` with each part that was not there, ascending.
+    /// Inserts `from..to`, which must not be empty. Calls `fresh` with each part that was absent, ascending.
     pub fn insert(&mut self, from: u64, to: u64, mut fresh: impl FnMut(u64, u64)) {
         let first = self.place(from);
         let (mut low, mut high, mut last, mut seen) = (from, to, first, from);
+        // Merge all ranges that overlap or touch the new one; the gaps between them are fresh.
         while let Some(&(start, end)) = self.ranges.get(last) {
             if start > to {
                 break;
@@ -72,7 +73,7 @@ impl Ranges {
         }
     }
 
-    /// Takes out everything below `seq`; answers how many packets that were. A range that begins at `seq` stays.
+    /// Removes everything below `seq`. Returns the number of packets removed. A range that begins at `seq` stays.
     pub fn remove_below(&mut self, seq: u64) -> u64 {
         let mut removed = 0;
         while let Some(range) = self.ranges.front_mut().filter(|&&mut (from, _)| from < seq) {
@@ -88,7 +89,7 @@ impl Ranges {
         removed
     }
 
-    /// Takes out the range that begins at `seq`, where there is one; answers its end.
+    /// Removes the range that begins at `seq`, if there is one. Returns its end.
     pub fn take_at(&mut self, seq: u64) -> Option<u64> {
         let (_, to) = self.ranges.front().copied().filter(|&(from, _)| from == seq)?;
         self.ranges.pop_front();

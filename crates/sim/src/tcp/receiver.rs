@@ -1,4 +1,4 @@
-//! What a receiver does: put packets in order, and answer.
+//! A receiver puts packets in order and acknowledges them.
 
 use super::ranges::Ranges;
 use super::settings::{Acknowledging, Settings};
@@ -8,17 +8,17 @@ use units::Instant;
 /// The receiving end of one connection.
 #[derive(Clone, Debug)]
 pub struct Receiver {
-    /// The first packet that has not come.
+    /// The first packet that is missing.
     next: u64,
-    /// What has come beyond it.
+    /// The packets beyond it.
     beyond: Ranges,
-    /// The timestamp to be echoed: `TS.Recent` of RFC 7323.
+    /// The timestamp to echo: `TS.Recent` of RFC 7323.
     recent: Instant,
     selective: bool,
     acknowledging: Acknowledging,
-    /// A packet of each block that was told of last, the newest first.
+    /// A packet of each recently reported block, the newest first.
     told: [u64; 3],
-    /// Packets not answered yet, how many of them were marked, and when they will be.
+    /// The number of unacknowledged packets, how many of them were marked, and when the delayed acknowledgement is due.
     unanswered: u32,
     marked: u32,
     due: Instant,
@@ -27,7 +27,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Nothing has come.
+    /// A receiver without any packets.
     pub fn new(settings: &Settings) -> Receiver {
         Receiver {
             next: 0,
@@ -44,12 +44,12 @@ impl Receiver {
         }
     }
 
-    /// A packet has come, with a congestion mark or without. Answers the acknowledgement, if it is sent at once.
+    /// A packet arrives, possibly with a congestion mark. Returns the acknowledgement, if it is sent at once.
     #[inline]
     pub fn segment(&mut self, now: Instant, segment: Segment, marked: bool) -> Option<Ack> {
         self.marked += u32::from(marked);
         self.unanswered += 1;
-        // RFC 7323, 4.3: packets out of turn do not change what is echoed; of several unanswered ones it is the first's.
+        // RFC 7323, 4.3: out-of-order packets do not change the echo. Of several unacknowledged packets the first one counts.
         if segment.seq <= self.next && self.unanswered == 1 {
             self.recent = self.recent.max(segment.sent);
         }
@@ -60,7 +60,7 @@ impl Receiver {
                 self.next = end;
             }
             return match self.acknowledging {
-                // What fills a hole is answered at once (RFC 5681, 4.2).
+                // A packet that fills a hole is acknowledged at once (RFC 5681, 4.2).
                 Acknowledging::Delayed(wait) if !hole && self.unanswered < 2 && !segment.pushed => {
                     self.due = now + wait;
                     None
@@ -80,11 +80,12 @@ impl Receiver {
         Some(self.answer(!fresh))
     }
 
-    /// The range around `seq` is told of first; those told of before follow (RFC 2018, section 4).
+    /// The range around `seq` is reported first, then the recently reported ones (RFC 2018, section 4).
     fn tell_first(&mut self, seq: u64) {
         let Some((from, to)) = self.beyond.around(seq) else { return };
         let old = self.told;
         let mut others = old.iter().copied().filter(|&at| !(from..to).contains(&at));
+        // Unused places are zero. Packet 0 is never beyond a hole, so `around` finds nothing there.
         self.told = [seq, others.next().unwrap_or(0), others.next().unwrap_or(0)];
     }
 
@@ -103,27 +104,27 @@ impl Receiver {
         ack
     }
 
-    /// When it wants to be looked at again ([`Receiver::expire`]); nothing where no answer is due.
+    /// When [`Receiver::expire`] must be called; none if no acknowledgement is due.
     pub fn timer(&self) -> Option<Instant> {
         (self.due < Instant::FAR).then_some(self.due)
     }
 
-    /// Answers what has waited for long enough.
+    /// Sends the delayed acknowledgement, if it is due.
     pub fn expire(&mut self, now: Instant) -> Option<Ack> {
         (now >= self.due).then(|| self.answer(false))
     }
 
-    /// How many packets have come and are in order: what its application has.
+    /// The number of packets received in order: the data of its application.
     pub fn received(&self) -> u64 {
         self.next
     }
 
-    /// How many packets wait for an earlier one, and the most that ever did.
+    /// The number of packets beyond a hole, and its maximum so far.
     pub fn waiting(&self) -> (u64, u64) {
         (self.beyond.packets(), self.most_beyond)
     }
 
-    /// How many packets came that had come before.
+    /// The number of packets that arrived more than once.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }

@@ -1,5 +1,5 @@
-//! How long a round trip takes, and how long to wait for one: RFC 6298, in whole nanoseconds, with a clock that is read in
-//! steps. Measured from timestamps, so that packets sent again tell as well (RFC 6298, 3 asks for Karn's algorithm only without).
+//! The round-trip time and the retransmission timeout: RFC 6298, in whole nanoseconds, with a clock that ticks in steps. It uses timestamps, so
+//! retransmissions are measured too (RFC 6298, 3 requires Karn's algorithm only without them).
 
 use super::settings::{Floor, Settings};
 use units::Nanos;
@@ -11,16 +11,16 @@ pub(super) struct Rtt {
     least: u64,
     longest: u64,
     floor: Floor,
-    /// Eight times the smoothed round-trip time, nanoseconds; zero before the first.
+    /// Eight times the smoothed round-trip time, in nanoseconds; zero before the first sample.
     smoothed: i64,
     /// Four times its mean deviation.
     deviation: i64,
-    /// Of a kernel: the largest deviation of this round trip, and the one that counts.
+    /// For the Linux variant: the largest deviation of this round trip, and the one in effect.
     largest: i64,
     counted: i64,
-    /// Without backing off.
+    /// The timeout without backoff.
     timeout: u64,
-    /// How often the timer has expired since the last measurement.
+    /// How often the timer has expired since the last sample.
     backoff: u32,
     latest: u64,
     shortest: u64,
@@ -44,11 +44,11 @@ impl Rtt {
         }
     }
 
-    /// A round trip took this long. `round` says that a whole one has passed since that was said last.
+    /// Adds a round-trip time. `round` is true if a whole round trip has passed since the last call with true.
     pub fn sample(&mut self, took: Nanos, round: bool) {
         self.latest = took.get();
         self.shortest = self.shortest.min(self.latest);
-        // To the nearest step, one at least.
+        // Rounded to the nearest step, at least one.
         let steps = ((took.get() + self.clock / 2) / self.clock).max(1);
         let took = (steps * self.clock) as i64;
         match self.floor {
@@ -71,8 +71,8 @@ impl Rtt {
         self.timeout = wait.clamp(self.least, self.longest);
     }
 
-    /// As Linux reckons: what is added counts from the least time-out up, rises at once and falls by a quarter a round trip,
-    /// and a round-trip time that falls raises it less.
+    /// Like Linux. The deviation term has the minimum timeout as its floor. It rises at once, and falls by a quarter per round trip. A falling
+    /// round-trip time raises it less.
     fn sample_variation(&mut self, took: i64, round: bool) {
         let least = self.least as i64;
         if self.smoothed == 0 {
@@ -95,38 +95,39 @@ impl Rtt {
                 if self.largest < self.counted {
                     self.counted -= (self.counted - self.largest) / 4;
                 }
+                // A new round trip: collect its maximum again, from the floor.
                 self.largest = least;
             }
         }
         self.timeout = ((self.smoothed / 8 + self.counted) as u64).min(self.longest);
     }
 
-    /// The timer has expired: wait twice as long for the next (RFC 6298, 5.5).
+    /// The timer has expired: double the timeout (RFC 6298, 5.5).
     pub fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(30);
     }
 
-    /// Whether the timer has expired since the last measurement.
+    /// True if the timer has expired since the last sample.
     pub fn backed_off(&self) -> bool {
         self.backoff > 0
     }
 
-    /// How long to wait for an acknowledgement.
+    /// The current timeout.
     pub fn timeout(&self) -> Nanos {
         Nanos::new((self.timeout << self.backoff).min(self.longest))
     }
 
-    /// The smoothed round-trip time, where there has been one.
+    /// The smoothed round-trip time, if there is one.
     pub fn smoothed(&self) -> Option<Nanos> {
         (self.smoothed > 0).then(|| Nanos::new(self.smoothed as u64 / 8))
     }
 
-    /// The last one measured, as it was.
+    /// The last sample, unrounded.
     pub fn latest(&self) -> Option<Nanos> {
         (self.latest > 0).then(|| Nanos::new(self.latest))
     }
 
-    /// The shortest ever measured.
+    /// The shortest sample so far.
     pub fn shortest(&self) -> Option<Nanos> {
         (self.shortest < u64::MAX).then(|| Nanos::new(self.shortest))
     }
@@ -155,7 +156,7 @@ mod tests {
         (0..9).for_each(|_| rtt.back_off());
         assert_eq!(millis(&rtt), (110.0, 60_000.0), "2.5");
         rtt.sample(Nanos::millis(110), false);
-        // RTTVAR = 3/4 57.5, SRTT stays; a measurement ends the backing off
+        // RTTVAR = 3/4 57.5, SRTT stays; a sample ends the backoff
         assert_eq!(millis(&rtt), (110.0, 282.5));
         (0..100).for_each(|_| rtt.sample(Nanos::millis(110), false));
         assert_eq!(rtt.timeout(), Nanos::millis(200), "2.4, with a shorter least");
@@ -180,7 +181,7 @@ mod tests {
         let close = |least| (Nanos::millis(least)..Nanos::millis(least + 1)).contains(&rtt.timeout());
         assert!(close(350), "{:?}", rtt.timeout());
         rtt.sample(Nanos::millis(350), false);
-        // Of a deviation of nothing four times a quarter of 200 ms makes 200 ms, no more than the least: 175 and 200.
+        // From a deviation of zero, four times a quarter of 200 ms makes 200 ms, no more than the minimum: 175 and 200.
         assert!((375..=376).contains(&(rtt.timeout().get() / 1_000_000)), "{:?}", rtt.timeout());
     }
 }

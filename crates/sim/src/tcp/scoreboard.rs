@@ -1,13 +1,12 @@
-//! What is lost, told by selective acknowledgements (RFC 6675), as Linux does it: a packet is lost when later ones have come, three at
-//! first (RFC 8985 with no reordering seen), and what is sent while losses are made up for goes down to the new window in
-//! proportion (RFC 6937).
+//! Loss detection by selective acknowledgements (RFC 6675), as in Linux. A packet is lost when later ones have arrived: three at first (RFC 8985
+//! without reordering). During recovery, transmission is reduced to the new window proportionally (RFC 6937).
 
 use super::Ack;
 use super::newreno::Verdict;
 use super::ranges::Ranges;
 use std::collections::VecDeque;
 
-/// What the sender is doing about losses.
+/// The recovery state of the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Phase {
     #[default]
@@ -16,25 +15,25 @@ enum Phase {
     Timeout,
 }
 
-/// Packets that have come out of turn before one is given up.
+/// Out-of-order packets after which a packet counts as lost.
 const DUPLICATES: u64 = 3;
 
-/// A sender's account of what has come. Of the packets from `first` on, those before `edge` that have not come are lost; of these,
-/// those before `cursor` have been sent again.
+/// The state of selective acknowledgements at a sender. Of the packets from `first` on, those before `edge` that have not arrived are lost. Of these,
+/// those before `cursor` have been retransmitted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     phase: Phase,
     came: Ranges,
     edge: u64,
     cursor: u64,
-    /// How many before `cursor` have not come.
+    /// The number of packets before `cursor` that have not arrived.
     resent: u64,
-    /// What was sent again, in that order, and what had never been sent by then: when that comes, the former is lost.
+    /// Retransmitted packets in order, each with the first packet not yet sent then. When that packet arrives, the retransmission is lost.
     order: VecDeque<(u64, u64)>,
-    /// Those lost again, to be sent a third time.
+    /// Retransmissions that were lost, to be sent a third time.
     again: VecDeque<u64>,
     recover: u64,
-    /// Of the proportional reduction: under way when it began, delivered since, sent since, and how many may be under way now.
+    /// For the proportional reduction: packets in flight at its start, delivered since, sent since, and allowed in flight now.
     begun: u64,
     delivered: u64,
     sent: u64,
@@ -50,7 +49,7 @@ impl Scoreboard {
         self.phase == Phase::Open
     }
 
-    /// Packets under way: sent, not known to have come, not lost.
+    /// Packets in flight: sent, not known to have arrived, not lost.
     #[inline]
     pub fn in_flight(&self, first: u64, fresh: u64) -> u64 {
         if self.phase == Phase::Open {
@@ -60,17 +59,18 @@ impl Scoreboard {
         }
     }
 
-    /// How many may be under way while losses are made up for.
+    /// The number of packets that may be in flight during recovery.
     pub fn allowed(&self) -> u64 {
         self.allowed
     }
 
-    /// Takes an acknowledgement in; `first` and `fresh` as they were before. Answers how many packets have come for the first time,
-    /// and what it means. `newest` is called with the last of each range of these.
+    /// Processes an acknowledgement; `first` and `fresh` are the values before it. Returns the number of newly arrived packets, and the meaning of
+    /// the acknowledgement. Calls `newest` with the last packet of each newly arrived range.
     #[inline]
     pub fn acknowledge(&mut self, first: u64, ack: &Ack, fresh: u64, mut newest: impl FnMut(u64)) -> (u64, Verdict) {
         let mut delivered = 0;
         if ack.next > first {
+            // Packets before `cursor` that had not arrived were retransmitted; only those reduce `resent`.
             let middle = self.cursor.clamp(first, ack.next);
             let missing = middle - first - self.came.remove_below(middle);
             let rest = ack.next - middle - self.came.remove_below(ack.next);
@@ -102,12 +102,13 @@ impl Scoreboard {
                 self.phase = Phase::Fast;
                 (self.recover, self.begun, self.delivered, self.sent) = (fresh, fresh - first, 0, 0);
                 self.forget(first);
+                // Every hole before the highest arrival counts as lost.
                 self.edge = self.came.end().unwrap_or(first);
                 return Verdict::Lost;
             }
             Phase::Open => (self.edge, self.cursor) = (first, first),
             Phase::Fast | Phase::Timeout if first >= self.recover => {
-                // What has come beyond may tell of another loss; the next acknowledgement sees to that.
+                // The packets beyond may indicate another loss; the next acknowledgement will detect it.
                 let fast = self.phase == Phase::Fast;
                 self.phase = Phase::Open;
                 self.forget(first);
@@ -123,7 +124,7 @@ impl Scoreboard {
         Verdict::Fine
     }
 
-    /// Nothing has been sent again, nothing is lost.
+    /// Clears the records of losses and retransmissions.
     fn forget(&mut self, first: u64) {
         (self.edge, self.cursor, self.resent) = (first, first, 0);
         self.order.clear();
@@ -134,11 +135,12 @@ impl Scoreboard {
         seq < first || self.came.around(seq).is_some()
     }
 
-    /// What was sent again is lost again when something has come that was sent later.
+    /// A retransmission is lost if a packet sent after it has arrived.
     fn judge_resent(&mut self, first: u64) {
         let end = self.came.end().unwrap_or(first);
         while let Some(&(seq, fresh)) = self.order.front() {
             if !self.here(first, seq) {
+                // Nothing sent after this retransmission has arrived, and so nothing sent after the later ones in the list.
                 if end <= fresh {
                     break;
                 }
@@ -151,22 +153,23 @@ impl Scoreboard {
         }
     }
 
-    /// How many may be under way, after an acknowledgement that told of `delivered` packets: the proportional rate reduction towards
-    /// `target`, with its slow start below (RFC 6937, 3).
+    /// Sets the packets allowed in flight after an acknowledgement of `delivered` packets: proportional rate reduction towards `target`, with its
+    /// slow start below that (RFC 6937, 3).
     pub fn reduce(&mut self, delivered: u64, target: u64, first: u64, fresh: u64, begins: bool) {
         self.delivered += delivered;
         let under_way = self.in_flight(first, fresh);
+        // Proportional part: `target` packets sent for `begun` packets delivered. Below the target, at most one more than was delivered.
         let more = if under_way > target {
             (self.delivered * target).div_ceil(self.begun.max(1)).saturating_sub(self.sent)
         } else {
             let limit = self.delivered.saturating_sub(self.sent).max(delivered) + 1;
             (target - under_way).min(limit)
         };
-        // The first lost packet always goes.
+        // The first lost packet may always be sent.
         self.allowed = under_way + more.max(u64::from(begins));
     }
 
-    /// The next packet to be sent again, where there is one; it counts as sent.
+    /// The next packet to retransmit, if there is one. It counts as sent.
     pub fn lost(&mut self, first: u64, fresh: u64) -> Option<u64> {
         if self.phase == Phase::Open {
             return None;
@@ -178,6 +181,7 @@ impl Scoreboard {
             }
         }
         let mut seq = self.cursor.max(first);
+        // Skip packets that have arrived since.
         while let Some((_, to)) = self.came.around(seq) {
             seq = to;
         }
@@ -190,13 +194,13 @@ impl Scoreboard {
         Some(seq)
     }
 
-    /// A packet has been sent, again or for the first time.
+    /// A packet has been sent or retransmitted.
     #[inline]
     pub fn sent(&mut self) {
         self.sent += 1;
     }
 
-    /// The timer has expired: everything that has not come is lost (RFC 6675, 5.1).
+    /// The timer has expired: all packets that have not arrived are lost (RFC 6675, 5.1).
     pub fn expired(&mut self, first: u64, fresh: u64) {
         self.phase = Phase::Timeout;
         self.forget(first);

@@ -1,4 +1,4 @@
-//! What a sender does: which packet goes next, and when; what acknowledgements and its timer mean.
+//! A sender decides which packet to send next and when, and handles acknowledgements and its timer.
 
 use super::control::{Cause, Control, Progress};
 use super::delivery::Delivery;
@@ -12,8 +12,8 @@ use units::{Instant, Nanos};
 
 /// The sending end of one connection.
 ///
-/// Call [`Sender::next`] until it has nothing more after each of [`Sender::offer`], [`Sender::acknowledge`] and
-/// [`Sender::expire`]; the latter when [`Sender::timer`] says so.
+/// After each call of [`Sender::offer`], [`Sender::acknowledge`] and [`Sender::expire`], call [`Sender::next`] until it returns none. Call
+/// [`Sender::expire`] at the time of [`Sender::timer`].
 // Large: the variables of a TCP sender, by their names in RFC 9293, RFC 5681 and RFC 6675.
 #[derive(Debug)]
 pub struct Sender {
@@ -22,38 +22,38 @@ pub struct Sender {
     rtt: Rtt,
     losses: Losses,
     delivery: Option<Box<Delivery>>,
-    /// The first packet that is not acknowledged.
+    /// The first unacknowledged packet.
     first: u64,
-    /// The next to be sent; after a time-out one that has been sent before.
+    /// The next packet to send; after a timeout it may be a retransmission.
     next: u64,
-    /// The first that has never been sent.
+    /// The first packet that was never sent.
     fresh: u64,
-    /// The first that the application does not have.
+    /// The end of the application's data.
     offered: u64,
-    /// The first is to be sent again before anything else.
+    /// True if packet `first` must be retransmitted before anything else.
     repeat: bool,
-    /// When the first is given up, if nothing comes; [`Instant::FAR`] where nothing is outstanding.
+    /// The retransmission timer of packet `first`; [`Instant::FAR`] if nothing is outstanding.
     due: Instant,
-    /// When the last packet was sent, and the last one acknowledged.
+    /// The times of the last transmission and of the last new acknowledgement.
     sent: Instant,
     heard: Instant,
-    /// When something last was known to have come.
+    /// The time at which an arrival was last reported.
     progressed: Instant,
-    /// No packet before this, where the control spaces them, and whether one waits for it.
+    /// For controls that pace packets: the earliest time of the next one, and true if one waits for it.
     spaced: Instant,
     waits: bool,
-    /// Whether the window has held back packets since this packet was sent.
+    /// True if the window has held back packets since the last progress.
     full: bool,
-    /// Marks of packets before this one have been reacted to.
+    /// The sender has reacted to marks of packets before this one.
     reacted: u64,
-    /// A round trip is over when this packet is acknowledged.
+    /// A round trip ends when this packet is acknowledged.
     round: u64,
-    /// How packets are cut, where that is told.
+    /// The division into super-frames, if it is modelled.
     frames: Option<Box<Frames>>,
     told: Told,
 }
 
-/// How losses are found out, and made up for.
+/// The mechanism of loss detection and recovery.
 #[derive(Debug)]
 enum Losses {
     Counted(NewReno),
@@ -76,25 +76,25 @@ impl Losses {
     }
 }
 
-/// What has happened to a sender so far.
+/// The counters of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Told {
-    /// Packets sent, again or for the first time.
+    /// Packets sent, including retransmissions.
     pub sent: u64,
-    /// Packets sent again.
+    /// Packets retransmitted.
     pub again: u64,
-    /// Times that losses were found out without waiting for the timer.
+    /// Losses detected without the timer, by recovery episodes.
     pub recoveries: u64,
-    /// Times that the timer expired.
+    /// Expirations of the timer.
     pub timeouts: u64,
-    /// Times that marks made the window smaller.
+    /// Reductions of the window because of marks.
     pub marks: u64,
-    /// Times that it began anew after a silence.
+    /// Restarts after a silence.
     pub restarts: u64,
 }
 
 impl Sender {
-    /// A sender whose application has nothing yet.
+    /// A sender whose application has no data yet.
     pub fn new(settings: Settings, control: Box<dyn Control>) -> Sender {
         let losses = match settings.selective {
             true => Losses::Selective(Box::default()),
@@ -125,12 +125,12 @@ impl Sender {
         }
     }
 
-    /// The application has so many packets more; [`u64::MAX`]: it never ends.
+    /// The application has `packets` more packets; [`u64::MAX`] makes it endless.
     pub fn offer(&mut self, _now: Instant, packets: u64) {
         self.offered = self.offered.saturating_add(packets);
     }
 
-    /// How many packets may be under way now.
+    /// The number of packets that may be in flight now.
     #[inline]
     fn room(&self) -> u64 {
         let window = (self.control.window() as u64).max(1);
@@ -141,14 +141,15 @@ impl Sender {
         }
     }
 
-    /// The packet to be sent now, if there is one. It counts as sent.
+    /// The packet to send now, if there is one. It counts as sent.
     #[inline]
     pub fn next(&mut self, now: Instant) -> Option<Segment> {
         self.waits = false;
         let in_flight = self.in_flight();
-        // After duplicates the first packet goes whatever the window says.
+        // The fast retransmit ignores the window.
         let full = !self.repeat && in_flight >= self.room();
         let fresh = self.next < self.offered && self.next - self.first < self.settings.receive_window;
+        // Nothing is outstanding: check for a restart after a silence.
         if self.first == self.fresh && self.fresh > 0 && fresh {
             self.wake(now);
         }
@@ -176,7 +177,7 @@ impl Sender {
         }
         let seq = self.choose(fresh)?;
         if let Some(gap) = gap {
-            // Late by no more than one, so that there are no bursts.
+            // At most one packet of delay is made up for, so that there are no bursts.
             self.spaced = self.spaced.max(now - gap) + gap;
         }
         if let Some(delivery) = &mut self.delivery {
@@ -204,7 +205,7 @@ impl Sender {
         Some(Segment { seq, sent: now, again, pushed })
     }
 
-    /// What is sent next: what was lost, then what has never been sent, where the receiver has room.
+    /// The next packet: a lost one first, then a new one if the receiver has room.
     #[inline]
     fn choose(&mut self, fresh: bool) -> Option<u64> {
         if let Losses::Selective(board) = &mut self.losses {
@@ -225,7 +226,7 @@ impl Sender {
         })
     }
 
-    /// The first packet after nothing was outstanding: what was known of the path may be out of date.
+    /// The first packet after an idle time: the window may be outdated.
     fn wake(&mut self, now: Instant) {
         let timeout = self.rtt.timeout();
         let initial = self.settings.initial_window as f64;
@@ -234,6 +235,7 @@ impl Sender {
             Restart::AfterAcknowledged if silent(self.heard) => initial,
             Restart::AfterSent if silent(self.sent) => initial,
             Restart::Decay if silent(self.sent) => {
+                // Capped, because a shift by more bits would overflow.
                 let times = (now.since(self.sent).get() / timeout.get().max(1)).min(64);
                 let halved = self.control.window() / (1u128 << times) as f64;
                 halved.floor().max(initial)
@@ -242,21 +244,22 @@ impl Sender {
         };
         self.told.restarts += 1;
         self.control.restart(now, window);
-        // Once for a silence, also where this packet has to wait for its turn.
+        // Once for each silence, even if this packet must still wait.
         (self.sent, self.heard) = (now, now);
     }
 
-    /// An acknowledgement has come.
+    /// Processes an acknowledgement.
     #[inline]
     pub fn acknowledge(&mut self, now: Instant, ack: &Ack) {
         if ack.next > self.fresh {
-            return; // of nothing that was ever sent
+            return; // it acknowledges packets that were never sent
         }
         if ack.marked > 0 && self.settings.marks {
             self.marked(now, ack);
         }
         let in_flight = self.in_flight();
         let advance = ack.next.saturating_sub(self.first);
+        // Only acknowledgements that advance are measured: others echo an old timestamp (RFC 7323, 4.1).
         let took = (advance > 0).then(|| now.since(ack.echo));
         if let Some(took) = took {
             self.rtt.sample(took, ack.next >= self.round);
@@ -270,7 +273,7 @@ impl Sender {
         if advance > 0 {
             self.repeat = false;
             self.heard = now;
-            // RFC 6582, 3.2 step 3: only the first of several partial acknowledgements starts the timer anew.
+            // RFC 6582, 3.2 step 3: only the first of several partial acknowledgements restarts the timer.
             if verdict != Verdict::Partial(false) {
                 self.due = if self.first < self.fresh { now + self.rtt.timeout() } else { Instant::FAR };
             }
@@ -287,7 +290,7 @@ impl Sender {
         }
     }
 
-    /// What an acknowledgement says about losses: how many packets have come for the first time, and what it means.
+    /// Loss detection for an acknowledgement. Returns the number of newly arrived packets, and its meaning.
     #[inline]
     fn lose(&mut self, ack: &Ack) -> (u64, Verdict) {
         let advance = ack.next.saturating_sub(self.first);
@@ -317,13 +320,13 @@ impl Sender {
         if self.control.counts_marks() || !self.losses.open() || ack.next <= self.reacted {
             return;
         }
-        // Once for the packets of one window (RFC 3168, 6.1.2).
+        // Once per window of packets (RFC 3168, 6.1.2).
         self.reacted = self.fresh;
         self.told.marks += 1;
         self.control.congested(now, Cause::Mark, self.in_flight());
     }
 
-    /// Tells the control what has come.
+    /// Reports progress to the congestion control.
     #[inline]
     fn progress(&mut self, now: Instant, ack: &Ack, delivered: u64, in_flight: u64, rtt: Option<Nanos>) {
         let slow = self.control.window() < self.control.threshold();
@@ -334,6 +337,7 @@ impl Sender {
             delivered,
             marked: u64::from(ack.marked),
             in_flight,
+            // In slow start a window used by half counts as full, because it doubles with each round trip.
             full: self.full || slow && (2 * in_flight) as f64 > self.control.window(),
             recovering: self.losses.recovering(),
             held: rtt.is_none() || self.losses.recovering(),
@@ -352,6 +356,7 @@ impl Sender {
             Verdict::Fine => {}
             Verdict::Lost => {
                 self.told.recoveries += 1;
+                // The scoreboard chooses its retransmissions itself.
                 self.repeat = matches!(self.losses, Losses::Counted(_));
                 self.control.congested(now, Cause::Loss, in_flight);
                 self.due = now + self.rtt.timeout();
@@ -361,27 +366,26 @@ impl Sender {
         }
     }
 
-    /// When it wants to be looked at again: [`Sender::expire`], then [`Sender::next`]. It is often later than the last time it
-    /// was asked, and sooner only after something was sent.
+    /// When [`Sender::expire`] and then [`Sender::next`] must be called. The time often moves later; it moves earlier only after a transmission.
     #[inline]
     pub fn timer(&self) -> Option<Instant> {
         let at = if self.waits { self.due.min(self.spaced) } else { self.due };
         (at < Instant::FAR).then_some(at)
     }
 
-    /// The time that [`Sender::timer`] gave has come. Does nothing before.
+    /// Runs the timer at the time of [`Sender::timer`]. Does nothing before that time.
     pub fn expire(&mut self, now: Instant) {
         if now < self.due {
             return;
         }
         self.told.timeouts += 1;
-        // A packet that the timer gives up a second time says nothing new of the path (RFC 5681, 3.1).
+        // A second timeout of the same packet is no new information about the path (RFC 5681, 3.1).
         if !self.rtt.backed_off() {
             self.control.congested(now, Cause::Timeout, self.in_flight());
         }
         self.rtt.back_off();
         match &mut self.losses {
-            // From the first that is missing on, everything again (RFC 5681, 3.1; RFC 6298, 5.4).
+            // Everything from the first missing packet on is sent again (RFC 5681, 3.1; RFC 6298, 5.4).
             Losses::Counted(losses) => {
                 losses.expired(self.fresh);
                 self.next = self.first;
@@ -392,7 +396,7 @@ impl Sender {
         self.due = now + self.rtt.timeout();
     }
 
-    /// Packets under way, as far as it knows.
+    /// The sender's estimate of packets in flight.
     #[inline]
     pub fn in_flight(&self) -> u64 {
         match &self.losses {
@@ -401,17 +405,17 @@ impl Sender {
         }
     }
 
-    /// Packets acknowledged, all before which are as well.
+    /// The number of packets acknowledged in order.
     pub fn acknowledged(&self) -> u64 {
         self.first
     }
 
-    /// Packets that the application has offered so far.
+    /// The number of packets that the application has offered so far.
     pub fn offered(&self) -> u64 {
         self.offered
     }
 
-    /// The congestion window, in packets; while losses are made up for, what may be under way by now.
+    /// The congestion window, in packets. During recovery, the packets allowed in flight.
     pub fn window(&self) -> f64 {
         match &self.losses {
             Losses::Selective(board) if board.recovering() && !self.control.rules_recovery() => board.allowed() as f64,
@@ -424,7 +428,7 @@ impl Sender {
         self.control.threshold()
     }
 
-    /// The smoothed round-trip time, as its own clock measures it.
+    /// The smoothed round-trip time, as measured by its own clock.
     pub fn smoothed_rtt(&self) -> Option<Nanos> {
         self.rtt.smoothed()
     }
@@ -434,22 +438,22 @@ impl Sender {
         Some((self.rtt.latest()?, self.rtt.shortest()?))
     }
 
-    /// How long it waits for an acknowledgement now.
+    /// The current retransmission timeout.
     pub fn timeout(&self) -> Nanos {
         self.rtt.timeout()
     }
 
-    /// Whether it makes up for losses.
+    /// True during recovery.
     pub fn recovering(&self) -> bool {
         !self.losses.open()
     }
 
-    /// Whether its packets may be marked in place of being dropped.
+    /// True if its packets are ECN-capable.
     pub fn takes_marks(&self) -> bool {
         self.settings.marks
     }
 
-    /// What has happened so far.
+    /// Its counters.
     pub fn told(&self) -> Told {
         self.told
     }

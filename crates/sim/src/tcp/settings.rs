@@ -1,77 +1,75 @@
-//! What a connection is like, apart from how it reacts to congestion.
+//! The settings of a connection, apart from its congestion control.
 
 use units::{Bytes, Nanos};
 
-/// Data in a packet of [`Settings::plain`].
+/// The payload of a packet of [`Settings::plain`].
 pub const TCP_PAYLOAD: Bytes = Bytes::new(1210);
 /// Such a packet with its headers: 20 bytes IPv4, 20 bytes TCP, 10 bytes for timestamps.
 pub const TCP_PACKET: Bytes = Bytes::new(1260);
 
-/// When a sender that has been silent forgets its window, because it has not been told about the path for long
-/// (RFC 5681, 4.1).
+/// When a silent sender reduces its window, because its knowledge of the path is outdated (RFC 5681, 4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Restart {
     /// Never.
     Off,
-    /// A time-out's length after the last packet was acknowledged: back to the initial window. So do the simulations of the
-    /// literature, whose timer runs on while nothing is outstanding.
+    /// After a silence of one timeout since the last acknowledgement, to the initial window. The simulations of the literature do so, because their
+    /// timer keeps running while nothing is outstanding.
     AfterAcknowledged,
-    /// A time-out's length after the last packet was sent: back to the initial window. So does RFC 5681.
+    /// After a silence of one timeout since the last transmission, to the initial window, as in RFC 5681.
     AfterSent,
-    /// The same, but halved for every such time that has passed, and no further down than the initial window. So does Linux.
+    /// The same, but the window is halved for each timeout that has passed, and not below the initial window, as in Linux.
     Decay,
 }
 
-/// What the least time-out bounds.
+/// The quantity that the minimum timeout bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Floor {
-    /// The time-out (RFC 6298, 2.4).
+    /// The timeout (RFC 6298, 2.4).
     Whole,
-    /// The part of it that is for variation, as in Linux; so it is always longer than the round-trip time by that.
+    /// Its deviation term, as in Linux. So the timeout always exceeds the round-trip time by that.
     Variation,
 }
 
-/// When a receiver answers.
+/// The acknowledgement policy of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Acknowledging {
-    /// Every packet.
+    /// Every packet is acknowledged.
     Each,
-    /// Every second packet, one that stands alone after this time (RFC 5681, 4.2).
+    /// Every second packet is acknowledged, a single one after this delay (RFC 5681, 4.2).
     Delayed(Nanos),
 }
 
-/// What both ends of a connection agree upon, and what the sender does.
+/// The settings of both ends of a connection, and of the sender's behaviour.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
-    /// Packets that may be sent before anything is known of the path.
+    /// Packets that may be sent before the first acknowledgement.
     pub initial_window: u64,
     /// Packets that the receiver has room for.
     pub receive_window: u64,
-    /// Whether selective acknowledgements are sent and used.
+    /// True if selective acknowledgements are used.
     pub selective: bool,
-    /// When packets are answered.
+    /// The acknowledgement policy.
     pub acknowledging: Acknowledging,
-    /// Whether the first two duplicate acknowledgements let a new packet go each (RFC 3042).
+    /// True if each of the first two duplicate acknowledgements allows a new packet (RFC 3042).
     pub limited_transmit: bool,
-    /// What happens to the window of a silent sender.
+    /// The reduction of a silent sender's window.
     pub restart: Restart,
-    /// The step of the clock that round-trip times are read from.
+    /// The step of the clock that measures round-trip times.
     pub clock: Nanos,
-    /// The time-out before there is a round-trip time.
+    /// The timeout before the first round-trip time.
     pub initial_timeout: Nanos,
     /// The shortest time-out.
     pub least_timeout: Nanos,
     /// The longest.
     pub longest_timeout: Nanos,
-    /// What the shortest bounds.
+    /// The quantity that `least_timeout` bounds.
     pub floor: Floor,
-    /// Whether windows grow by packets acknowledged, and only while the window was what held the sender back; otherwise by
-    /// acknowledgements, always.
+    /// True if windows grow by acknowledged packets, and only while the window limits the sender. Otherwise they always grow by acknowledgements.
     pub counted: bool,
-    /// Whether packets that are sent at once are super-frames of several, cut when they leave. As Linux cuts them the last one of each is
-    /// pushed, and a receiver that has read everything answers such a packet though no second one has come.
+    /// True if packets sent at once are super-frames, divided into packets on transmission. As in Linux the last packet of each has the PSH flag, and
+    /// a receiver acknowledges such a packet without waiting for a second one.
     pub super_frames: bool,
-    /// Whether packets may be marked in place of being dropped (ECN).
+    /// True if packets are ECN-capable.
     pub marks: bool,
 }
 
@@ -96,7 +94,7 @@ impl Settings {
         }
     }
 
-    /// What Linux does: ten packets at first, selective and delayed acknowledgements, windows that grow by what was acknowledged.
+    /// The behaviour of Linux: initial window ten, selective and delayed acknowledgements, windows that grow by acknowledged packets.
     pub const fn kernel() -> Settings {
         Settings {
             initial_window: 10,

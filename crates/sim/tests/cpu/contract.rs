@@ -1,4 +1,4 @@
-//! The contract of proportional share (spec Q-20), for forwarding tasks and runs that are not interrupted.
+//! The contract of proportional sharing (spec Q-20), for forwarding tasks and runs that are not preempted.
 
 use crate::common::{run, value};
 use crate::worlds::{Flow, constant, on_off, only_forwarding};
@@ -6,19 +6,19 @@ use proptest::prelude::*;
 use sim::Measured;
 use std::cell::Cell;
 
-/// A number of a path's task.
+/// A value of a path's task.
 fn of(measured: &Measured, flow: usize, key: &str) -> f64 {
     value(measured, &format!("task.forwarding.f{flow}.{key}"))
 }
 
-/// What the paths of a world were behind at most, in parts of what they may be: the most of them.
+/// The largest lag of the paths of a world, relative to its bound.
 fn behind(measured: &Measured, flows: usize) -> f64 {
     let part = |flow| of(measured, flow, "behind_max_us") / of(measured, flow, "behind_bound_us").max(1e-9);
     (0..flows).map(part).fold(0.0, f64::max)
 }
 
-/// What that may be: one of own and one of another where a run takes what was foretold of it, as WF2Q+ presumes; twice that, which is
-/// what every world is held to, where packets come meanwhile and are taken along, or cost now this and now that.
+/// The allowed lag in bounds. It is one bound (a run of its own and one of another task) if run times are predictable, as WF2Q+ assumes. It is two
+/// bounds, the limit of every world, if runs also process packets that arrive meanwhile, or costs vary.
 fn allowed(batching: &str, flows: &[Flow]) -> f64 {
     let foretold = batching == "none" && flows.iter().all(|flow| !flow.cost.starts_with("uniform"));
     if foretold { 1.0 } else { 2.0 }
@@ -33,7 +33,7 @@ fn batching() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A flow that comes and goes, or never stops.
+/// A flow that is constant, on-off or Poisson.
 fn flow() -> impl Strategy<Value = Flow> {
     let law = prop_oneof![
         (1_000u64..300_000).prop_map(constant),
@@ -49,7 +49,7 @@ fn flow() -> impl Strategy<Value = Flow> {
 }
 
 #[test]
-fn whoever_can_run_gets_its_share_but_for_a_run_of_its_own_and_one_of_another() {
+fn backlogged_tasks_get_their_shares_within_one_own_run_and_one_other() {
     let (worst, foretold, cases) = (Cell::new(0.0f64), Cell::new(0.0f64), Cell::new(0));
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(60));
     let flows = prop::collection::vec(flow(), 2..7);
@@ -79,14 +79,14 @@ fn whoever_can_run_gets_its_share_but_for_a_run_of_its_own_and_one_of_another() 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(25))]
 
-    /// What silent tasks leave, and what was never promised, goes to the others in proportion to their shares.
+    /// Time that idle tasks leave, or that no share covers, goes to the other tasks in proportion to their shares.
     #[test]
-    fn what_nobody_uses_is_divided_by_shares(
+    fn unused_time_is_divided_by_shares(
         busy in prop::collection::vec((20u64..120, 1000u64..20_000), 2..5),
         silent in prop::collection::vec(20u64..100, 0..3),
         batching in batching().prop_filter("it would never be idle", |batching| !batching.starts_with("throttle")),
     ) {
-        // A run may be no more than a small part of what is measured, or the last of them would count.
+        // A run must be a small part of the measured time, or the last one would affect the result.
         let flood = |&(share, cost): &(u64, u64)| Flow::even(share, cost, 1_500_000_000 / cost);
         let mut flows: Vec<Flow> = busy.iter().map(flood).collect();
         flows.extend(silent.iter().map(|&share| Flow { law: format!("{}\nstart = \"1s\"", constant(1)), ..Flow::even(share, 1000, 1) }));
@@ -95,17 +95,17 @@ proptest! {
         let promised: u64 = busy.iter().map(|(share, _)| share).sum();
         for (index, (share, _)) in busy.iter().enumerate() {
             let (got, due) = (of(&measured, index, "share_received"), *share as f64 / promised as f64);
-            // A run at either end of what is measured.
+            // One run at either end of the measured time.
             let most = 2.0 * of(&measured, index, "behind_bound_us") / 100e3;
             prop_assert!((got - due).abs() <= most + 0.002, "f{index}: {got} of {due}, {:?} {batching}", busy);
         }
         prop_assert!(value(&measured, "cpu.idle") == 0.0);
     }
 
-    /// Who slept has saved nothing: when it wakes, it gets its part of what there is now, and a run. The others are not made
-    /// to pay for what they had meanwhile.
+    /// An idle task saves up no credit. After it wakes it gets its share from then on, plus at most a run. The others do not pay for the time they
+    /// used meanwhile.
     #[test]
-    fn who_slept_gets_its_share_and_nobody_pays_for_what_it_had_meanwhile(
+    fn a_woken_task_gets_its_share_and_others_keep_the_time_they_used(
         sleeper in (20u64..150, 1000u64..10_000),
         busy in prop::collection::vec((20u64..150, 1000u64..10_000), 1..4),
         batching in batching().prop_filter("costs are fixed", |batching| !batching.starts_with("throttle")),
@@ -122,7 +122,7 @@ proptest! {
         let measured = run(&only_forwarding(&cpu, 0, &flows, &world));
         let promised = sleeper.0 + busy.iter().map(|(share, _)| share).sum::<u64>();
         for (index, (share, _)) in [sleeper].iter().chain(&busy).enumerate() {
-            // The first ten milliseconds after it woke.
+            // The first ten milliseconds after it wakes.
             let got = of(&measured, index, "used") * 10_000.0;
             let due = *share as f64 / promised as f64 * 10_000.0;
             let most = 2.0 * of(&measured, index, "behind_bound_us");
@@ -130,15 +130,15 @@ proptest! {
         }
     }
 
-    /// Whatever others do, a path whose share covers what comes for it loses nothing and is served.
+    /// A path whose share covers its load loses nothing and is served, regardless of the other paths.
     #[test]
-    fn nobody_takes_what_is_promised_to_another(
+    fn a_reserved_share_is_kept_beside_any_other_load(
         kept in (5_000u64..40_000, 500u64..5_000),
         others in prop::collection::vec(flow(), 1..6),
         batching in batching(),
     ) {
         let (pps, cost) = kept;
-        // Shares pay for no switches: so much of the core is left for them.
+        // Shares do not pay for switches, so a part of the core is left for them.
         let share = (pps * cost / 1_000_000).max(1) + 10;
         let rest: u64 = others.iter().map(|flow| flow.share).sum();
         prop_assume!(share + rest < 800);
@@ -153,10 +153,10 @@ proptest! {
     }
 }
 
-/// Nobody knows what the first packet of a path costs. Three paths had theirs before one that is woken for its second, and had
-/// 46 % of the core promised: all of that together is not what that one may be behind.
+/// The cost of a path's first packet is unpredictable. Three paths have their first packets before one that wakes for its second packet, and have 46
+/// % of the core promised. The sum of these runs does not count as the lag of that one.
 #[test]
-fn first_runs_that_nobody_could_foretell_are_not_held_against_a_scheduler() {
+fn unpredictable_first_runs_do_not_count_as_lag() {
     let long = |share, pps| Flow::even(share, 29_000, pps);
     let flows = [Flow::even(128, 3464, 34_287), long(10, 5349), long(66, 25_187), long(34, 34_000), long(37, 213_453)];
     let cpu = "scheduler = \"wf2q+\"\nforwarding = \"none\"";

@@ -1,17 +1,17 @@
-//! Costs that depend on data (spec Q-53): the average is to be reserved and not the worst, provided that the queue behind the
-//! functions carries the link over costly packets.
+//! Costs that depend on data (spec Q-53): a reservation of the mean cost suffices, not of the worst, if the queue behind the functions bridges the
+//! time of expensive packets.
 
 use crate::common::{run, value, world_of};
 use crate::worlds::{Flow, around, config, constant};
 
-/// The part of its time that a link is busy to which more comes than it carries, where packets cost `cost` and so many of
-/// them may wait for it. The processor is full: who has had a costly packet waits until others have had their share too.
+/// The utilization of an overloaded link if packets cost `cost` and `packets` of them may wait for the link. The processor is fully used: after an
+/// expensive packet a path waits until the others have had their shares.
 fn busy(cost: &str, packets: u64) -> f64 {
     let law = format!("{}\nsize = \"64b, 576b, 64b, 1500b\"", constant(12_000));
     let more = format!("reserve = \"8500pps\"\npacket = \"551b\"\ninput_queue = 128\noutput_queue = {packets}");
     // 45 % of the core are 11,250 packets of 40 us; the link carries 9600 of these sizes.
     let kept = Flow { share: 450, cost: cost.into(), law, more };
-    // All its packets are stopped at their limit: it takes time, and sends nothing.
+    // All its packets exceed their limit: it uses time and sends nothing.
     let rival = Flow { more: "limit = \"50us\"".into(), ..Flow::even(500, 60_000, 40_000) };
     let cpu = "switch_cost = \"100ns\"\nforwarding = \"none\"\noutput = \"simple(packets=8)\"\nvector = 1\nadmission = \"warn\"";
     let costs = "switch = \"100ns\"\npoll = \"100ns\"\ninput = \"200ns\"\noutput = \"200ns\"";
@@ -21,12 +21,12 @@ fn busy(cost: &str, packets: u64) -> f64 {
     let config = config(cpu, &flows)
         .replace("device = \"sim:out\"", &format!("device = \"sim:out\"\nscheme = \"fifo(limit={packets})\""));
     let measured = run(&world_of(&config, &around(costs, &flows, world)));
-    // Each frame takes 24 bytes more on the link.
+    // Each frame has 24 more bytes on the link.
     let overhead = value(&measured, "card.out.transmitted") / 0.8 * 24.0 * 8.0;
     (value(&measured, "card.out.transmitted_bps") + overhead) / 44e6
 }
 
-/// Distributions of which a packet costs some 40 us on average, and whether some packets cost much more than that.
+/// Distributions with a mean cost of about 40 us; true if some packets cost much more than that.
 const COSTS: [(&str, bool); 5] = [
     ("40us", false),
     ("uniform(10us, 70us)", false),

@@ -4,7 +4,7 @@ use crate::common::{config, run, value, world_of};
 use proptest::prelude::*;
 use sim::Measured;
 
-/// A router that receives by an estimator, and nothing else to do.
+/// A router that receives with an estimator and has no other work.
 fn world(port: &str, ring: u64, batch: u64, law: &str, times: &str) -> Measured {
     let config = config(&format!("[cpu]\ninput = \"simple(packets={batch})\"\nvector = {batch}\n"))
         .replace("device = \"sim:in\"", &format!("device = \"sim:in\"\n{port}"));
@@ -37,8 +37,8 @@ destination = "10.0.0.1"
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
 
-    /// Whatever the rate, as long as the longest sleep brings enough packets and a batch is more than comes meanwhile, runs
-    /// come to find as many as they should; slower arrivals than that find the task at its longest sleep.
+    /// At any rate, if the longest sleep collects enough packets and a batch exceeds the arrivals meanwhile, runs converge to the target number of
+    /// packets. At lower rates the task uses its longest sleep.
     #[test]
     fn the_estimator_settles_within_its_range_for_every_constant_rate(
         pps in 3_000u64..400_000,
@@ -70,8 +70,8 @@ proptest! {
         prop_assert!(value(&measured, "source.a.lost") == 0.0);
     }
 
-    /// A burst that comes after a silence at the full rate of the line finds the task asleep. Where the longest sleep leaves
-    /// the ring room for what comes meanwhile nothing is lost, whenever it comes (spec Q-32 c); else something is.
+    /// A burst at line rate after a silence finds the task asleep. If the ring has room for the arrivals during the longest sleep, nothing is lost at
+    /// any phase (spec Q-32 c). Otherwise some packets are lost.
     #[test]
     fn a_burst_after_silence_loses_something_only_where_the_longest_sleep_is_too_long(
         ring in 32u64..256,
@@ -86,12 +86,12 @@ proptest! {
             let measured = world(&port, ring, batch, &law, "duration = \"60ms\"");
             (value(&measured, "source.a.lost"), value(&measured, "task.input.in.polls"))
         };
-        // What follows from ring and line where nothing is said.
+        // The default follows from ring size and line rate.
         prop_assert_eq!(lost(None, ring * phase * 1000 / kpps).0, 0.0);
         let too_long = 3 * ring * 1_000_000 / kpps;
         let phases = [0, 1, 2].map(|third| lost(Some(too_long), (third * too_long + phase) / 3));
         prop_assert!(phases.iter().any(|(lost, _)| *lost > 0.0), "{phases:?}");
-        // It has looked as seldom as it may during the silence.
+        // It polled as rarely as allowed during the silence.
         prop_assert!(phases[0].1 < 150.0 + 50_000_000.0 / too_long as f64, "{phases:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! A reservation that was accepted is kept, whatever best effort does and whatever the scheme of its port is: or it is refused, with
-//! a hint that works. Nothing in between.
+//! An accepted reservation is kept, for any best-effort load and any scheme of its port. Otherwise it is refused, with a hint that works. There is no
+//! third case.
 
 use crate::common::{try_run, value, world_of};
 use crate::worlds::{Flow, around, config};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use units::Nanos;
 
-/// Every scheme, and for those that may tell classes apart also that.
+/// Every scheme; those that can also distinguish classes appear in that form too.
 const SCHEMES: [&str; 26] = [
     "",
     "fifo",
@@ -38,13 +38,13 @@ const SCHEMES: [&str; 26] = [
     "cake(rate=50mbit)",
 ];
 
-/// How the port is bounded: not at all, by a shaper around the scheme, by its link.
+/// The bound of the port: none, a shaper around the scheme, or its link.
 const BOUNDS: [&str; 3] = ["", "shape(rate=50mbit)", "link"];
 
-/// What the functions of a packet of best effort cost, and what it costs to receive one and to send one.
+/// The cost of a best-effort packet in its functions, and of receiving and sending one.
 const NEIGHBOURS: [(&str, u64, u64); 3] = [("20us", 900, 900), ("20us", 100, 100), ("1us", 900, 200)];
 
-/// What is reserved, and the packets that come for it.
+/// The reservation, and the packet rate of its flow.
 const RESERVED: [(&str, u64); 2] = [
     ("reserve = \"40kpps\"\npacket = \"64b\"", 40_000),
     ("reserve = \"1mbit\"\npacket = \"218b\"\ndelay = \"20ms\"", 573),
@@ -70,14 +70,14 @@ impl fmt::Display for Cell {
     }
 }
 
-/// What became of a reservation.
+/// The fate of a reservation.
 #[derive(Debug)]
 enum Outcome {
-    /// The longest that a packet took, and the longest that was promised, in microseconds.
+    /// The longest latency of a packet, and the promised one, in microseconds.
     Kept(f64, f64),
-    /// What was said.
+    /// The reason.
     Refused(String),
-    /// What it had in place of that.
+    /// How the promise was broken.
     Broken(String),
 }
 
@@ -107,7 +107,7 @@ impl Cell {
         config.replace("device = \"sim:out\"\n", &format!("device = \"sim:out\"\n{said}"))
     }
 
-    /// How long a packet may take by the sum that `check` does, where everything costs what it costs in this world.
+    /// The promised latency, computed like in `check`, with the costs of this world.
     fn promised(&self, config: &str) -> Option<f64> {
         let plan =
             plan::check(config, "table.toml", &sim::catalogue()).unwrap_or_else(|e| panic!("{}", e.render(false)));
@@ -133,7 +133,7 @@ impl Cell {
         let link = "[card.out]\ntransmit_ring = 16\n[[link]]\nbetween = [\"out\", \"k\"]\nrate = \"50mbit\"\n";
         let world = format!(
             "duration = \"{}ms\"\nwarmup = \"70ms\"\nsample = \"50ms\"\n[card.in]\nring = 1024\n{}",
-            // Two hundred packets at least: one that is under way at the end is half a per cent of them.
+            // At least two hundred packets: one in flight at the end is half a percent of them.
             if self.reserved.1 > 1000 { 220 } else { 420 },
             if self.bound == "link" { link } else { "" }
         );
@@ -171,7 +171,7 @@ fn cells() -> impl Iterator<Item = Cell> {
     })
 }
 
-/// The scheme that a refusal says to write.
+/// The scheme that a refusal suggests.
 fn hinted(said: &str) -> Option<&str> {
     said.split("scheme = \"").nth(1)?.split('"').next()
 }
@@ -192,7 +192,7 @@ fn every_reservation_is_kept_or_refused_with_a_scheme_that_keeps_it() {
             Outcome::Refused(said) => {
                 refused += 1;
                 hints.insert(cell.scheme(), said.clone());
-                // Tried where it is hardest: as output is a task of its own, and its neighbour dear.
+                // The hint is tried in the hardest case: output is a separate task, and the other flow is expensive.
                 let hard = cell.layout == 3 && cell.grouping == "aggregate" && cell.neighbour == NEIGHBOURS[1];
                 match hinted(&said).filter(|_| hard).map(|scheme| (scheme, cell.outcome(scheme, ""))) {
                     Some((_, Outcome::Kept(..))) => mended += 1,
@@ -209,9 +209,9 @@ fn every_reservation_is_kept_or_refused_with_a_scheme_that_keeps_it() {
     assert!(kept > 100 && refused > 100 && mended > 20, "{kept} kept, {refused} refused, {mended} mended");
 }
 
-/// The worlds of the table do break what is not kept apart.
+/// Proves that the worlds of the table are hard enough: without separate classes the reservation is broken.
 #[test]
-fn without_a_class_of_its_own_a_flood_takes_what_was_reserved() {
+fn a_flood_breaks_a_reservation_without_a_class_of_its_own() {
     for (layout, bound, scheme) in
         [(3, "shape(rate=50mbit)", "fifo"), (2, "shape(rate=50mbit)", "fifo"), (3, "link", "red")]
     {

@@ -1,9 +1,9 @@
-//! How the processor is divided, in whole worlds: what Qie, Bavier, Peterson and Karlin ask of a scheduler (section 3.2 of
-//! their paper) and of the batching throttle, for work that chance has made.
+//! The division of the processor, in whole worlds with random loads: the requirements of Qie, Bavier, Peterson and Karlin for a scheduler (section
+//! 3.2 of their paper) and for the batching throttle.
 //!
-//! Conservation, order, work conservation and fairness are checked by every run itself.
+//! Every run checks conservation, order, work conservation and fairness by itself.
 
-// What was found is printed, for `--nocapture`.
+// Results are printed, for `--nocapture`.
 #![allow(clippy::print_stdout)]
 
 #[path = "../world/common.rs"]

@@ -1,9 +1,9 @@
-//! Functions that are interrupted when their slice is over (spec Q-41a), beside a flow to which something is promised.
+//! Functions that are preempted at the end of their slice (spec Q-41a), beside a flow with a promise.
 
 use crate::common::{run, value};
 use crate::worlds::{Flow, only_forwarding};
 
-/// Nine packets of 2 us each millisecond, and every 25 ms one of 10 ms; `more` is in the configuration of its path.
+/// Nine packets of 2 us each millisecond, and one of 10 ms every 25 ms; `more` is added to the configuration of its path.
 fn beside(more: &str) -> sim::Measured {
     let dear = Flow { more: more.into(), ..Flow::even(450, 10_000_000, 40) };
     let flows = [Flow::even(300, 2000, 9_000), dear];
@@ -20,17 +20,17 @@ fn a_promised_flow_waits_for_a_slice_of_a_dear_function_and_not_for_its_packet()
         assert_eq!(value(measured, "source.s0.lost") + value(measured, "source.s1.lost"), 0.0);
         assert_eq!(value(measured, "source.s1.received"), 36.0, "{name}: the dear flow has what it asks for");
     }
-    // Behind a whole packet, but for what had passed of it when the first came: one comes each 111 us.
+    // It waits for a whole packet, minus the part that had passed when the first one arrived: one arrives every 111 us.
     assert!((10_004.0 - 111.2..=10_004.0).contains(&latency(&whole, 0)), "{}", latency(&whole, 0));
-    // Behind a slice, a packet of its own, and two switches.
+    // It waits for a slice, a packet of its own, and two switches.
     assert!(latency(&slices, 0) <= 104.0, "{}", latency(&slices, 0));
-    // What the others have, and a switch for each slice, is all that it takes longer.
+    // The delay is due only to the other flow's packets and to a switch for each slice.
     assert!(latency(&slices, 1) < 10_000.0 * 1.06, "{}", latency(&slices, 1));
 }
 
 #[test]
-fn what_is_interrupted_has_its_share_and_no_more() {
-    // Both always have something to do: 30 and 45 of 75 hundredths.
+fn preempted_functions_get_their_share_and_no_more() {
+    // Both are always backlogged: 30 and 45 of 75 hundredths.
     let flood = |more: &str| {
         let dear = Flow { more: more.into(), ..Flow::even(450, 1_000_000, 2000) };
         let flows = [Flow::even(300, 20_000, 60_000), dear];
@@ -44,7 +44,7 @@ fn what_is_interrupted_has_its_share_and_no_more() {
         let packets = value(&measured, "path.f1.forwarded_pps");
         let expected = if more.contains("limit") { 0.0 } else { 600.0 };
         assert!((packets - expected).abs() < 5.0, "{more}: {packets}");
-        // Stopped after 300 us each.
+        // Each packet is stopped after 300 us.
         let stopped = measured.get("drop.cpu_limit").unwrap_or(0.0);
         let expected = if more.contains("limit") { 0.6 * 0.9 / 300e-6 } else { 0.0 };
         assert!((stopped - expected).abs() < 12.0, "{more}: {stopped} of {expected}");

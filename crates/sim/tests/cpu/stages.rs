@@ -1,5 +1,4 @@
-//! Where on its way a packet is looked at, waits and is taken from: the budget of classification (spec Q-05), and which path's
-//! packets an output task takes first (spec Q-04).
+//! Limits on the way of a packet: the budget of classification (spec Q-05), and the order in which an output task serves paths (spec Q-04).
 
 use crate::common::{run, value};
 use crate::worlds::{Flow, around, config, of_flows};
@@ -24,7 +23,7 @@ fn packets_beyond_the_budget_of_classification_are_counted_at_their_port() {
     assert_eq!(beyond("", "none", "2001ns").0, None, "nobody looks");
 }
 
-/// A flow that was promised something and a flood of best effort, through a link of 40 Mbit/s that is too small for both.
+/// A flow with a reservation and a best-effort flood, on a link of 40 Mbit/s that is too small for both.
 fn contended(scheme: &str, output: &str) -> Measured {
     let voice = Flow { more: "reserve = \"10kpps\"".into(), ..Flow::even(0, 500, 10_000) };
     let flood = Flow::even(0, 500, 120_000);
@@ -38,7 +37,7 @@ fn contended(scheme: &str, output: &str) -> Measured {
 }
 
 #[test]
-fn with_priority_a_flood_that_fills_the_link_takes_nothing_from_what_was_promised() {
+fn with_priority_a_flood_on_the_link_does_not_affect_a_reservation() {
     for output in ["timeslice(packets=256, slice=100us)", "simple(packets=16)", "none"] {
         let [fifo, priority] = ["fifo(limit=500)", "priority{fifo(limit=500)}"].map(|scheme| contended(scheme, output));
         let of = |measured: &Measured, key: &str| value(measured, &format!("source.s0.{key}"));
@@ -49,20 +48,20 @@ fn with_priority_a_flood_that_fills_the_link_takes_nothing_from_what_was_promise
             of(&priority, "delivery"),
             of(&priority, "latency_p99_us"),
         );
-        // Its packets wait behind those of the flood, 500 of 17.6 us each, where they are not dropped.
+        // Its packets wait behind those of the flood, 500 of 17.6 us each, unless they are dropped.
         assert!(of(&fifo, "latency_p99_us") > 2000.0, "{output}: {}", of(&fifo, "latency_p99_us"));
         assert_eq!(of(&priority, "lost"), 0.0, "{output}");
-        // Sixteen frames of 88 bytes on the card, each 17.6 us, are before it all the same.
+        // Sixteen frames of 88 bytes on the card, 17.6 us each, are ahead of it in any case.
         assert!(of(&priority, "latency_max_us") < 500.0, "{output}: {}", of(&priority, "latency_max_us"));
         let sent = |measured: &Measured| value(measured, "card.out.transmitted");
         assert!((sent(&priority) / sent(&fifo) - 1.0).abs() < 0.01, "the link is as busy as before");
     }
 }
 
-/// What a router says of the latency of a path is what the world sees from outside: from a packet's coming to the card, ring
-/// included, to its leaving (spec Q-56).
+/// The latency that a router reports for a path equals the one seen from outside: from a packet's arrival at the card, including the ring, to its
+/// departure (spec Q-56).
 #[test]
-fn a_path_knows_how_long_its_packets_took_as_exactly_as_the_world_around_it() {
+fn reported_path_latency_equals_the_latency_seen_outside() {
     const FIFO: &str = "fifo(limit=200)";
     for (layout, scheme) in [(1, FIFO), (2, FIFO), (3, FIFO), (3, "priority{fifo(limit=200)}")] {
         for batching in ["none", "timeslice(packets=256, slice=100us)"] {
@@ -83,7 +82,7 @@ fn a_path_knows_how_long_its_packets_took_as_exactly_as_the_world_around_it() {
                 let seen = |key: &str| value(&measured, &format!("source.s{index}.wait_{key}_us"));
                 let (mean, p99) = (path("latency_mean_us"), path("latency_p99_us"));
                 let about = format!("f{index}, {layout} {scheme} {batching}");
-                // The router's are of the packets that left in the measured time, the world's of those that came.
+                // The router counts packets that left in the measured time, the world those that arrived in it.
                 assert!((mean / seen("mean") - 1.0).abs() < 0.02, "{about}: {mean} {}", seen("mean"));
                 assert!(p99 > 0.97 * seen("p99") && p99 < 1.09 * seen("p99"), "{about}: {p99} {}", seen("p99"));
                 let parts = path("wait_before_mean_us") + path("wait_behind_mean_us");

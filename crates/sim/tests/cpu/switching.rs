@@ -1,4 +1,4 @@
-//! Everything about the processor changes while the router runs (spec Q-55): nothing is lost, nothing overtakes.
+//! All processor settings change while the router runs (spec Q-55): no packet is lost or reordered.
 
 use crate::common::{try_run, value, world_of};
 use crate::worlds::{Flow, around, config, constant, of_flows};
@@ -16,7 +16,7 @@ fn batching() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-/// A table `[cpu]`.
+/// A `[cpu]` section.
 fn cpu() -> impl Strategy<Value = String> {
     let schedulers = prop::sample::select(vec!["wf2q+", "sfq", "stride", "eevdf", "drr", "rr"]);
     let receive = prop::sample::select(vec!["polling", "polling", "interrupt"]);
@@ -41,9 +41,9 @@ const COSTS: &str = "switch = \"1us\"\npoll = \"200ns\"\ninput = \"1us\"\ninterr
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Conservation and order are checked by the run. Under a load that every setting carries nothing at all is lost.
+    /// The run checks conservation and order. Under a load that every setting can carry nothing is lost.
     #[test]
-    fn settings_change_under_traffic_and_nothing_is_lost_or_overtaken(
+    fn settings_change_under_traffic_without_loss_or_reordering(
         steps in prop::collection::vec((cpu(), port(), any::<bool>()), 2..8),
         load in prop::collection::vec((5_000u64..20_000, 500u64..2500), 1..4),
         flood in any::<bool>(),
@@ -55,10 +55,10 @@ proptest! {
         };
         let flows: Vec<Flow> = load.iter().map(flow).collect();
         let settings = |(cpu, port, preemptible): &(String, &str, bool)| {
-            // In the one task of layout 1 nothing is interrupted.
+            // Layout 1 has a single task, in which nothing is preempted.
             let more = format!("queue = 512\npreemptible = {}", *preemptible && !cpu.contains("layout = 1"));
             let flows: Vec<Flow> = flows.iter().map(|flow| Flow { more: more.clone(), ..flow.clone() }).collect();
-            // Batches of one packet leave an estimator nothing to aim at, which is refused.
+            // With batches of one packet an estimator has no target; that is refused.
             let port = if cpu.contains("input = \"none\"") && port.contains("estimator = true") { "" } else { port };
             config(cpu, &flows).replace("device = \"sim:in\"", &format!("device = \"sim:in\"\n{port}"))
         };
@@ -80,7 +80,7 @@ proptest! {
         prop_assert!(!measured.values.contains_key("drop.output_queue"));
     }
 
-    /// The same world gives the same bytes, and another seed others.
+    /// The same world gives the same bytes, and another seed gives others.
     #[test]
     fn the_same_seed_gives_the_same_bytes_in_every_setting(cpu in cpu(), seed in 0u64..100) {
         let law = |pps: u64| format!("kind = \"poisson\"\nrate = \"{pps}pps\"");

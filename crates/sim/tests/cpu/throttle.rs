@@ -1,4 +1,4 @@
-//! The batching throttle (section 4.3 of the paper): its states strand no work, and it saves what it is there to save.
+//! The batching throttle (section 4.3 of the paper): it never strands packets, and it reduces overhead.
 
 use crate::common::{run, value};
 use crate::worlds::{Flow, constant, of_flows, only_forwarding};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// After the last packet has come, everything leaves, whatever the threshold would wait for (spec Q-49, Q-4A).
+    /// After the last arrival all packets leave, regardless of the threshold (spec Q-49, Q-4A).
     #[test]
     fn the_throttle_strands_no_work(
         overhead in 2u64..50,
@@ -24,7 +24,7 @@ proptest! {
             ..Flow::even(share, cost, pps)
         };
         let flows: Vec<Flow> = flows.iter().map(flow).collect();
-        // One guard at least: without both nobody promises anything.
+        // At least one guard: without both there is no guarantee.
         let guard = if harvest { "harvest = true".to_owned() } else { format!("harvest = false\nmax_wait = \"{wait}us\"") };
         let slice = switch * 100 / overhead + 1000;
         let throttle = format!("throttle(overhead={overhead}%, slice={slice}ns)");
@@ -46,9 +46,9 @@ proptest! {
         prop_assert!(!measured.values.contains_key("drop.output_queue"));
     }
 
-    /// A path whose output queue is full waits: nothing is ever lost behind its functions (spec Q-16).
+    /// A path whose output queue is full waits: no packet is lost after its functions (spec Q-16).
     #[test]
-    fn nothing_is_lost_behind_the_functions_of_a_path(
+    fn a_full_output_queue_loses_no_packet(
         queues in prop::collection::vec((1u64..64, 1u64..64), 1..4),
         (link, output) in (1u64..80, 200u64..10_000),
         ring in 1u64..64,
@@ -73,7 +73,7 @@ proptest! {
         prop_assert!(!measured.values.contains_key("drop.output_queue"), "{:#?}", measured.values);
         for index in 0..flows.len() {
             let get = |key: &str| value(&measured, &format!("source.s{index}.{key}"));
-            // Before the card, before the path, and where the scheme of the link decides so.
+            // At the card, at the path, or at the scheme of the link.
             let [path, link] = ["path_queue", "scheme_arrival"]
                 .map(|reason| measured.get(&format!("source.s{index}.lost.{reason}")).unwrap_or(0.0));
             prop_assert_eq!(get("lost"), get("lost.ring") + path + link, "{:#?}", measured.values);
@@ -81,9 +81,9 @@ proptest! {
     }
 }
 
-/// The guards are what saves the tail: the paper's own rules keep what is less than a batch for ever.
+/// The guards release the tail of a burst. The paper's own rules hold back less than a batch for ever.
 #[test]
-fn without_its_guards_the_throttle_keeps_the_end_of_a_burst_for_ever() {
+fn without_guards_the_throttle_holds_the_tail_of_a_burst_for_ever() {
     let law = format!("{}\nstop = \"10ms\"", constant(20_000));
     let burst = Flow { law, more: "cost = \"1us\"\nqueue = 128".into(), ..Flow::even(300, 1000, 1) };
     let kept = |guards: &str| {
@@ -91,15 +91,15 @@ fn without_its_guards_the_throttle_keeps_the_end_of_a_burst_for_ever() {
         let measured = run(&only_forwarding(&cpu, 3000, std::slice::from_ref(&burst), "duration = \"100ms\""));
         (value(&measured, "source.s0.under_way"), value(&measured, "source.s0.lost"))
     };
-    // B is 150, more than the 128 that the queue holds: the 200 packets never make a batch.
+    // B is 150, more than the 128 that the queue holds: the 200 packets never form a batch.
     assert_eq!(kept("strict = true\nharvest = false"), (128.0, 72.0));
-    // Those that come while the batch of 128 runs leave with it.
+    // Packets that arrive while the batch of 128 runs leave with it.
     assert_eq!(kept("strict = false\nharvest = false"), (70.0, 0.0));
     assert_eq!(kept("strict = false\nharvest = false\nmax_wait = \"1ms\""), (0.0, 0.0));
     assert_eq!(kept("strict = true\nharvest = true"), (0.0, 0.0));
 }
 
-/// The throttle on input and output tasks too, with the estimator for timer (spec Q-34): what it saves.
+/// The throttle on input and output tasks too, with the estimator as timer (spec Q-34): the gain in efficiency.
 #[test]
 fn the_throttle_on_input_and_output_tasks_makes_the_router_more_efficient() {
     let none = "input = \"simple(packets=2)\"\nforwarding = \"none\"\noutput = \"none\"";
@@ -114,7 +114,7 @@ fn the_throttle_on_input_and_output_tasks_makes_the_router_more_efficient() {
         ("and output", &output, small),
         ("and input", &all, "estimator = true"),
     ];
-    // At a third of what it can, and with more than it can.
+    // At a third of the capacity, and in overload.
     let mut worth = Vec::new();
     for (name, tasks, estimator) in steps {
         let [(light, wait), (full, _)] = [40_000, 150_000].map(|pps| efficiency(tasks, estimator, pps));
@@ -122,14 +122,13 @@ fn the_throttle_on_input_and_output_tasks_makes_the_router_more_efficient() {
         worth.push((light, full));
     }
     assert!(worth.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{worth:?}");
-    // Of each task that it holds the throttle promises that less than a tenth of its work is overhead; looks in vain come
-    // on top of that, where there is time for them.
+    // The throttle guarantees for each task that it controls an overhead below a tenth of its work. Empty polls add to that if there is idle time.
     let (before, after) = (worth[1], worth[3]);
     assert!(after.1 > 0.85 && after.0 > 0.5, "{after:?}");
     assert!(after.0 - before.0 > 0.1 && after.1 - before.1 > 0.1, "{worth:?}");
 }
 
-/// The efficiency of a router to which so much comes, and how long it keeps 99 % of the packets, in microseconds.
+/// The efficiency of a router at this load, and the 99th percentile of the latency in microseconds.
 fn efficiency(tasks: &str, estimator: &str, pps: u64) -> (f64, f64) {
     let flows = [Flow::even(200, 2000, pps / 2), Flow::even(200, 2000, pps / 2)];
     let cpu = format!("harvest = false\nmax_wait = \"2ms\"\nswitch_cost = \"2us\"\n{tasks}");

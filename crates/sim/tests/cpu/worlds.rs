@@ -1,23 +1,23 @@
-//! Worlds of one router, told by what matters for its processor.
+//! Worlds of one router, described by the parameters that matter for its processor.
 
 use crate::common::world_of;
 use sim::World;
 
-/// A path, and what comes for it.
+/// A path and its traffic.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// Its share in thousandths.
     pub share: u64,
-    /// What a packet costs.
+    /// The cost of a packet.
     pub cost: String,
-    /// The law of its source.
+    /// The arrival process of its source.
     pub law: String,
-    /// More of the path's configuration.
+    /// More keys of the path's configuration.
     pub more: String,
 }
 
 impl Flow {
-    /// Evenly spaced packets of a fixed cost.
+    /// Evenly spaced packets with a fixed cost.
     pub fn even(share: u64, cost: u64, pps: u64) -> Flow {
         Flow { share, cost: format!("{cost}ns"), law: constant(pps), more: String::new() }
     }
@@ -28,13 +28,13 @@ pub fn constant(pps: u64) -> String {
     format!("kind = \"constant\"\nrate = \"{pps}pps\"")
 }
 
-/// Packets that come for a time, and then for another do not.
+/// Packets that arrive for a time, alternating with silence.
 pub fn on_off(pps: u64, on: u64, off: u64) -> String {
     format!("kind = \"onoff\"\nrate = \"{pps}pps\"\non = \"{on}us\"\noff = \"{off}us\"")
 }
 
-/// A router that is nothing but its forwarding tasks: receiving and sending cost nothing, and packets are on their paths at
-/// the time they come (as in section 4.3 of the paper).
+/// A router with only forwarding tasks: receiving and sending cost nothing, and packets are on their paths at their arrival time (as in section 4.3
+/// of the paper).
 pub fn only_forwarding(cpu: &str, switch: u64, flows: &[Flow], world: &str) -> World {
     let cpu = format!("layout = 2\nreceive = \"interrupt\"\nbest_effort = \"by_rule\"\nvector = 1\n{cpu}");
     let world = format!("{world}\n[card.in]\nring = 1024\n");
@@ -58,7 +58,7 @@ pub fn config(cpu: &str, flows: &[Flow]) -> String {
     crate::common::config(&format!("[cpu]\n{cpu}\n{paths}"))
 }
 
-/// What is around it.
+/// The world around it.
 pub fn around(costs: &str, flows: &[Flow], world: &str) -> String {
     let (mut paths, mut sources) = (String::new(), String::new());
     for (index, flow) in flows.iter().enumerate() {
@@ -69,7 +69,7 @@ pub fn around(costs: &str, flows: &[Flow], world: &str) -> String {
             flow.law
         );
     }
-    // Behind a link of its own, or at the card.
+    // The sink is behind a link, or directly at the card.
     let card = if world.contains("[[link]]") { "" } else { "card = \"out\"\n" };
     format!("{world}\n{sources}[[sink]]\nname = \"k\"\n{card}[router.r.cost]\n{costs}\n{paths}")
 }

@@ -1,8 +1,8 @@
-//! A router between two cards, and what is asked of it.
+//! A router between two cards, and helpers for its worlds.
 
 use sim::{Measured, NoCaptures, RunError, World};
 
-/// The configuration of a router from card `in` to card `out`, with `more` behind it.
+/// The configuration of a router from card `in` to card `out`, followed by `more`.
 pub fn config(more: &str) -> String {
     format!(
         r#"
@@ -24,23 +24,23 @@ via = "198.51.100.9"
     )
 }
 
-/// A world of one such router; `world` is the rest of it.
+/// A world with one such router; `world` is the rest of its description.
 pub fn world_of(config: &str, world: &str) -> World {
     let text = format!("{world}\n[router.r]\nconfig = '''{config}'''\n");
     World::parse(&text, "world.toml").unwrap_or_else(|wrong| panic!("{}", wrong.render(false)))
 }
 
-/// Runs it.
+/// Runs a world that must succeed.
 pub fn run(world: &World) -> Measured {
     try_run(world).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs it, where it may fail.
+/// Runs a world that may fail.
 pub fn try_run(world: &World) -> Result<Measured, RunError> {
     sim::run(world, &mut NoCaptures, &mut |_| {})
 }
 
-/// A value.
+/// A measured value.
 #[track_caller]
 pub fn value(measured: &Measured, name: &str) -> f64 {
     measured.get(name).unwrap_or_else(|| panic!("there is no {name} in {:#?}", measured.values))

@@ -1,11 +1,11 @@
-//! What holds in every world.
+//! Laws of every world.
 
 use crate::common::{config, try_run, world_of};
 use proptest::prelude::*;
 use sim::{Captures, Measured, Recorded, World};
 use units::Nanos;
 
-/// A capture of four packets.
+/// A capture with four packets.
 struct Capture;
 
 impl Captures for Capture {
@@ -45,7 +45,7 @@ fn a_capture_comes_as_it_was_recorded_to_the_station_of_its_card() {
     let get = |name: &str| measured.get(name).unwrap_or_else(|| panic!("{name}: {:#?}", measured.values));
     assert_eq!(get("source.a.sent"), 4.0);
     assert_eq!(get("path.best-effort.forwarded"), 3.0);
-    // Those with room for a tag are known again; the third has none, and the last is for nobody.
+    // Packets with room for a tag are recognized. The third has no room, and the last has no valid destination.
     assert_eq!((get("source.a.received"), get("sink.s.others") >= 1.0), (2.0, true));
     let points = &measured.series["card.in.received_pps"];
     let came: Vec<usize> = points.iter().enumerate().filter(|(_, point)| point.1 > 0.0).map(|(i, _)| i).collect();
@@ -53,13 +53,13 @@ fn a_capture_comes_as_it_was_recorded_to_the_station_of_its_card() {
 }
 
 #[test]
-fn a_capture_that_cannot_be_read_is_told() {
+fn an_unreadable_capture_is_an_error() {
     let world = world_of(&config(""), &REPLAY.replace("four", "five"));
     let error = sim::run(&world, &mut Capture, &mut |_| {}).unwrap_err().to_string();
     assert_eq!(error, "source a: there is no 'five.pcap'");
 }
 
-/// The description of a world that chance has made.
+/// The description of a random world.
 fn world(seed: u64, ring: u64, sources: &[(u8, u64, u64, u64)], link: (u64, u64, u64), costs: [u64; 5]) -> World {
     let mut text =
         format!("duration = \"20ms\"\nwarmup = \"3ms\"\nsample = \"1ms\"\nseed = {seed}\n[card.in]\nring = {ring}\n");
@@ -108,7 +108,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Conservation, order, rate bounds and work conservation are checked by the run itself.
+    /// The run itself checks conservation, order, rate bounds and work conservation.
     #[test]
     fn every_law_holds_in_random_worlds(
         seed in 0u64..1000,

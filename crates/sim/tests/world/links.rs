@@ -1,4 +1,4 @@
-//! Links and rings, to the nanosecond.
+//! Links and rings, exact to the nanosecond.
 
 use crate::common::{config, run, value, world_of};
 
@@ -19,7 +19,7 @@ fn packets_leave_a_link_one_behind_the_other_and_arrive_after_its_delay() {
     assert_eq!(latency("b"), [1013.44; 3]);
     assert_eq!(value(&measured, "source.a.wait_max_us"), 0.0);
     assert_eq!((value(&measured, "source.a.sent"), value(&measured, "source.a.received")), (9.0, 9.0));
-    // Those of the last millisecond are under way when the world ends; those of the first one are not measured but arrive.
+    // Packets of the last millisecond are in flight at the end. Packets of the first millisecond are not measured, but arrive.
     assert_eq!(value(&measured, "sink.s.received"), 18.0);
     assert_eq!(value(&measured, "card.out.transmitted"), 18.0);
     assert_eq!(value(&measured, "cpu.idle"), 1.0);
@@ -27,8 +27,8 @@ fn packets_leave_a_link_one_behind_the_other_and_arrive_after_its_delay() {
 
 #[test]
 fn a_full_receive_ring_loses_exactly_what_comes_meanwhile() {
-    // A hundred packets in a hundred nanoseconds, ten times. The first is received at once and takes a microsecond; of the
-    // 99 others 64 find room.
+    // A hundred packets in a hundred nanoseconds, ten times. The first is received at once and takes a microsecond. Of the 99 others 64 fit into the
+    // ring.
     let world = r#"
 duration = "10ms"
 [router.r.cost]
@@ -92,7 +92,7 @@ name = "s"
 }
 
 #[test]
-fn what_leaves_by_a_card_without_a_link_is_gone() {
+fn packets_sent_without_a_link_are_lost() {
     let world = "duration = \"1ms\"\n[[source]]\nname = \"a\"\ncard = \"in\"\nkind = \"constant\"\nrate = \"10kpps\"\ndestination = \"10.0.0.1\"\n";
     let measured = run(&world_of(&config(""), world));
     assert_eq!((value(&measured, "source.a.sent"), value(&measured, "source.a.lost.nowhere")), (10.0, 10.0));
@@ -112,7 +112,7 @@ fn links_of_a_world_are_those_of_real_ports() {
         run(&world_of(&config(""), &link("trace = \"lte(mean=3mbit,length=2s,seed=4)\"\nmode = \"packet\"")));
     let received = value(&measured, "source.a.received") as usize;
     let opportunities = link::medium::lte(units::Rate::mbit(3), units::Nanos::secs(2), 4).millis().len();
-    // What is in the transmit ring of 64 at the end is reckoned to have arrived.
+    // Packets in the transmit ring of 64 at the end count as arrived.
     assert!(received > opportunities / 2 && received <= opportunities + 64, "{received} of {opportunities}");
     let measured = run(&world_of(&config(""), &link("duplicate = \"10%\"\nreorder = \"5%\"\nreorder_by = \"7ms\"")));
     let (sent, received) = (value(&measured, "source.a.sent"), value(&measured, "source.a.received"));

@@ -1,4 +1,4 @@
-//! Whole worlds, each small enough to be worked out by hand.
+//! Whole worlds, each small enough to be computed by hand.
 
 mod common;
 mod laws;

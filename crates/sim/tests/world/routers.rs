@@ -65,7 +65,7 @@ card = "b-out"
     let under_way = value(&measured, "source.s.under_way");
     assert_eq!((value(&measured, "source.s.received"), under_way), (8950.0, 50.0));
     assert_eq!(value(&measured, "sink.k.received"), 9000.0);
-    // Work of 3 us at each before the frame is given to the card, 6.72 us on the link, and 5 ms; and looks at ports in vain.
+    // 3 us of work at each router before the frame reaches the card, 6.72 us on the link, 5 ms of delay, and empty polls.
     let least = value(&measured, "source.s.latency_min_us");
     assert!((5012.72..5015.0).contains(&least), "{least}");
     assert!(value(&measured, "a.cpu.useful") > 0.0399 && value(&measured, "b.cpu.useful") > 0.0399);
@@ -103,7 +103,7 @@ router = "r"
 config = '''{after}'''
 "#
     );
-    // The path of the cost model is not there at first.
+    // The path of the cost model does not exist at first.
     let error = World::parse(&format!("{world}[router.r]\nconfig = '''{before}'''\n"), "reload.toml").unwrap_err();
     assert!(error.to_string().contains("no path 'voice'"), "{error}");
     let world = world_of(&before, &world.replace("path.voice = \"3us\"\n", ""));
@@ -116,7 +116,7 @@ config = '''{after}'''
 }
 
 #[test]
-fn a_link_that_goes_down_loses_what_is_on_its_way_and_comes_back() {
+fn a_link_that_goes_down_loses_packets_until_it_is_up_again() {
     let world = r#"
 duration = "2s"
 [[source]]
@@ -138,7 +138,7 @@ card = "out"
 up = true
 "#;
     let measured = run(&world_of(&config(""), world));
-    // Until the router notices, within 100 ms, the link loses; from then on the router drops.
+    // Until the router notices, within 100 ms, the link loses the packets; from then on the router drops them.
     let (link, router) = (value(&measured, "source.a.lost.down"), value(&measured, "source.a.lost.port_down"));
     assert!((0.0..=100.0).contains(&link) && router > 350.0 && link + router >= 490.0, "{link} {router}");
     assert_eq!(value(&measured, "source.a.received"), 2000.0 - link - router);
@@ -171,7 +171,7 @@ card = "out"
     assert_eq!(value(&measured, "source.a.sent"), 5000.0);
     assert_eq!(value(&measured, "source.a.lost"), 0.0);
     assert!(value(&measured, "source.a.received") > 4980.0);
-    // 0.7 of one core, and 0.1 for half of the packets being received again by the other, shared by two.
+    // 0.7 of one core, and 0.1 for half of the packets being received again by the other worker, shared by two.
     let useful = value(&measured, "cpu.useful");
     assert!((0.39..0.41).contains(&useful), "{useful}");
 }

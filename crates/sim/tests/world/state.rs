@@ -1,9 +1,9 @@
-//! Routers that execute the instructions of packets: the stations of the plane, in virtual time.
+//! Routers that execute the instructions of packets: the sites of the plane, in virtual time.
 
 use crate::common::{config, run, value, world_of};
 use sim::World;
 
-/// A router with sources of instructions, by their names with what they carry and when, and a sink of all of them.
+/// A router with sources of instructions, given by name and further keys, and one sink for all of them.
 fn world(state: &str, duration: &str, sources: &[(&str, &str)]) -> World {
     let source = |(name, more): &(&str, &str)| {
         format!(
@@ -20,7 +20,7 @@ fn a_counter_lets_some_pass_and_begins_anew_after_each_lifetime() {
     let state = "[state]\nlifetime = \"100ms\"\ncapacity = 100\n";
     let count = "rate = \"1kpps\"\ninstruction = \"count 0x2a upto 3\"\n";
     let measured = run(&world(state, "1s", &[("s", count)]));
-    // Three of each hundred. What is there for 100 ms is gone with the first packet that comes later.
+    // Three of each hundred. An entry expires after 100 ms, with the first packet that arrives later.
     assert_eq!(value(&measured, "source.s.received"), 30.0);
     assert_eq!((value(&measured, "state.in.executed"), value(&measured, "state.in.dropped")), (1000.0, 970.0));
     assert_eq!((value(&measured, "state.in.created"), value(&measured, "state.out.executed")), (10.0, 0.0));
@@ -68,9 +68,9 @@ fn a_store_that_is_full_aborts_and_says_why() {
     assert!(value(&measured, "state.in.live") >= 100.0);
 }
 
-/// Computations of one flow belong to several workers, which bring each other what is theirs.
+/// The computations of one flow belong to several workers, which hand packets to the owner.
 #[test]
-fn several_workers_count_what_one_does() {
+fn several_workers_count_like_one() {
     let of = |workers: u32| {
         let config = format!("[router]\nworkers = {workers}\n[state]\nlifetime = \"5s\"\ncapacity = 4000\n");
         let count = "rate = \"20kpps\"\ninstruction = \"count 0x2a upto 7\"\ncomputations = 50\n";
@@ -85,8 +85,8 @@ fn several_workers_count_what_one_does() {
     assert!(value(&two, "state.handed") > 0.0);
 }
 
-/// Half a microsecond to receive a packet, and one to execute its instruction: of a million packets a second two thirds are more than there is time for. By default what finds no
-/// room before the card is lost; where packets may pass, all of them do, and as many instructions are executed as there is time for.
+/// Half a microsecond to receive a packet, and one to execute its instruction: a million packets a second exceed the capacity by a half. By default
+/// packets beyond the card's ring are lost. With `overload = "pass"` all packets pass, and as many instructions are executed as time allows.
 #[test]
 fn a_worker_that_is_short_of_time_may_let_packets_pass_and_loses_none() {
     let of = |more: &str| {
@@ -104,7 +104,7 @@ fn a_worker_that_is_short_of_time_may_let_packets_pass_and_loses_none() {
     assert_eq!(value(&executes, "state.in.overloaded"), 0.0);
     assert_eq!((value(&passes, "source.s.lost"), value(&passes, "source.s.lost.ring")), (0.0, 0.0));
     let (executed, passed) = (value(&passes, "state.in.executed"), value(&passes, "state.in.overloaded"));
-    // Half of the time is left for instructions of a microsecond, and the ring holds some packets in the end.
+    // Half of the time is left for instructions of a microsecond, and the ring holds some packets at the end.
     assert!((35_000.0..=51_000.0).contains(&executed) && passed > 40_000.0, "{executed} {passed}");
     assert!(executed + passed <= 100_000.0 && executed + passed > 99_000.0, "{executed} {passed}");
 }

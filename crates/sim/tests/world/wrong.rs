@@ -1,10 +1,10 @@
-//! Descriptions that are wrong, and what is said about them.
+//! Invalid descriptions, and their error messages.
 
 use crate::common::config;
 use expect_test::{Expect, expect};
 use sim::World;
 
-/// What is said of a world with `more` in it.
+/// Compares the errors of a world that contains `more`.
 fn check(more: &str, expected: Expect) {
     let text = format!("duration = \"1s\"\n{more}\n[router.r]\nconfig = '''{}'''\n", config(""));
     let wrong = World::parse(&text, "w").expect_err("something is wrong with it");
@@ -12,7 +12,7 @@ fn check(more: &str, expected: Expect) {
 }
 
 #[test]
-fn every_value_that_is_wrong_is_told_at_its_place() {
+fn every_wrong_value_is_reported_at_its_position() {
     check(
         r#"warmup = "2s"
 sample = "1ns"
@@ -57,7 +57,7 @@ time = "1ms"
 }
 
 #[test]
-fn what_is_wrong_with_the_instructions_of_a_source_is_told() {
+fn errors_in_the_instructions_of_a_source_are_reported() {
     check(
         r#"[[source]]
 name = "a"

@@ -1,4 +1,4 @@
-//! From text to the hosts of a world, their links and their flows, and what happens to these links.
+//! Parses the hosts of a world, their links and flows, and the events on these links.
 
 use super::Reader;
 use crate::describe::Happening;
@@ -13,20 +13,20 @@ use toml::Spanned;
 use units::declare::Declaration;
 use units::{Bytes, Instant, Nanos, Rate};
 
-/// A link without limits, and first in, first out.
+/// A link without limits, with a FIFO queue.
 fn plain(from: usize, to: usize) -> HostLink {
     let scheme = Call::scheme("fifo", &plane::catalogue()).expect("it is declared");
     let medium = MediumPlan { overhead: 0, service: Service::Constant(Rate::MAX), ..MediumPlan::default() };
     HostLink { from, to, scheme, buffer: MOST_WAITING as u32, medium }
 }
 
-/// What is wrong with a call, as messages have it.
+/// Converts the error of a call into the reason and the hint of a message.
 fn called(result: Result<Call, TextError>) -> Result<Call, (String, String)> {
     result.map_err(|TextError { reason, hint, .. }| (reason, hint))
 }
 
 impl Reader<'_> {
-    /// Everything of hosts; links between cards are left to others.
+    /// Parses all tables of hosts. Links between cards are parsed elsewhere.
     pub fn hosts(&mut self, file: &File) -> HostsPlan {
         let File { host: hosts, link: tables, flow: flows, hash, .. } = file;
         let report = &mut self.report;
@@ -76,12 +76,12 @@ impl Reader<'_> {
         }
     }
 
-    /// A direction; what the texts leave out is as in `base`.
+    /// One direction of a link; missing keys have their values from `base`.
     fn way(&mut self, (texts, scheme, buffer): WayTexts<'_>, path: &str, base: &HostLink) -> HostLink {
         let report = &mut self.report;
         let mut medium = MediumPlan::read(report, path, &texts, &base.medium);
         if !texts.iter().any(|text| text.key == "overhead") {
-            // Packets of hosts have the length that they have on links.
+            // The sizes of hosts' packets are those on the link, so no overhead is added by default.
             medium.overhead = base.medium.overhead;
         }
         let scheme = scheme.as_ref().and_then(|text| self.scheme(text, &format!("{path}.scheme")));
@@ -94,7 +94,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A queueing scheme.
+    /// Parses a queueing scheme.
     fn scheme(&mut self, text: &Text, path: &str) -> Option<Call> {
         let catalogue = plane::catalogue();
         parsed(&mut self.report, text, path, |text| called(Call::scheme(text, &catalogue)))
@@ -164,7 +164,7 @@ impl Reader<'_> {
         Some(flow)
     }
 
-    /// What happens to a direction of a link between hosts: another scheme, or another rate.
+    /// An event on a direction of a link between hosts: another scheme, or another rate.
     pub fn happens_to_link(&mut self, plan: &HostsPlan, table: &AtTable, name: &Text, path: &str) -> Option<Happening> {
         let ends = |link: &HostLink| (plan.hosts[link.from].as_str(), plan.hosts[link.to].as_str());
         let named = plan.links.iter().position(|link| name.get_ref().split_once('-') == Some(ends(link)));
@@ -197,7 +197,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a direction says: of its medium, its scheme and its buffer.
+/// The texts of a direction: medium, scheme and buffer.
 type WayTexts<'t> = (Vec<MediumText<'t>>, &'t Option<Text>, &'t Option<Spanned<i64>>);
 
 fn exact(text: &str) -> Result<bool, (String, String)> {
@@ -208,12 +208,12 @@ fn exact(text: &str) -> Result<bool, (String, String)> {
     }
 }
 
-/// The position of a host.
+/// The index of a host.
 fn host(plan: &HostsPlan, name: &Text) -> Option<usize> {
     plan.hosts.iter().position(|host| host == name.get_ref())
 }
 
-/// Packets that may wait before a link.
+/// The most packets that may wait before a link.
 const MOST_WAITING: u64 = 100_000_000;
-/// An acknowledgement: its headers, with timestamps.
+/// The size of an acknowledgement: its headers, with timestamps.
 const ACKNOWLEDGEMENT: Bytes = Bytes::new(50);

@@ -16,7 +16,7 @@ fn text(of: &str, name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What a scheme decides over these wires.
+/// The decisions of a scheme over these wires.
 fn play(arrivals: &Arrivals, scheme: &str) -> Vec<String> {
     let call = plan::Call::scheme(scheme, &plane::catalogue()).unwrap_or_else(|error| panic!("{scheme}: {error:?}"));
     let mut scheme = super::super::queue::scheme(&call).unwrap();
@@ -65,7 +65,7 @@ fn every_scheme_decides_over_these_wires_as_recorded() {
 }
 
 #[test]
-fn what_waits_comes_out_by_the_time_it_came() {
+fn drain_returns_packets_in_arrival_order() {
     let mut lines = Lines::new(3, u32::MAX);
     for (came, queue) in [(1, 2u32), (2, 0), (3, 0), (4, 1), (5, 2)] {
         let packet =
@@ -78,7 +78,7 @@ fn what_waits_comes_out_by_the_time_it_came() {
 }
 
 #[test]
-fn where_there_is_no_room_that_is_why() {
+fn packets_beyond_the_capacity_are_dropped_as_full() {
     let mut lines = Lines::new(1, 1);
     let call = plan::Call::scheme("fifo(unbounded=on)", &plane::catalogue()).unwrap();
     let mut scheme = super::super::queue::scheme(&call).unwrap();

@@ -1,4 +1,4 @@
-//! Applications: when a connection has something to send, and how well it was served.
+//! Applications: they decide when a connection has data to send, and measure how it was served.
 
 mod sizes;
 mod times;
@@ -11,22 +11,22 @@ pub use web::{Draws, Web, WebSettings};
 use super::Sender;
 use units::Instant;
 
-/// What uses a connection. Call [`Application::begin`] once, [`Application::acknowledged`] after each acknowledgement, and
-/// [`Application::expire`] when [`Application::timer`] says so; then ask the sender what it has.
+/// The user of a connection. Call [`Application::begin`] once, [`Application::acknowledged`] after each acknowledgement, and [`Application::expire`]
+/// at the time of [`Application::timer`]. After each call ask the sender for segments.
 #[derive(Debug)]
 pub enum Application {
-    /// None: whoever holds the sender offers it what it is to send.
+    /// No application: the owner of the sender offers the data.
     Silent,
-    /// One transfer without end: it wants throughput.
+    /// One endless transfer. Its metric is throughput.
     Bulk,
-    /// The same, but it wants power: throughput divided by delay.
+    /// The same. Its metric is power: throughput divided by delay.
     Interactive,
-    /// One transfer after the other on the same connection, with pauses: it wants each to be over soon.
+    /// Transfers one after the other on the same connection, with pauses. Their metric is completion time.
     Web(Box<Web>),
 }
 
 impl Application {
-    /// The world begins.
+    /// Starts the application.
     pub fn begin(&mut self, now: Instant, sender: &mut Sender) {
         match self {
             Application::Silent => {}
@@ -35,7 +35,7 @@ impl Application {
         }
     }
 
-    /// When it wants to be looked at again.
+    /// When it must run again.
     #[inline]
     pub fn timer(&self) -> Option<Instant> {
         match self {
@@ -44,14 +44,14 @@ impl Application {
         }
     }
 
-    /// The time that [`Application::timer`] gave has come. Does nothing before.
+    /// Runs it at the time of [`Application::timer`]. Does nothing before that time.
     pub fn expire(&mut self, now: Instant, sender: &mut Sender) {
         if let Application::Web(web) = self {
             web.expire(now, sender);
         }
     }
 
-    /// The sender has been handed an acknowledgement.
+    /// The sender has processed an acknowledgement.
     #[inline]
     pub fn acknowledged(&mut self, now: Instant, sender: &Sender) {
         if let Application::Web(web) = self {
@@ -59,7 +59,7 @@ impl Application {
         }
     }
 
-    /// Its transfers so far, where it has several.
+    /// Its transfers so far, if it has finite ones.
     pub fn completions(&self) -> &[Completion] {
         match self {
             Application::Web(web) => web.completions(),

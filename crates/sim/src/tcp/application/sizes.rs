@@ -1,6 +1,5 @@
-//! How long the transfers of the Internet are: a table of a hundred thousand and one sizes in ascending order, from which one
-//! is drawn evenly. The table that the literature uses is a file of measurements (Allman, "Comments on Bufferbloat", CCR 43(1),
-//! 2013); where it is not at hand, one of the same quantiles takes its place.
+//! The sizes of transfers in the Internet: an ascending table of 100,001 sizes, from which one is drawn uniformly. The table of the literature is a
+//! file of measurements (Allman, "Comments on Bufferbloat", CCR 43(1), 2013). If that file is missing, a table with the same quantiles replaces it.
 
 use crate::chance::Chance;
 use std::sync::Arc;
@@ -10,10 +9,10 @@ use units::Bytes;
 #[derive(Clone, Debug)]
 pub struct FlowSizes(Arc<[u64]>);
 
-/// How many draws differ: the last entry of the table is never drawn, as in the experiments that the table comes from.
+/// The number of distinct draws. The last entry of the table is never drawn, as in the experiments that the table comes from.
 const DRAWS: usize = 100_000;
-/// Parts of the draws that are larger, and the size: quantiles of the measurements. Between two of them sizes follow Pareto's
-/// law; before the first they are zero.
+/// Quantiles of the measurements: the part of the draws that are larger, and the size. Between two of them sizes follow a Pareto distribution; before
+/// the first they are zero.
 const QUANTILES: [(f64, f64); 7] = [
     (1.0 - 0.073_94, 1.0),
     (0.5, 542.0),
@@ -23,20 +22,20 @@ const QUANTILES: [(f64, f64); 7] = [
     (0.000_1, 119_593_306.0),
     (0.000_01, TOP),
 ];
-/// The size of the last draw, chosen for the mean of the measurements.
+/// The size of the last draw, chosen to match the mean of the measurements.
 const TOP: f64 = 2.761e9;
-/// The largest.
+/// The largest size.
 const LARGEST: u64 = 3_288_637_712;
 
 impl FlowSizes {
-    /// The table made from the quantiles of the measurements: the same median, tails, mean (to a part in a thousand) and zeros.
+    /// A table made from the quantiles of the measurements. It has the same median, tails, mean (within a thousandth) and number of zeros.
     pub fn fitted() -> FlowSizes {
         let mut sizes: Vec<u64> = (0..DRAWS).map(|n| fitted(1.0 - n as f64 / DRAWS as f64)).collect();
         sizes.push(LARGEST);
         FlowSizes(sizes.into())
     }
 
-    /// The table of a file: one size in bytes a line, ascending. An error tells the line.
+    /// Parses a table: one size in bytes per line, ascending. An error names the line.
     pub fn parse(text: &str) -> Result<FlowSizes, String> {
         let mut sizes = Vec::with_capacity(DRAWS + 1);
         for (number, line) in text.lines().enumerate() {
@@ -53,12 +52,12 @@ impl FlowSizes {
         Ok(FlowSizes(sizes.into()))
     }
 
-    /// The size of a transfer.
+    /// Draws the size of a transfer.
     pub(crate) fn draw(&self, chance: &mut Chance) -> Bytes {
         Bytes::new(self.0[(chance.unit() * DRAWS as f64) as usize])
     }
 
-    /// The size that this part of all is not larger than.
+    /// The size that this part of the table does not exceed.
     pub fn quantile(&self, part: f64) -> Bytes {
         Bytes::new(self.0[((part * DRAWS as f64) as usize).min(DRAWS)])
     }
@@ -69,14 +68,14 @@ impl FlowSizes {
     }
 }
 
-/// The size that `larger` of all are larger than.
+/// The size that this part of all sizes exceeds.
 fn fitted(larger: f64) -> u64 {
     if larger > QUANTILES[0].0 {
         return 0;
     }
     let between = |pair: &[(f64, f64)]| {
         let [(a, from), (b, to)] = [pair[0], pair[1]];
-        // A little below, for quantiles are not exact in binary.
+        // The margin allows for rounding, because the quantiles are not exact in binary.
         (larger >= b * (1.0 - 1e-9)).then(|| from * libm::pow(to / from, libm::log(a / larger) / libm::log(a / b)))
     };
     QUANTILES.windows(2).find_map(between).unwrap_or(TOP).round() as u64

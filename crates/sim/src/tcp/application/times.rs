@@ -1,21 +1,21 @@
-//! How long transfers took, and how long round trips: measured as in the literature, so that numbers can be laid side by side.
+//! The durations of transfers and of round trips, measured as in the literature so that the numbers are comparable.
 
 use units::{Instant, Nanos};
 
-/// A transfer of an application that has several.
+/// A finite transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// When it began.
+    /// Its start.
     pub began: Instant,
-    /// Its packets.
+    /// The number of its packets.
     pub packets: u64,
-    /// When it was seen to be over; nothing while it is not.
+    /// The time at which its end was observed; none while it is running.
     pub over: Option<Instant>,
-    /// Whether any of its packets has been acknowledged.
+    /// True if any of its packets has been acknowledged.
     pub heard: bool,
 }
 
-/// Transfers of many runs, pooled.
+/// Transfers of several runs, pooled.
 #[derive(Clone, Debug, Default)]
 pub struct FlowTimes {
     times: Vec<Nanos>,
@@ -23,8 +23,8 @@ pub struct FlowTimes {
 }
 
 impl FlowTimes {
-    /// Adds the transfers of a run that ended at `end`. `unfinished` says whether those that were not over then count, with the time
-    /// they had taken so far; those of which nothing had been acknowledged never do.
+    /// Adds the transfers of a run that ended at `end`. With `unfinished`, running transfers count with their duration so far. Transfers without any
+    /// acknowledged packet never count.
     pub fn add(&mut self, completions: &[Completion], end: Instant, unfinished: bool) {
         for transfer in completions {
             match transfer.over {
@@ -38,55 +38,54 @@ impl FlowTimes {
         }
     }
 
-    /// How many there are, and how many of them were not over.
+    /// The number of transfers, and how many of them are unfinished.
     pub fn count(&self) -> (usize, usize) {
         (self.times.len(), self.unfinished)
     }
 
-    /// The time at index `floor(part n)` of all in order: with a part of 0.999 the tail of the literature. Nothing where there
-    /// are no transfers.
+    /// The duration at index `floor(part n)` of the sorted list: with 0.999 the tail that the literature uses. None without transfers.
     pub fn quantile(&self, part: f64) -> Option<Nanos> {
         let mut times = self.times.clone();
-        // With a hair's breadth, for 0.999 x 1000 is less than 999 in binary.
+        // The small addend compensates for binary rounding: 0.999 x 1000 is less than 999.
         let index = ((part * times.len() as f64 + 1e-9) as usize).min(times.len().checked_sub(1)?);
         Some(*times.select_nth_unstable(index).1)
     }
 
-    /// All of them, in seconds.
+    /// All durations, in seconds.
     pub fn seconds(&self) -> impl Iterator<Item = f64> + '_ {
         self.times.iter().map(|time| time.as_secs_f64())
     }
 
-    /// The mean, in seconds; zero where there is none.
+    /// The mean, in seconds; zero without transfers.
     pub fn mean(&self) -> f64 {
         self.times.iter().map(|time| time.as_secs_f64()).sum::<f64>() / self.times.len().max(1) as f64
     }
 }
 
-/// The mean of the smoothed round-trip time, looked at every few milliseconds and counted where it, or what was acknowledged,
-/// has changed. The published tables have this mean less the delay of the way back for a one-way delay, which it is not.
+/// The mean of the smoothed round-trip time, sampled every few milliseconds. A sample counts only if the value or the acknowledged data has changed.
+/// The published tables subtract the delay of the way back and call the result one-way delay, although it is not.
 #[derive(Clone, Debug)]
 pub struct SmoothedRtt {
     every: u64,
-    /// The interval that the last acknowledgement fell into, and the smoothed round-trip time since.
+    /// The sampling interval of the last acknowledgement, and the smoothed round-trip time since then.
     last: Option<(u64, Nanos)>,
     sum: u128,
     samples: u64,
 }
 
 impl SmoothedRtt {
-    /// How often the literature's scripts look.
+    /// The sampling interval of the literature's scripts.
     pub const EVERY: Nanos = Nanos::millis(5);
 
-    /// Nothing yet; it will be looked at at every multiple of `every`.
+    /// No samples yet. Samples are taken at every multiple of `every`.
     pub fn new(every: Nanos) -> SmoothedRtt {
         SmoothedRtt { every: every.get().max(1), last: None, sum: 0, samples: 0 }
     }
 
-    /// New data was acknowledged, and the smoothed round-trip time is this now.
+    /// New data was acknowledged; `smoothed` is the new smoothed round-trip time.
     #[inline]
     pub fn acknowledged(&mut self, now: Instant, smoothed: Nanos) {
-        // What happens at the very moment of a look is seen by it.
+        // A change at the very time of a sample belongs to that sample.
         let interval = now.get().div_ceil(self.every);
         match &mut self.last {
             Some((before, value)) if *before == interval => *value = smoothed,
@@ -104,7 +103,7 @@ impl SmoothedRtt {
         }
     }
 
-    /// The mean of all looks until `end`, in seconds, and how many there were; nothing where there was none.
+    /// The mean of all samples until `end`, in seconds, and their number; none without samples.
     pub fn mean(&self, end: Instant) -> Option<(f64, u64)> {
         let mut all = self.clone();
         let last = all.last.take().filter(|&(interval, _)| interval * self.every <= end.get());
@@ -112,7 +111,7 @@ impl SmoothedRtt {
         (all.samples > 0).then(|| (all.sum as f64 / all.samples as f64 / 1e9, all.samples))
     }
 
-    /// The same less the delay of the way back: the published "one-way delay", in seconds.
+    /// The same minus the delay of the way back: the published "one-way delay", in seconds.
     pub fn mean_less(&self, back: Nanos, end: Instant) -> Option<f64> {
         Some(self.mean(end)?.0 - back.as_secs_f64())
     }
@@ -155,11 +154,11 @@ mod tests {
     #[test]
     fn srtt_minus_75_metric() {
         let mut seen = SmoothedRtt::new(SmoothedRtt::EVERY);
-        // Of two in one interval the later is seen; 10 ms is looked at at 10 ms; nothing in between, nothing counted.
+        // Of two changes in one interval the later is sampled; a change at 10 ms belongs to the sample at 10 ms; without a change there is no sample.
         for (when, smoothed) in [(1, 150), (4, 160), (7, 200), (10, 170), (31, 150), (37, 999)] {
             seen.acknowledged(at(when), Nanos::millis(smoothed));
         }
-        // Looks at 5, 10, 35 ms: 160, 170, 150. The one at 40 ms is after the end.
+        // Samples at 5, 10 and 35 ms: 160, 170, 150. The sample at 40 ms is after the end.
         assert_eq!(seen.mean(at(38)), Some((0.16, 3)));
         let delay = seen.mean_less(Nanos::millis(75), at(38)).unwrap();
         assert!((delay - 0.085).abs() < 1e-12);

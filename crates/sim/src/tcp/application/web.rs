@@ -1,34 +1,34 @@
-//! The web source of the literature: on one connection that stays, transfers of random length with random pauses.
+//! The web source of the literature: transfers of random size with random pauses on one persistent connection.
 
 use super::{Completion, FlowSizes};
 use crate::chance::Chance;
 use crate::tcp::Sender;
 use units::{Bytes, Instant, Nanos};
 
-/// What a web source is like.
+/// The parameters of a web source.
 #[derive(Clone, Debug)]
 pub struct WebSettings {
-    /// The sizes that transfers have, less `extra`.
+    /// The sizes of transfers, without `extra`.
     pub sizes: FlowSizes,
     /// Added to each size.
     pub extra: Bytes,
-    /// The mean of the pause between a transfer and the next, which is exponentially distributed.
+    /// The mean of the pause between two transfers, which is exponentially distributed.
     pub pause: Nanos,
-    /// Data in a packet.
+    /// Payload of a packet.
     pub payload: Bytes,
-    /// How often it looks whether a transfer is over; zero: at once.
+    /// The interval at which it checks if a transfer is complete; zero checks at each acknowledgement.
     pub look: Nanos,
 }
 
 impl WebSettings {
-    /// As in the literature: 16384 bytes more than the table says, a fifth of a second, a look every 5 ms.
+    /// As in the literature: 16384 bytes more than the table says, a mean pause of 0.2 s, a check every 5 ms.
     pub fn new(sizes: FlowSizes, payload: Bytes) -> WebSettings {
         WebSettings { sizes, extra: Bytes::new(16_384), pause: Nanos::millis(200), payload, look: Nanos::millis(5) }
     }
 }
 
-/// What a web source draws: how long its transfers are and its pauses, each from a stream of its own. So the k-th transfer of a seed has the
-/// same size in every world, whatever else happens there, and worlds can be compared transfer by transfer; with real packets too.
+/// The random draws of a web source: sizes and pauses, each from a stream of its own. So transfer k of a seed has the same size in every world,
+/// regardless of other events. Worlds can be compared transfer by transfer, also with real packets.
 #[derive(Debug)]
 pub struct Draws {
     settings: WebSettings,
@@ -37,7 +37,7 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Those of the source called `name` of a world's seed.
+    /// The draws of the source `name` in a world with this seed.
     pub fn new(settings: WebSettings, seed: u64, name: &str) -> Draws {
         Draws {
             sizes: Chance::new(seed, &format!("{name}.sizes")),
@@ -46,36 +46,36 @@ impl Draws {
         }
     }
 
-    /// How long after the beginning the first transfer begins: half a pause.
+    /// The start of the first transfer after the start of the source: half a pause.
     pub fn first(&mut self) -> Nanos {
         Nanos::new(self.pause().get() / 2)
     }
 
-    /// The packets of the next transfer.
+    /// The number of packets of the next transfer.
     pub fn packets(&mut self) -> u64 {
         let size = self.settings.sizes.draw(&mut self.sizes).get() + self.settings.extra.get();
         size.div_ceil(self.settings.payload.get().max(1)).max(1)
     }
 
-    /// How long it is silent behind it.
+    /// The pause after a transfer.
     pub fn pause(&mut self) -> Nanos {
         Nanos::new((self.pauses.exponential() * self.settings.pause.get() as f64) as u64)
     }
 }
 
-/// A web source at work.
+/// A running web source.
 #[derive(Debug)]
 pub struct Web {
     draws: Draws,
-    /// When the next transfer begins, where none is going on.
+    /// The start of the next transfer, if none is running.
     next: Instant,
-    /// Where the transfer ends that is going on, in packets of the connection.
+    /// The end of the running transfer, in packets of the connection.
     end: Option<u64>,
     transfers: Vec<Completion>,
 }
 
 impl Web {
-    /// The source with these draws.
+    /// A source with these draws.
     pub fn new(draws: Draws) -> Web {
         Web { draws, next: Instant::FAR, end: None, transfers: Vec::new() }
     }
@@ -106,7 +106,7 @@ impl Web {
         let acknowledged = sender.acknowledged();
         transfer.heard |= acknowledged > end - transfer.packets;
         if acknowledged >= end {
-            // It looks at multiples of its interval: the next one sees it, and the pause begins.
+            // The source checks at multiples of its interval. The next check sees the end of the transfer, and the pause begins then.
             let look = self.draws.settings.look.get().max(1);
             let seen = Instant::new(now.get().div_ceil(look) * look);
             transfer.over = Some(seen);

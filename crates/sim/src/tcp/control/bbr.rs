@@ -1,6 +1,6 @@
 //! A model of BBR, version 1 (Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016;
-//! draft-cardwell-iccrg-bbr-congestion-control-00): send at the highest rate seen delivered, keep twice the bandwidth-delay product
-//! under way at most, and look now and then whether there is more of either. Losses are hardly a sign of anything.
+//! draft-cardwell-iccrg-bbr-congestion-control-00). It sends at the highest measured delivery rate, keeps at most twice the bandwidth-delay product
+//! in flight, and probes now and then for more of either. It hardly reacts to losses.
 
 use super::{Cause, Control, Progress};
 use crate::tcp::Settings;
@@ -8,24 +8,24 @@ use units::{Instant, Nanos};
 
 /// 2/ln 2: the least gain that doubles the rate with each round trip.
 const HIGH: f64 = 2.885;
-/// Gains of a round trip each: more, drain what that left in the queue, then as fast as it goes.
+/// The pacing gains, one per round trip: probe for more, drain the resulting queue, then cruise.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Round trips for which a rate seen is believed.
+/// The window of the rate maximum, in round trips.
 const ROUNDS: usize = 10;
-/// How long a round-trip time is believed, how long the queue is kept empty to measure another, and with how many packets.
+/// How long a minimum round-trip time is valid, how long the queue is kept empty to measure another, and the window meanwhile.
 const BELIEVED: Nanos = Nanos::secs(10);
 const PROBE: Nanos = Nanos::millis(200);
 const FEW: f64 = 4.0;
-/// Sent a little slower than delivered, so that queues go away.
+/// It sends slightly slower than the delivery rate, so that queues drain.
 const MARGIN: f64 = 0.99;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Startup,
     Drain,
-    /// In this part of the cycle.
+    /// Probing bandwidth; the index into the cycle.
     Bandwidth(usize),
-    /// Until then, once few enough are under way; and a round trip at least.
+    /// Probing the round-trip time. The end is set once few enough packets are in flight; it is a round trip later at least.
     RoundTrip(Option<(Instant, u64)>),
 }
 
@@ -35,26 +35,26 @@ pub struct Bbr {
     state: State,
     window: f64,
     initial: f64,
-    /// The highest rate of each of the last rounds, packets per second; the round that is going on is `round % ROUNDS`.
+    /// The highest delivery rate of each of the last rounds, in packets per second. The current round is `round % ROUNDS`.
     rates: [f64; ROUNDS],
     round: usize,
-    /// The round is over when a packet is delivered that was sent after so many had been.
+    /// The round ends with the delivery of a packet that was sent after this many had been delivered.
     round_end: u64,
     shortest: Nanos,
     measured: Instant,
-    /// The highest rate when it last rose by a quarter, and round trips since.
+    /// The highest rate when it last rose by a quarter, and the round trips since.
     plateau: (f64, u32),
     full: bool,
     turned: Instant,
-    /// The window before it was taken down for a while.
+    /// The window before it was temporarily reduced.
     before: f64,
-    /// While losses are made up for: no more is sent than delivered until the round trip is over.
+    /// Packet conservation after a loss: no more is sent than delivered until the end of the round trip.
     conserve: bool,
     lost: bool,
 }
 
 impl Bbr {
-    /// With the initial window of `settings`.
+    /// Starts with the initial window of `settings`.
     pub fn new(settings: &Settings) -> Bbr {
         let initial = settings.initial_window as f64;
         Bbr {
@@ -79,13 +79,13 @@ impl Bbr {
         self.rates.iter().copied().fold(0.0, f64::max)
     }
 
-    /// So many times what fills the path, in packets; nothing while that is not known.
+    /// The bandwidth-delay product times `gain`, in packets; none while it is unknown.
     fn path(&self, gain: f64) -> Option<f64> {
         let known = self.shortest < Nanos::MAX && self.rate() > 0.0;
         known.then(|| self.rate() * self.shortest.as_secs_f64() * gain)
     }
 
-    /// Takes the rate in.
+    /// Updates the delivery rate.
     fn measure(&mut self, progress: &Progress) {
         let Some(sample) = progress.delivery else { return };
         let over = sample.before >= self.round_end;
@@ -101,7 +101,7 @@ impl Bbr {
             *best = best.max(rate);
         }
         if over && !sample.idle && !self.full {
-            // The pipe is full when three round trips have not brought a quarter more.
+            // The pipe is full after three round trips without an increase by a quarter.
             let rate = self.rate();
             if rate >= self.plateau.0 * 1.25 {
                 self.plateau = (rate, 0);
@@ -117,7 +117,7 @@ impl Bbr {
         match self.state {
             State::Startup if self.full => self.state = State::Drain,
             State::Drain if self.path(1.0).is_some_and(|path| under_way <= path) => {
-                // Anywhere in the cycle but where it drains; always in the same place, for a model has no dice.
+                // BBR starts at a random phase of the cycle except the draining one. The model always starts at the same phase.
                 (self.state, self.turned) = (State::Bandwidth(2), progress.now);
             }
             State::Bandwidth(part) => {
@@ -187,7 +187,7 @@ impl Control for Bbr {
             let under_way = progress.in_flight.saturating_sub(progress.delivered) as f64;
             self.window = self.window.max(under_way + delivered);
         } else {
-            // Three packets more, for acknowledgements come in batches.
+            // Three more packets, because acknowledgements arrive in batches.
             match self.path(self.gains().1).map(|path| path + 3.0) {
                 Some(target) if self.full => self.window = (self.window + delivered).min(target),
                 Some(target) if self.window >= target => {}
@@ -207,7 +207,7 @@ impl Control for Bbr {
         self.before = self.before.max(self.window);
         match cause {
             Cause::Timeout => self.window = 1.0,
-            // Packets are conserved for a round trip, then the model says again how many there may be.
+            // Packet conservation for one round trip; after that the model sets the window again.
             Cause::Loss => {
                 self.window = (in_flight as f64).max(FEW);
                 self.conserve = true;
@@ -224,7 +224,7 @@ impl Control for Bbr {
     fn restart(&mut self, _: Instant, _: f64) {}
 
     fn gap(&self) -> Option<Nanos> {
-        // Before anything is known, as if a round trip took a millisecond.
+        // Before the first measurement, a round trip of a millisecond is assumed.
         let rate = if self.rate() > 0.0 { self.rate() * MARGIN } else { self.initial / 1e-3 };
         Some(Nanos::new((1e9 / (rate * self.gains().0)) as u64))
     }

@@ -1,5 +1,5 @@
-//! CUBIC (RFC 9438): after a loss the window rises as a cubic function of time towards where it was, stays there for a while, and
-//! then looks for more; never slower than Reno would.
+//! CUBIC (RFC 9438). After a loss the window rises as a cubic function of time towards its previous value, stays there for a while, and then probes
+//! for more. It is never slower than Reno.
 
 use super::hystart::HyStart;
 use super::{Cause, Control, Progress};
@@ -8,14 +8,14 @@ use units::{Instant, Nanos};
 
 /// Packets per second cubed (RFC 9438, 5).
 const C: f64 = 0.4;
-/// What is left of the window after a loss (4.6).
+/// The part of the window that remains after a loss (4.6).
 const BETA: f64 = 0.7;
 
-/// The cubic function of one epoch, from its beginning to the next loss.
+/// The cubic function of one epoch, from its start to the next loss.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Epoch {
     began: Instant,
-    /// Where the function is flat, packets, and when, seconds after the beginning.
+    /// The plateau of the function: its height in packets, and its time in seconds after the start.
     top: f64,
     flat: f64,
     /// The window that Reno would have (4.3).
@@ -30,14 +30,13 @@ impl Epoch {
     }
 }
 
-/// CUBIC with fast convergence and the region in which it is as fast as Reno.
+/// CUBIC with fast convergence and the Reno-friendly region.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     window: f64,
     threshold: f64,
     counted: bool,
-    /// The window before the last loss, by which the next epoch is shaped; zero where there is none, or nothing is known after a
-    /// time-out.
+    /// The window before the last loss, the plateau of the next epoch. It is zero before the first loss and after a timeout.
     top: f64,
     /// The same without fast convergence.
     prior: f64,
@@ -46,7 +45,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// With the initial window of `settings`, without HyStart++.
+    /// Starts with the initial window of `settings`, without HyStart++.
     pub fn new(settings: &Settings) -> Cubic {
         let window = settings.initial_window as f64;
         let counted = settings.counted;
@@ -67,17 +66,19 @@ impl Cubic {
         Epoch { began: now, top, flat, reno: self.window }
     }
 
-    /// What congestion avoidance adds for so many packets (4.2 to 4.5).
+    /// The increase in congestion avoidance for `packets` acknowledged packets (4.2 to 4.5).
     fn avoid(&mut self, now: Instant, packets: f64, rtt: Nanos) -> f64 {
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(now));
-        // Equation 4: as much as makes up for the smaller reduction, until the window before it is reached again.
+        // Equation 4: the faster growth compensates for the smaller reduction, until the window reaches its value before the loss.
         let alpha = if epoch.reno < self.prior { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
         epoch.reno += alpha * packets / self.window;
         self.epoch = Some(epoch);
+        // The cubic function is below Reno's window: the Reno-friendly region (4.3).
         let passed = now.since(epoch.began).as_secs_f64();
         if epoch.window(passed) < epoch.reno {
             return (epoch.reno - self.window).max(0.0);
         }
+        // The target is one round trip ahead, and at most half a window more (4.2).
         let target = epoch.window(passed + rtt.as_secs_f64()).clamp(self.window, 1.5 * self.window);
         (target - self.window) / self.window * packets
     }
@@ -103,7 +104,7 @@ impl Control for Cubic {
             return;
         }
         if self.counted && !progress.full {
-            // Time in which the window was not used is no reason to raise it (5.8).
+            // Time in which the window was not used does not count as growth time (5.8).
             if let Some(epoch) = &mut self.epoch {
                 epoch.began += progress.now.since(progress.before);
             }
@@ -122,15 +123,15 @@ impl Control for Cubic {
     }
 
     fn congested(&mut self, _: Instant, cause: Cause, _: u64) {
-        // Fast convergence: a flow that did not get as far as last time leaves room for others (4.7). In whole packets, for a link
-        // that holds so many loses the next one every time.
+        // Fast convergence: a flow that did not reach its previous window leaves room for others (4.7). Whole packets are compared. A link with room
+        // for a fixed number of packets always loses the next one, so fractions would differ by chance.
         self.top = if self.window.floor() < self.top.floor() { self.window * (1.0 + BETA) / 2.0 } else { self.window };
         self.prior = self.window;
         self.threshold = (self.window * BETA).max(2.0);
         self.window = self.threshold;
         self.epoch = None;
         if cause == Cause::Timeout {
-            // What follows has no top to return to (4.8).
+            // The next epoch has no plateau to return to (4.8).
             (self.window, self.top, self.prior) = (1.0, 0.0, 0.0);
         }
         self.hystart = None;
@@ -170,14 +171,14 @@ mod tests {
         assert!((flat - 9.0856).abs() < 1e-3);
         let (mut now, mut worst) = (Instant::START + Nanos::millis(1), 0.0f64);
         let began = now;
-        // Acknowledgements of a window's worth of packets each round trip, evenly.
+        // Acknowledgements of a window of packets in each round trip, evenly spaced.
         while now.since(began) < Nanos::secs(14) {
             let before = now;
             now += Nanos::new((1e8 / control.window) as u64);
             control.acknowledged(&progress(now, before));
             let seconds = now.since(began).as_secs_f64();
             let expected = C * (seconds - flat).powi(3) + 1000.0;
-            // The window is aimed at where the function is a round trip later, and comes there by then.
+            // The target is the function's value one round trip later, and the window reaches it by then.
             worst = worst.max((control.window / expected - 1.0).abs());
         }
         assert!(worst < 0.01, "{worst}");

@@ -1,27 +1,27 @@
-//! DCTCP (RFC 8257): the window goes down by as much as there are marks.
+//! DCTCP (RFC 8257): the window is reduced in proportion to the marked packets.
 
 use super::{Cause, Control, Progress, Reno};
 use crate::tcp::Settings;
 use units::Instant;
 
-/// The weight of a window in the estimate (RFC 8257, 3.3).
+/// The weight of one window in the estimate (RFC 8257, 3.3).
 const GAIN: f64 = 1.0 / 16.0;
 
-/// Reno, but for marks.
+/// Reno with another reaction to marks.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     reno: Reno,
-    /// The part of packets that are marked, as estimated: `DCTCP.Alpha`.
+    /// The estimated part of packets that are marked: `DCTCP.Alpha`.
     marked: f64,
-    /// Of the window that is looked at: its end, packets delivered, and marked.
+    /// The current observation window: its end, and the packets delivered and marked in it.
     end: u64,
     seen: (u64, u64),
-    /// Marks of packets before this one have been reacted to.
+    /// The sender has reacted to marks of packets before this one.
     reacted: u64,
 }
 
 impl Dctcp {
-    /// With the initial window of `settings`.
+    /// Starts with the initial window of `settings`.
     pub fn new(settings: &Settings) -> Dctcp {
         Dctcp { reno: Reno::new(settings), marked: 1.0, end: 0, seen: (0, 0), reacted: 0 }
     }
@@ -38,6 +38,7 @@ impl Control for Dctcp {
 
     fn acknowledged(&mut self, progress: &Progress) {
         self.seen.0 += progress.delivered;
+        // An acknowledgement may report marks of packets that it does not newly acknowledge.
         self.seen.1 += progress.marked.min(progress.delivered);
         if progress.next >= self.end {
             let part = self.seen.1 as f64 / self.seen.0.max(1) as f64;
@@ -77,7 +78,7 @@ mod tests {
         let mut control = Dctcp::new(&Settings { initial_window: 100, ..Settings::plain() });
         control.reno.congested(Instant::START, Cause::Mark, 0);
         let mut next = 0;
-        // Windows of fifty packets of which ten are marked, the last ones: the estimate goes from one towards a fifth.
+        // Windows of fifty packets, of which the last ten are marked: the estimate moves from one towards a fifth.
         for _ in 0..200 {
             let window = control.window();
             for n in 0..50 {

@@ -1,26 +1,26 @@
-//! HyStart++ (RFC 9406): slow start is left when round trips become longer, not when packets are lost.
+//! HyStart++ (RFC 9406): slow start ends when round trips become longer, before packets are lost.
 
 use super::Progress;
 use units::Nanos;
 
-/// The increase of the round-trip time that tells of a queue: an eighth, between these (RFC 9406, 4.3).
+/// The increase of the round-trip time that indicates a queue: an eighth, within these bounds (RFC 9406, 4.3).
 const LEAST: Nanos = Nanos::millis(4);
 const MOST: Nanos = Nanos::millis(16);
-/// Round trips measured before one says something.
+/// The number of samples that a round needs.
 const SAMPLES: u32 = 8;
-/// How much slower the window grows while it is found out whether it was a false alarm, and for how many round trips.
+/// The growth factor in conservative slow start, and its duration in rounds.
 const SLOWER: f64 = 0.25;
 const ROUNDS: u32 = 5;
 
-/// One slow start.
+/// The state of one slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HyStart {
-    /// A round is over when this packet is acknowledged.
+    /// The round ends when this packet is acknowledged.
     end: u64,
     last: Nanos,
     current: Nanos,
     samples: u32,
-    /// In conservative slow start: the round-trip time that began it, and how many rounds are left.
+    /// In conservative slow start: the round-trip time that triggered it, and the rounds left.
     doubt: Option<(Nanos, u32)>,
 }
 
@@ -31,7 +31,7 @@ impl Default for HyStart {
 }
 
 impl HyStart {
-    /// Takes an acknowledgement in; whether slow start is over.
+    /// Processes an acknowledgement. Returns true if slow start ends.
     pub fn is_over(&mut self, progress: &Progress) -> bool {
         if progress.next >= self.end {
             self.end = progress.sent;
@@ -51,19 +51,20 @@ impl HyStart {
         }
         match self.doubt {
             None if self.last < Nanos::MAX => {
+                // Compares the minima of two rounds, so single delayed packets do not count.
                 let increase = Nanos::new(self.last.get() / 8).clamp(LEAST, MOST);
                 if self.current >= self.last + increase {
                     self.doubt = Some((self.current, ROUNDS));
                 }
             }
-            // It was jitter.
+            // The increase was jitter: back to normal slow start.
             Some((baseline, _)) if self.current < baseline => self.doubt = None,
             _ => {}
         }
         false
     }
 
-    /// Packets by which a packet acknowledged raises the window.
+    /// The window growth for one acknowledged packet.
     pub fn growth(&self) -> f64 {
         if self.doubt.is_some() { SLOWER } else { 1.0 }
     }
@@ -73,7 +74,7 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// Rounds of ten packets with these round-trip times; the growth after each, or -1 where slow start is over.
+    /// Rounds of ten packets with these round-trip times. Returns the growth after each, or -1 after the end of slow start.
     fn rounds(millis: &[u64]) -> Vec<f64> {
         let (mut hystart, mut next) = (HyStart::default(), 0);
         let round = |&millis: &u64| {

@@ -1,4 +1,4 @@
-//! Congestion controls: how much may be under way. Which packets are lost, and which are sent again, is the sender's to find out.
+//! Congestion controls: how many packets may be in flight. The sender detects losses and retransmits.
 
 mod bbr;
 mod cubic;
@@ -14,84 +14,84 @@ pub use reno::Reno;
 use super::delivery::Delivered;
 use units::{Instant, Nanos};
 
-/// What an acknowledgement has told.
+/// The information in an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Progress {
-    /// When it came.
+    /// Its arrival time.
     pub now: Instant,
-    /// When the one before came that told of new data.
+    /// The arrival time of the previous acknowledgement of new data.
     pub before: Instant,
-    /// Packets that are known for the first time to have come.
+    /// Packets newly known to have arrived.
     pub delivered: u64,
-    /// How many of them were marked.
+    /// The number of them that were marked.
     pub marked: u64,
-    /// Packets under way before it came.
+    /// Packets in flight before it arrived.
     pub in_flight: u64,
-    /// Whether the window was all that held the sender back.
+    /// True if only the window limited the sender.
     pub full: bool,
-    /// Whether lost packets are being made up for.
+    /// True during loss recovery.
     pub recovering: bool,
-    /// Whether the window is to stay: they are, or nothing has come that was next in order.
+    /// True if the window must not grow: during recovery, or if the acknowledgement does not advance.
     pub held: bool,
-    /// The packets before this one have been acknowledged, in order.
+    /// All packets before this one have been acknowledged.
     pub next: u64,
-    /// The packets before this one have been sent.
+    /// All packets before this one have been sent.
     pub sent: u64,
-    /// This round trip, where it was measured.
+    /// The round-trip time of this acknowledgement, if it was measured.
     pub rtt: Option<Nanos>,
     /// The smoothed round-trip time.
     pub smoothed: Option<Nanos>,
-    /// How fast packets were delivered, for controls that want to know.
+    /// The delivery rate, for controls that request it.
     pub delivery: Option<Delivered>,
 }
 
-/// Why the window is to become smaller.
+/// The reason for a reduction of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// A packet was lost, others have come since.
+    /// A packet was lost, and later ones have arrived.
     Loss,
     /// A packet was marked.
     Mark,
-    /// Nothing has come for too long.
+    /// The retransmission timer expired.
     Timeout,
 }
 
-/// A congestion control: a window, in packets, and what changes it.
+/// A congestion control: a window in packets, and the events that change it.
 pub trait Control: std::fmt::Debug + Send {
-    /// How many packets may be under way.
+    /// The number of packets that may be in flight.
     fn window(&self) -> f64;
 
-    /// The window below which it is doubled with each round trip; infinite at first.
+    /// The slow start threshold: below it the window doubles with each round trip. It is infinite at first.
     fn threshold(&self) -> f64;
 
-    /// Something has been delivered. Called for every acknowledgement of new data, after what was lost has been found out.
+    /// Data was delivered. Called for every acknowledgement of new data, after losses have been detected.
     fn acknowledged(&mut self, progress: &Progress);
 
-    /// There is congestion: at most once for a window's worth of packets for losses and marks.
+    /// Congestion occurred. For losses and marks it is called at most once per window of packets.
     fn congested(&mut self, now: Instant, cause: Cause, in_flight: u64);
 
-    /// What was lost before has been made up for.
+    /// Loss recovery is complete.
     fn recovered(&mut self, now: Instant);
 
-    /// The sender has been silent for long and begins anew with no more than `window` packets.
+    /// The sender restarts after a long silence, with a window of at most `window` packets.
     fn restart(&mut self, now: Instant, window: f64);
 
-    /// The time between two packets, where it spaces them.
+    /// The time between two packets, if the control paces them.
     fn gap(&self) -> Option<Nanos> {
         None
     }
 
-    /// Whether the window holds also while losses are made up for; otherwise the sender takes it down in proportion.
+    /// True if the window also applies during recovery. Otherwise the sender reduces it proportionally (RFC 6937).
     fn rules_recovery(&self) -> bool {
         false
     }
 
-    /// Whether it wants to know how fast packets are delivered ([`Progress::delivery`]), which costs memory for each packet under way.
+    /// True if it needs delivery rates ([`Progress::delivery`]), which cost memory for each packet in flight.
     fn wants_delivery(&self) -> bool {
         false
     }
 
-    /// Whether marks are told with [`Control::acknowledged`] alone, never as a [`Cause::Mark`].
+    /// True if marks are reported only by [`Control::acknowledged`], never as a [`Cause::Mark`].
     fn counts_marks(&self) -> bool {
         false
     }

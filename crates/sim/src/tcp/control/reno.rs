@@ -1,4 +1,4 @@
-//! Reno: one packet more for each round trip, half as many at a loss (RFC 5681, section 3).
+//! Reno: one packet more per round trip, half of the window at a loss (RFC 5681, section 3).
 
 use super::{Cause, Control, Progress};
 use crate::tcp::Settings;
@@ -6,8 +6,8 @@ use units::Instant;
 
 /// Slow start and congestion avoidance.
 ///
-/// At a loss it halves the window, as do the simulations of the literature and Linux; RFC 5681 (equation 4) halves what is
-/// under way, which is less only where the application did not fill the window.
+/// At a loss it halves the window, like the simulations of the literature and Linux. RFC 5681 (equation 4) halves the packets in flight, which are
+/// fewer only if the application did not fill the window.
 #[derive(Clone, Debug)]
 pub struct Reno {
     window: f64,
@@ -16,12 +16,12 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// With the initial window of `settings`.
+    /// Starts with the initial window of `settings`.
     pub fn new(settings: &Settings) -> Reno {
         Reno { window: settings.initial_window as f64, threshold: f64::INFINITY, counted: settings.counted }
     }
 
-    /// Congestion avoidance goes on from this part of the window.
+    /// Reduces the window to this part, and continues in congestion avoidance.
     pub(super) fn scale(&mut self, part: f64) {
         self.window = (self.window * part).max(2.0);
         self.threshold = self.window;
@@ -42,7 +42,7 @@ impl Control for Reno {
         if progress.held || self.counted && !progress.full {
             return;
         }
-        // By acknowledgement (RFC 5681, equations 2 and 3), or by packet (RFC 3465 without its limit).
+        // Per acknowledgement (RFC 5681, equations 2 and 3), or per packet (RFC 3465 without its limit).
         let mut packets = if self.counted { progress.delivered as f64 } else { 1.0 };
         if self.window < self.threshold {
             let raised = (self.window + packets).min(self.threshold.max(self.window + 1.0));

@@ -1,5 +1,4 @@
-//! The smallest world: connections over one link of a constant rate whose queue holds so many packets, and a way back of nothing
-//! but delay.
+//! The smallest world: connections over one link with a constant rate and a bounded queue. The way back only adds delay.
 
 use crate::tcp::application::Application;
 use crate::tcp::{Ack, Control, Receiver, Segment, Sender, Settings};
@@ -11,14 +10,14 @@ pub struct Flow {
     pub sender: Sender,
     pub receiver: Receiver,
     pub application: Application,
-    /// The earliest timer that is among the events.
+    /// The time of its earliest pending timer event.
     armed: Instant,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Timer(usize),
-    /// The link is free.
+    /// The link is idle.
     Free,
     Segment(usize, Segment, bool),
     Ack(usize, Ack),
@@ -43,7 +42,7 @@ impl Ord for At {
     }
 }
 
-/// What a lossy world does to a packet of data: `true` loses it.
+/// Decides on the loss of a data packet: `true` loses it.
 pub type Loss = Box<dyn FnMut(usize, &Segment) -> bool>;
 
 pub struct Dumbbell {
@@ -53,18 +52,18 @@ pub struct Dumbbell {
     number: u64,
     queue: VecDeque<(usize, Segment, bool)>,
     busy: bool,
-    /// How long a packet takes to leave.
+    /// The transmission time of a packet.
     pub service: Nanos,
-    /// Packets the queue holds besides the one that is leaving.
+    /// The packets that the queue holds, besides the one being sent.
     pub room: usize,
-    /// Packets are marked that find so many before them.
+    /// A packet is marked if at least this many are queued before it.
     pub mark: usize,
-    /// From the link to the receiver, and from it back.
+    /// The delay from the link to the receiver, and that back to the sender.
     pub there: Nanos,
     pub back: Nanos,
     pub loss: Loss,
     pub dropped: u64,
-    /// When, since the start.
+    /// The times of drops, since the start.
     pub drops: Vec<Nanos>,
     pub left: u64,
     pub marked: u64,
@@ -105,7 +104,7 @@ impl Dumbbell {
         self.events.push(Reverse(At(at, self.number, event)));
     }
 
-    /// Runs until `end`, and calls `look` after everything that happens to a flow.
+    /// Runs until `end`, and calls `look` after every event of a flow.
     pub fn run(&mut self, end: Instant, mut look: impl FnMut(Instant, usize, &Flow)) {
         if self.now == Instant::START {
             for number in 0..self.flows.len() {
@@ -122,7 +121,7 @@ impl Dumbbell {
             assert!(at >= self.now, "time runs backwards");
             self.now = at;
             match event {
-                // Another one was put before it, and looks again.
+                // The timer was set to an earlier time since; that event handles it.
                 Event::Timer(number) if self.flows[number].armed != at => {}
                 Event::Timer(number) => {
                     let flow = &mut self.flows[number];

@@ -1,23 +1,23 @@
-//! The models beside Linux 6.18: the same links, with the kernel's own TCP in two network namespaces and a link of a constant rate between them.
-//! What the kernel did is recorded here.
+//! Compares the models with Linux 6.18. The kernel's TCP ran in two network namespaces, with a link of constant rate between them. Its results are
+//! recorded here.
 
 use super::theory::{TEN, period, saw};
 use crate::tcp::{Control, Cubic, Reno, Settings};
 
-/// What a bulk flow did after a minute.
+/// The behaviour of a bulk flow after a minute.
 #[derive(Debug)]
 struct Did {
-    /// Mbit/s of whole packets, acknowledged.
+    /// Acknowledged Mbit/s, with headers.
     throughput: f64,
-    /// Seconds from tooth to tooth, in the mean.
+    /// The mean period of the sawtooth, in seconds.
     period: f64,
     /// Packets dropped, of ten thousand.
     dropped: f64,
-    /// The window at the ends of teeth, in the mean.
+    /// The mean of the window's maxima.
     highest: f64,
 }
 
-/// What the kernel did on a link of 10 Mbit/s and 100 ms that holds so many packets of 1260 bytes, over three to four minutes.
+/// The kernel's results on a link of 10 Mbit/s and 100 ms with a queue of this many packets of 1260 bytes, over three to four minutes.
 const KERNEL: [(&str, usize, Did); 4] = [
     ("reno", 100, Did { throughput: 9.998, period: 15.68, dropped: 0.84, highest: 201.1 }),
     ("reno", 30, Did { throughput: 9.033, period: 7.47, dropped: 1.56, highest: 131.0 }),
@@ -44,7 +44,7 @@ fn model(control: &str, room: usize) -> Did {
 }
 
 #[test]
-fn models_do_on_a_link_as_the_kernel_does() {
+fn models_match_the_kernel_on_one_link() {
     let mut far = Vec::new();
     for (control, room, kernel) in KERNEL {
         let ours = model(control, room);
@@ -66,8 +66,8 @@ fn models_do_on_a_link_as_the_kernel_does() {
     assert!(far.is_empty(), "{}", far.join("\n"));
 }
 
-/// What the kernel's Reno dropped at a tooth over ten minutes, in the mean of the teeth at which this machine did not stumble (302 and 143), with rooms
-/// of so many packets down to three fewer. Each time it was one packet or two.
+/// The packets that the kernel's Reno dropped at a tooth over ten minutes. It is the mean over those teeth without a stall of the machine (302 and
+/// 143), for this queue size and up to three packets less. Each time one packet or two were dropped.
 const A_TOOTH: [(usize, f64); 2] = [(30, 1.613), (100, 1.650)];
 
 #[test]

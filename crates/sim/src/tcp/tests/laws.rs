@@ -1,5 +1,5 @@
-//! What holds for every connection, whatever is lost: everything arrives once and in order, nothing negative is under way, and while
-//! something is outstanding a timer runs.
+//! Laws of every connection under any loss. Everything arrives once and in order, the packets in flight are never negative, and a timer runs while
+//! data is outstanding.
 
 use super::dumbbell::Dumbbell;
 use crate::chance::Chance;
@@ -8,7 +8,7 @@ use crate::tcp::{Acknowledging, Bbr, Control, Cubic, Dctcp, Reno, Settings};
 use proptest::prelude::*;
 use units::{Instant, Nanos, Parts};
 
-/// Settings and controls that the laws are tried with.
+/// The settings and controls with which the laws are tried.
 pub fn connection(kind: usize) -> (Settings, Box<dyn Control>) {
     let (plain, kernel) = (Settings::plain(), Settings::kernel());
     let each = Settings { acknowledging: Acknowledging::Each, initial_window: 2, ..kernel };
@@ -35,7 +35,7 @@ fn transfer(kind: usize, packets: u64, lost: u32, room: usize, seed: u64) -> Res
     world.flows[0].sender.offer(Instant::START, packets);
     let (mut offered, mut before) = (packets, 0);
     let mut law: Result<(), String> = Ok(());
-    // With half of all packets lost a minute's pause follows the other.
+    // With half of all packets lost, timeouts back off to a minute each.
     world.run(Instant::START + Nanos::secs(20_000), |now, _, flow| {
         let sender = &flow.sender;
         let outstanding = sender.acknowledged() < offered;
@@ -75,7 +75,7 @@ fn transfer(kind: usize, packets: u64, lost: u32, room: usize, seed: u64) -> Res
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
     #[test]
-    fn everything_arrives_once_whatever_is_lost(
+    fn everything_arrives_once_under_any_loss(
         kind in 0..KINDS, packets in 1..3000u64, lost in 0..300_000u32, room in 1..200usize, seed: u64,
     ) {
         transfer(kind, packets, lost, room, seed)?;

@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 #[track_caller]
 fn check(settings: Settings, steps: &str, told: Expect) {
     let all = script(settings, Box::new(Reno::new(&settings)), steps);
-    // What is the same every time is told once.
+    // The common first steps are printed only once.
     let known = if steps.starts_with(EIGHT) && steps != EIGHT { EIGHT.matches(';').count() } else { 0 };
     told.assert_eq(&all.lines().skip(known).flat_map(|line| [line, "\n"]).collect::<String>());
 }
@@ -16,7 +16,7 @@ fn plain() -> Settings {
     Settings::plain()
 }
 
-/// From the start to a window of eight with eight under way.
+/// From the start to a window of eight with eight in flight.
 const EIGHT: &str = "offer 1000; wait 100; ack 1; ack 2; wait 100; ack 3; ack 4; ack 5; ack 6;";
 
 #[test]
@@ -40,8 +40,8 @@ fn slow_start_adds_a_packet_for_each_acknowledgement() {
 
 #[test]
 fn three_duplicates_send_again_and_halve_and_each_further_one_lets_a_packet_go() {
-    // Packet 6 of 6..14 is lost: 7..14 come. Two more by limited transmit (RFC 3042), and the eight of the window, then
-    // half of eight outstanding and three known to have left.
+    // Packet 6 of 6..14 is lost; 7..14 arrive. Limited transmit (RFC 3042) adds two packets to the eight of the window. Then half of eight are
+    // outstanding, and three are known to have left.
     check(
         plain(),
         &format!("{EIGHT} wait 100; dup 1; dup 1; dup 1; dup 4; dup 1; dup 2; wait 100; ack 16"),
@@ -81,7 +81,7 @@ fn partial_acknowledgements_send_the_next_lost_packet_at_once() {
 
 #[test]
 fn only_the_first_partial_acknowledgement_starts_the_timer_anew() {
-    // 6, 7, 8 are lost. The timer of 8 began with the acknowledgement of 6.
+    // 6, 7 and 8 are lost. The timer of 8 started with the acknowledgement of 6.
     check(
         plain(),
         &format!("{EIGHT} wait 100; dup 5; wait 100; ack 7; wait 100; ack 8; timer"),
@@ -99,7 +99,7 @@ fn only_the_first_partial_acknowledgement_starts_the_timer_anew() {
 
 #[test]
 fn after_a_timeout_everything_is_sent_again_from_the_first_missing_packet() {
-    // What had come is skipped. Acknowledgements of packets that came twice say nothing: no second halving.
+    // Packets that have arrived are skipped. Acknowledgements of packets that arrived twice cause no second halving.
     check(
         plain(),
         &format!("{EIGHT} timer; wait 100; ack 7; same 3; wait 100; ack 14; same 4; wait 100; ack 16"),
@@ -167,7 +167,7 @@ fn pause(restart: Restart, millis: u64, steps: &str) -> String {
 #[test]
 fn a_window_is_forgotten_after_a_silence_of_a_timeouts_length() {
     let steps = "offer 20";
-    // The time-out is 200 ms, the last packet was sent 100 ms before it was acknowledged.
+    // The timeout is 200 ms; the last packet was sent 100 ms before it was acknowledged.
     for (restart, millis, window) in [
         (Restart::AfterAcknowledged, 190, 8),
         (Restart::AfterAcknowledged, 210, 2),
@@ -214,7 +214,7 @@ fn counted_windows_grow_by_packets_and_only_while_they_are_full() {
             100   ack 4          window 8.00  threshold inf  flight 8   sends 8 9 10 11
         "#]],
     );
-    // Of a window of four two are used: it could not have been too small. Three are more than half of it.
+    // Two of a window of four are used, so the window did not limit the sender. Three are more than half of it.
     check(
         settings,
         "offer 2; wait 100; ack 1; ack 2; offer 3; wait 100; ack 3; ack 4; ack 5",

@@ -1,15 +1,15 @@
-//! A sender alone, told step by step what comes.
+//! Drives a single sender step by step.
 
 use crate::tcp::{Ack, Block, Control, Sender, Settings};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use units::{Instant, Nanos};
 
-/// Carries out the steps of `text` (separated by `;`) and tells after each what was sent, window, threshold and what is under way:
+/// Runs the steps of `text` (separated by `;`). After each it reports the packets sent, the window, the threshold, and the packets in flight.
 ///
-/// `offer N` packets, `ack N` everything before N has come, `dup N` N packets have come out of turn, `same N` so many came again,
-/// `sack A-B C-D` blocks beside what was acknowledged last, `mark N` as `ack` with a mark, `wait MS` lets time pass,
-/// `timer` lets it pass until the timer.
+/// `offer N` offers N packets, `ack N` acknowledges everything before N, `dup N` sends N duplicate acknowledgements, and `same N` sends N for packets
+/// that arrived twice. `sack A-B C-D` adds blocks to the last acknowledgement, `mark N` is `ack` with a mark, `wait MS` lets time pass, and `timer`
+/// lets it pass until the timer.
 pub fn script(settings: Settings, control: Box<dyn Control>, text: &str) -> String {
     let mut sender = Sender::new(settings, control);
     let (mut now, mut next) = (Instant::START, 0);

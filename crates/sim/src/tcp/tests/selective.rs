@@ -12,8 +12,8 @@ fn check(steps: &str, told: Expect) {
 
 #[test]
 fn three_packets_beyond_tell_of_a_loss_and_the_window_goes_down_in_proportion() {
-    // Packet 0 of ten is lost. Two new ones go for the first two beyond; then one for each two or three that come, until five are
-    // under way.
+    // Packet 0 of ten is lost. The first two packets beyond it allow two new ones; then each two or three arrivals allow one, until five are in
+    // flight.
     check(
         "sack 1-2; sack 1-3; sack 1-4; sack 1-5; sack 1-6; sack 1-7; sack 1-8; sack 1-9; sack 1-10; wait 100; ack 13",
         expect![[r#"
@@ -36,7 +36,7 @@ fn three_packets_beyond_tell_of_a_loss_and_the_window_goes_down_in_proportion() 
 
 #[test]
 fn all_holes_are_filled_in_one_go() {
-    // 0, 2, 4 and 5 are lost; what has come beyond the last of them tells so of all.
+    // 0, 2, 4 and 5 are lost. Arrivals beyond the last of them reveal all losses.
     check(
         "sack 1-2; sack 3-4 1-2; sack 6-7 3-4 1-2; sack 6-8 3-4 1-2; sack 6-10 3-4 1-2; wait 100; ack 2; ack 4; ack 10",
         expect![[r#"
@@ -56,8 +56,8 @@ fn all_holes_are_filled_in_one_go() {
 }
 
 #[test]
-fn what_is_sent_again_and_lost_again_is_found_out_by_what_was_sent_later() {
-    // 0 is lost twice; 10, the first that was sent after it was sent again, tells.
+fn lost_retransmissions_are_detected_by_later_packets() {
+    // 0 is lost twice. Packet 10, the first one sent after its retransmission, reveals that.
     check(
         "sack 1-4; sack 1-10; wait 100; sack 1-13; sack 1-14; wait 100; ack 16",
         expect![[r#"
@@ -76,7 +76,7 @@ fn what_is_sent_again_and_lost_again_is_found_out_by_what_was_sent_later() {
 
 #[test]
 fn after_a_timeout_only_what_has_not_come_is_sent_again() {
-    // 0, 1 and 9 are lost: too few have come beyond to tell, so the timer does.
+    // 0, 1 and 9 are lost. Too few packets arrived beyond them, so the timer detects the loss.
     check(
         "sack 2-4; timer; wait 100; ack 1; ack 4; wait 100; ack 9; wait 100; ack 10",
         expect![[r#"

@@ -1,15 +1,15 @@
-//! One connection over a link: what theory says of its sawtooth.
+//! One connection over a link, compared with the theory of its sawtooth.
 
 use super::dumbbell::Dumbbell;
 use crate::tcp::application::Application;
 use crate::tcp::{Acknowledging, Bbr, Control, Cubic, Dctcp, Reno, Settings};
 use units::{Instant, Nanos};
 
-/// A tooth of a saw: when it ended, seconds, and at which window.
+/// The end of a tooth: its time in seconds, and the window.
 pub type Tooth = (f64, f64);
 
-/// What one bulk flow did over a link that takes `service` for a packet and holds `room` of them, with 100 ms of delay: part of the
-/// link used, and its teeth, from `warm` on for so many seconds.
+/// Runs one bulk flow over a link with a transmission time of `service` per packet, a queue of `room` packets, and 100 ms of delay. Returns the
+/// utilization and the teeth during `seconds` after `warm`.
 pub fn saw(
     (settings, control): (Settings, Box<dyn Control>),
     (service, room): (Nanos, usize),
@@ -33,24 +33,24 @@ pub fn saw(
     (used, teeth, world)
 }
 
-/// The mean time from one tooth to the next, in seconds.
+/// The mean period of the teeth, in seconds.
 pub fn period(teeth: &[Tooth]) -> f64 {
     (teeth[teeth.len() - 1].0 - teeth[0].0) / (teeth.len() - 1) as f64
 }
 
-/// 10 Mbit/s of 1260-byte packets.
+/// 10 Mbit/s with 1260-byte packets.
 pub const TEN: Nanos = Nanos::micros(1008);
-/// After a minute for ten.
+/// Ten minutes after a minute of warm-up.
 const LONG: (u64, u64) = (60, 600);
 
 #[test]
 fn newreno_with_a_buffer_of_a_bandwidth_delay_product_keeps_the_link_busy() {
     let settings = Settings::plain();
-    // 101 ms / 1.008 ms = 100.2 packets fill the link; 100 more the queue: the window goes from 100 to 201 and back.
+    // 101 ms / 1.008 ms = 100.2 packets fill the link, and 100 more the queue: the window moves between 100 and 201.
     let (used, teeth, world) = saw((settings, Box::new(Reno::new(&settings))), (TEN, 100), LONG);
     assert!(used > 0.995, "{used}");
     let period = period(&teeth);
-    // A packet more each round trip, which is the window over the rate: the sum of 101..=201 packets' times.
+    // One packet more per round trip, which takes the window over the rate: the sum of the times of 101..=201 packets.
     let expected: f64 = (101..=201).map(|window| f64::from(window) * 1.008e-3).sum();
     assert!((period / expected - 1.0).abs() < 0.04, "{period} s, by theory {expected} s");
     let highest = teeth.iter().map(|tooth| tooth.1).sum::<f64>() / teeth.len() as f64;
@@ -61,10 +61,10 @@ fn newreno_with_a_buffer_of_a_bandwidth_delay_product_keeps_the_link_busy() {
 #[test]
 fn newreno_with_a_small_buffer_uses_what_theory_says() {
     let settings = Settings::plain();
-    // The window goes from (100 + b)/2 to 100 + b; it fills the link only above 100.2.
+    // The window moves between (100 + b)/2 and 100 + b; it fills the link only above 100.2.
     let (used, ..) = saw((settings, Box::new(Reno::new(&settings))), (TEN, 20), LONG);
     let (high, full) = (121.2, 100.2);
-    // Round trips take 101 ms below `full` packets, longer above: packets carried over time taken.
+    // Round trips take 101 ms below `full` packets, and longer above: packets carried over time taken.
     let rounds = (60..=121).map(f64::from);
     let (sent, took) =
         rounds.fold((0.0, 0.0), |(sent, took), window| (sent + window, took + (window / full).max(1.0) * 101e-3));
@@ -84,8 +84,8 @@ fn two_newreno_flows_share_alike() {
 }
 
 #[test]
-fn a_queue_without_bound_grows_with_the_root_of_time() {
-    // Bufferbloat: nothing is ever lost, slow start never ends, and the round trip becomes half of the time that has passed.
+fn an_unbounded_queue_grows_to_half_of_the_elapsed_time() {
+    // Bufferbloat: nothing is lost, slow start never ends, and the round-trip time becomes half of the elapsed time.
     let settings = Settings::plain();
     let mut world = Dumbbell::new(Nanos::micros(1008), usize::MAX, Nanos::millis(150));
     world.flow(settings, Box::new(Reno::new(&settings)), Application::Bulk);
@@ -95,7 +95,7 @@ fn a_queue_without_bound_grows_with_the_root_of_time() {
     assert_eq!((world.dropped, world.flows[0].sender.told().timeouts), (0, 0));
 }
 
-/// What Linux does, but every packet is acknowledged, and none waits for another to go with.
+/// Like Linux, but every packet is acknowledged, and none is delayed to form super-frames.
 fn each() -> Settings {
     Settings { acknowledging: Acknowledging::Each, super_frames: false, ..Settings::kernel() }
 }
@@ -112,15 +112,14 @@ fn selective_acknowledgements_make_no_other_sawtooth() {
 
 #[test]
 fn cubic_has_the_period_of_its_function() {
-    // A link of 100 Mbit/s: with a window of 1100 packets Reno's region does not reach far.
+    // A link of 100 Mbit/s: with a window of 1100 packets the Reno-friendly region is small.
     let settings = each();
     let control = Box::new(Cubic::new(&settings));
     let (_, teeth, _) = saw((settings, control), (Nanos::new(100_800), 100), (100, 400));
     let period = period(&teeth);
-    // The link and its queue hold 1094 packets. A flow that came a little less far than before aims at 0.85 of that (fast
-    // convergence): it passes the flat part in the middle of its way, is fast when it reaches the limit, and has overshot when it
-    // hears of that, a round trip later. So the next one, which aims there, meets the limit before its flat part, has come less far, and
-    // so on: a long tooth and a short one.
+    // The link and its queue hold 1094 packets. After fast convergence a flow aims at 0.85 of its last window. It passes the plateau halfway, is fast
+    // when it reaches the limit, and overshoots it by the time it detects the loss, a round trip later. The next epoch aims at that overshoot and
+    // meets the limit before its plateau, so its maximum is lower, and fast convergence applies again. So long and short teeth alternate.
     let (limit, trip) = (1094.0f64, 0.110);
     let half = (0.15 * limit / 0.4).cbrt();
     let overshot = limit + 3.0 * 0.4 * half * half * trip;
@@ -148,7 +147,7 @@ fn bbr_fills_the_link_and_leaves_the_queue_nearly_empty() {
     let used = (world.left - begun) as f64 * 1008e-6 / 60.0;
     assert!(used > 0.95, "{used}");
     assert!(sum / count < 0.115, "a round trip of {} s where 0.101 would be an empty queue", sum / count);
-    // Alone it sees the queue empty in each cycle, and need not empty it to look.
+    // A single flow sees an empty queue in each cycle, so it need not drain the queue to probe the round-trip time.
     assert!(world.dropped == dropped && least > 100.0, "{} {least}", world.dropped - dropped);
 }
 

@@ -1,4 +1,4 @@
-//! The web source and its connection.
+//! Tests of the web source and its connection.
 
 use super::dumbbell::Dumbbell;
 use crate::tcp::application::{Application, Completion, Draws, FlowSizes, Web, WebSettings};
@@ -10,7 +10,7 @@ fn web(seed: u64) -> Application {
     Application::Web(Box::new(Web::new(draws)))
 }
 
-/// A web source beside a bulk flow for a minute over a link; its transfers, and how often its sender began anew.
+/// Runs a web source beside a bulk flow over a link for a minute. Returns its transfers, and the number of restarts of its sender.
 fn run(seed: u64, service: Nanos, room: usize, restart: Restart) -> (Vec<Completion>, u64) {
     let settings = Settings { restart, ..Settings::plain() };
     let mut world = Dumbbell::new(service, room, Nanos::millis(150));
@@ -31,7 +31,7 @@ fn common_random_numbers() {
     assert!(both > 20 && fast.len() > slow.len(), "{} and {} transfers", fast.len(), slow.len());
     assert_eq!(sizes(&fast)[..both], sizes(&slow)[..both], "the k-th transfer has the same size in every world");
     assert_ne!(sizes(&fast)[..20], sizes(&other)[..20], "another seed has others");
-    // The pauses as well, each counted from a look at a multiple of 5 ms.
+    // The pauses too; each is counted from a check at a multiple of 5 ms.
     let pauses = |transfers: &[Completion]| -> Vec<Nanos> {
         transfers.windows(2).map(|pair| pair[1].began.since(pair[0].over.unwrap())).collect()
     };
@@ -47,11 +47,11 @@ fn common_random_numbers() {
 fn web_persistent_connection_idle_restart() {
     let (with, restarts) = run(1, Nanos::micros(672), 100, Restart::AfterAcknowledged);
     let (without, never) = run(1, Nanos::micros(672), 100, Restart::Off);
-    // Of pauses of 200 ms on the average, exp(-1) and fewer are longer than the time-out of at least 200 ms; with the wait for a look.
+    // Pauses have a mean of 200 ms. A part of exp(-1) or less exceeds the timeout of at least 200 ms, with the wait for a check.
     let part = restarts as f64 / with.len() as f64;
     assert!((0.1..0.5).contains(&part), "{restarts} of {}", with.len());
     assert_eq!(never, 0);
-    // A transfer of 14 packets takes three round trips from a window of two, one from a window that is remembered.
+    // A transfer of 14 packets takes three round trips from a window of two, and one from a remembered window.
     let quick = |transfers: &[Completion]| {
         let one = Nanos::millis(320);
         transfers
@@ -61,6 +61,6 @@ fn web_persistent_connection_idle_restart() {
             .count()
     };
     assert!(quick(&without) > quick(&with), "{} {}", quick(&without), quick(&with));
-    // It is one connection: nothing of a transfer is sent before its predecessor is over, and numbers go on.
+    // It is one connection: a transfer starts after the end of its predecessor, and packet numbers continue.
     assert!(with.windows(2).all(|pair| pair[0].over.is_some_and(|over| over <= pair[1].began)));
 }
