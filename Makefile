@@ -51,7 +51,7 @@ soak: ## long: ten million frames, random and mutated (SOAK_FRAMES), a million f
 	@.ci/setup build
 	SWITCHPATH_FRAMES=$(SOAK_FRAMES) .ci/cargo-test --profile soak -p plane -p plan --test soak --test robust
 	SWITCHPATH_FAULTS=$(SOAK_FAULTS) SWITCHPATH_PACKETS=$(SOAK_PACKETS) \
-		.ci/cargo-test --profile soak -p extension --test containment --test conformance
+		.ci/cargo-test --profile soak -p extension --test guests -- containment conformance
 	@if [ "$$(id -u)" = 0 ]; then \
 		$(CARGO) run --locked --profile $(PROFILE) --bin switchpath-lab -- reproduce scheduling --real --out results/real $(ARGS); \
 	else echo "published experiments on real packets are left out: they need root"; fi

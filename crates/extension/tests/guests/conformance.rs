@@ -1,13 +1,8 @@
 //! Same arrivals, same decisions: schemes run as guests make the recorded decisions. Over many packets a guest also decides on each as the built-in
 //! scheme does, called once for a batch or once for each packet.
 
-#![allow(clippy::print_stdout)]
-
-mod built;
-#[path = "../../schemes/tests/described/mod.rs"]
-mod described;
-
-use described::described;
+use crate::built;
+use crate::described::described;
 use extension::{Guest, Program, Runtime};
 use schemes::conformance::{Arrivals, Recording};
 use schemes::model::{Fate, Model};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::{Instant, Nanos};
 
-const FIFO: &str = include_str!("../../../examples/guests/fifo.wat");
+const FIFO: &str = include_str!("../../../../examples/guests/fifo.wat");
 /// Packets of each flow.
 const PACKETS: usize = 2000;
 /// The pause between them.

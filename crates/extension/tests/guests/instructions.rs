@@ -4,8 +4,8 @@ use extension::{Directory, INSTRUCTION_LAWS, Instruction, Program, Runtime, try_
 use plan::Guests;
 use plane::registered::{Call, Outcome, Registered, instructs};
 
-const SUM: &str = include_str!("../../../examples/guests/sum.wat");
-const FIFO: &str = include_str!("../../../examples/guests/fifo.wat");
+const SUM: &str = include_str!("../../../../examples/guests/sum.wat");
+const FIFO: &str = include_str!("../../../../examples/guests/fifo.wat");
 
 fn clock() -> units::Nanos {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

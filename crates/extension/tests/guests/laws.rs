@@ -1,9 +1,6 @@
 //! Every built-in scheme also runs as a guest, makes the same decisions, and keeps the laws of schemes.
 
-#![allow(clippy::print_stdout)]
-
-mod built;
-
+use crate::built;
 use extension::{Program, Runtime};
 use schemes::model::{Fate, Model};
 use schemes::trial::{Rounds, Trial};

@@ -9,7 +9,7 @@ use plane::rig::{OneLink, Udp};
 use std::ops::Range;
 use units::{Instant, Nanos};
 
-const FIFO: &str = include_str!("../../../examples/guests/fifo.wat");
+const FIFO: &str = include_str!("../../../../examples/guests/fifo.wat");
 /// The bytes of a frame that hold its number.
 const NUMBER: Range<usize> = 42..46;
 /// Packets that wait while guests are replaced: more than one call shows to a guest.

@@ -6,7 +6,7 @@ use schemes::trial::{Round, Rounds};
 use schemes::{Next, Scheme};
 use units::Nanos;
 
-const FIFO: &str = include_str!("../../../examples/guests/fifo.wat");
+const FIFO: &str = include_str!("../../../../examples/guests/fifo.wat");
 
 /// Code that replaces or follows a guest's work.
 const MISDEEDS: &[(&str, &str)] = &[

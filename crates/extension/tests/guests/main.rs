@@ -1,0 +1,14 @@
+//! Guests: WebAssembly queueing schemes and instructions, with faults of every kind, and beside the same schemes in Rust.
+
+#![allow(clippy::print_stdout)]
+
+mod built;
+mod conformance;
+mod containment;
+#[path = "../../../schemes/tests/described/mod.rs"]
+mod described;
+mod faults;
+mod instructions;
+mod laws;
+mod others;
+mod swaps;
