@@ -11,6 +11,7 @@ mod documents;
 mod files;
 mod licences;
 mod lines;
+mod prose;
 mod read;
 mod rust;
 mod sizes;
