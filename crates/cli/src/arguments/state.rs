@@ -261,11 +261,11 @@ pub struct How {
 /// A place in a router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Place {
-    /// Where it comes in.
+    /// At the ingress port.
     Input,
-    /// In the middle.
+    /// At the central store.
     Central,
-    /// Where it leaves.
+    /// At the egress port.
     Output,
 }
 
@@ -342,8 +342,8 @@ pub struct Member {
     /// Send each packet this many times in a phase, against losses.
     #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub tries: u32,
-    /// Play up to so many rounds where one is not complete, one every twice the lifetime. Members do not hear how a
-    /// round ended, and play all of them: say the same to them and to the root.
+    /// Repeat an incomplete round up to this many rounds, one every twice the lifetime. Members do not learn how a round ended, and take part in all
+    /// of them: give the same number to members and root.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub attempts: u16,
 }

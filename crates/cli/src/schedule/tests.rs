@@ -1,7 +1,7 @@
 use super::*;
 use sim::{NoCaptures, World};
 
-/// A flow of voice, and a flood beside it, with the throttle: what one core can only just do.
+/// A voice flow beside a flood, with the throttle: a load that one core can just carry.
 const WORLD: &str = r#"
 duration = "60ms"
 [router.edge]

@@ -1,4 +1,4 @@
-//! `switchpath show multicast`: the groups that are forwarded, and what was copied for them.
+//! `switchpath show multicast`: the multicast groups, and the packets replicated to them.
 
 use super::{Shown, per_second};
 use crate::output::{Rows, or_dash, rate};

@@ -1,4 +1,4 @@
-//! `switchpath show policy`: what packets want, and which schemes it brings.
+//! `switchpath show policy`: the objectives of packets, and the schemes that the policy selects.
 
 use super::{Shown, per_second};
 use crate::output::{Rows, rate, span};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A port that has received and sent so many packets of 125 bytes, and dropped `dropped` of them.
+/// A port that has received and sent this many packets of 125 bytes, and dropped `dropped` of them.
 fn port(name: &str, received: u64, sent: u64, dropped: u64) -> Value {
     json!({
         "name": name, "device": format!("packet:{name}0"), "mac": "02:00:00:00:00:01", "up": name != "dmz", "closing": false,
@@ -21,7 +21,7 @@ fn port(name: &str, received: u64, sent: u64, dropped: u64) -> Value {
     })
 }
 
-/// A link of which half the packets waited, and every fourth was dropped.
+/// A link at which half of the packets waited and every fourth was dropped.
 fn link(port: &str, sent: u64) -> Value {
     let buckets = json!([{"most_ns": 4_000_000, "packets": sent / 2}, {"most_ns": 20_000_000, "packets": sent / 2}]);
     let sojourn = json!({"packets": sent, "sum_ns": sent, "p50_ns": 1, "p99_ns": 1, "p999_ns": 1, "max_ns": 19_500_000, "buckets": buckets});
@@ -59,7 +59,7 @@ fn drop_of(reason: &str, packets: u64) -> Value {
            "ports": [{"port": "lan", "reason": reason, "packets": packets}]})
 }
 
-/// What a router that was started at `started` tells after so many seconds.
+/// The answers of a router started at `started`, after this many seconds.
 fn sample(started: u64, seconds: u64) -> Sample {
     let (n, time) = (seconds, (started + seconds) * SECOND);
     let event = |sequence: u64, text: &str| json!({"sequence": sequence, "time_ns": sequence * SECOND, "kind": "applied", "subject": "lan", "text": text});
@@ -125,7 +125,7 @@ fn check(state: &mut State, (width, height): (u16, u16), expected: Expect) {
     expected.assert_eq(&screen(state, width, height));
 }
 
-/// The first words of the lines below the one that starts with `head`, as far as the table goes.
+/// Returns the first words of the lines below the line that starts with `head`, up to the end of the table.
 fn column(text: &str, head: &str) -> Vec<String> {
     let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(1);
     let rows = rows.take_while(|line| !line.contains('─'));
@@ -207,7 +207,7 @@ fn a_wide_terminal_has_room_for_more() {
 }
 
 #[test]
-fn what_is_printed_once_has_all_lines_and_no_keys() {
+fn a_snapshot_prints_all_lines_and_no_keys() {
     expect![[r#"
         edge forwards  generation 3 (edge.toml)  up 2s  every 1s
         in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
@@ -349,7 +349,7 @@ fn a_pause_is_shown_and_its_end_asks_at_once() {
 }
 
 #[test]
-fn a_router_that_goes_away_is_said_and_one_that_comes_back_starts_from_nothing() {
+fn top_reports_a_lost_router_and_starts_anew_when_it_returns() {
     let mut state = state();
     let gone = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
     state.heard(Err(ClientError::Unreachable(Target::Socket("/run/router.sock".into()), gone)));
