@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_well_can_be_mended() {
+    fn every_failed_check_has_a_remedy() {
         for finding in look() {
             assert!(!finding.found.is_empty(), "{finding:?}");
             assert_eq!(finding.mend.is_empty(), finding.state == State::Ok, "{finding:?}");

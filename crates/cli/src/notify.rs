@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_process_that_is_watched_says_that_it_is_well() {
+    fn only_the_watched_process_notifies_the_watchdog() {
         let half = Some(Duration::from_secs(15));
         for (micros, wanted, expected) in [
             (Some(30_000_000), None, half),

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_ends_with_the_latest_and_shows_the_most_of_what_stands_together() {
+    fn graph_ends_with_the_latest_value_and_shows_maxima() {
         assert_eq!(line(&[0, 1, 4, 8], 6), "   ▁▄█");
         assert_eq!(line(&[1, 0, 0, 1000], 4), "▁  █");
         assert_eq!(line(&[8, 0, 0, 4, 0, 0, 1], 3), "█▄▁");

@@ -194,7 +194,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn as_many_tags_are_new_as_is_said_and_the_others_were_there_before() {
+    fn load_uses_the_requested_share_of_new_tags() {
         for new in [0, 1, 50, 100] {
             let (rate, time) = (PacketRate::kpps(1), Nanos::secs(1));
             let load =
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_that_was_reached_is_told_where_it_is_less_than_asked() {
+    fn generate_reports_a_rate_below_the_requested_one() {
         let (rate, time) = (PacketRate::kpps(1), Nanos::secs(2));
         let load =
             Load { rate, time, new: 50, computations: 1, mix: "nop".parse().unwrap(), size: 0, seed: 7, trace: true };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_mixed_as_is_said() {
+    fn mix_respects_the_weights_of_instructions() {
         let mix: Mix = "count=3, compare=1".parse().unwrap();
         let key = Key::new([1, 2]);
         let counts = (0..4000).filter(|n| mix.drawn(key.hash(*n)) == Opcode::Count).count();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_as_long_as_is_said_or_as_they_have_to_be() {
+    fn packets_are_padded_to_the_requested_size() {
         let line = Line::of(By::Datagrams(5937), None).unwrap();
         let part = Part {
             locations: Locations::INPUT,

@@ -241,7 +241,7 @@ fn a_snapshot_prints_all_lines_and_no_keys() {
 }
 
 #[test]
-fn help_and_drops_lie_over_the_rest() {
+fn help_and_drops_cover_the_other_panes() {
     let mut state = state();
     state.key(KeyCode::Char('d'));
     check(
@@ -283,7 +283,7 @@ fn help_and_drops_lie_over_the_rest() {
 }
 
 #[test]
-fn links_are_drawn_with_what_waits_how_long_and_what_their_schemes_remember() {
+fn links_view_draws_backlog_sojourn_and_scheme_state() {
     let mut state = state();
     state.key(KeyCode::Char('b'));
     check(
@@ -323,7 +323,7 @@ fn links_are_drawn_with_what_waits_how_long_and_what_their_schemes_remember() {
 }
 
 #[test]
-fn each_pane_is_sorted_by_what_was_asked_for() {
+fn each_pane_is_sorted_by_its_selected_column() {
     let mut state = state();
     let ports = |state: &mut State| column(&screen(state, 100, 30), "port ");
     assert_eq!(ports(&mut state), ["dmz", "lan", "wan"]);
@@ -364,7 +364,7 @@ fn top_reports_a_lost_router_and_starts_anew_when_it_returns() {
 }
 
 #[test]
-fn no_size_and_no_number_of_lines_is_too_much() {
+fn top_draws_any_terminal_size_and_any_number_of_lines() {
     let mut state = state();
     let mut many = sample(100, 3);
     let names: Vec<String> = (0..200).map(|i| format!("p{i}")).collect();
@@ -387,7 +387,7 @@ fn no_size_and_no_number_of_lines_is_too_much() {
 }
 
 #[test]
-fn programs_get_the_same_with_units_in_its_names() {
+fn top_json_has_the_same_values_with_units_in_the_keys() {
     let snapshot = serde_json::to_value(Snapshot::of(&state().samples).unwrap()).unwrap();
     let both =
         |worker: u16, busy: f64| json!({"worker": worker, "busy": busy, "efficiency": 0.8, "efficiency_literal": 0.9});
