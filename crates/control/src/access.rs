@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_decide_who_may_do_what() {
+    fn groups_determine_access() {
         let groups = Groups { full: Some(500), read: Some(600) };
         let peer = |uid, groups: &[u32]| Peer { uid, groups: groups.to_vec() };
         for (uid, own, expected) in [
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_only_look_is_told_how_to_do_more() {
+    fn read_access_error_names_the_way_to_full_access() {
         let caller = Caller::of_process(&Peer { uid: 77_777, groups: vec![] }, Needs::Read);
         assert!(caller.may(Needs::Read).is_ok());
         let said = caller.may(Needs::Full).unwrap_err().to_string();

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_takes_what_it_wants_up_to_its_limit() {
+    fn a_capture_takes_matching_packets_up_to_its_limit() {
         let taps = Arc::new(Taps::new(MOST_TAPS));
         let mut all = opened(&taps, wanted("any"));
         let mut dns = opened(&taps, Wanted { snaplen: Some(34), limit: Some(2), ..wanted("udp dport 53") });
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip_is_taken_by_captures_that_ask_nothing_of_it() {
+    fn captures_without_conditions_take_frames_without_ip() {
         let taps = Arc::new(Taps::new(MOST_TAPS));
         let mut any = opened(&taps, wanted("any"));
         let mut ip = opened(&taps, wanted("ip"));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stands_still_costs_packets_of_its_own_capture_only() {
+    fn a_stalled_reader_misses_packets_of_its_own_capture_only() {
         let taps = Arc::new(Taps::new(MOST_TAPS));
         let mut slow = opened(&taps, wanted("any"));
         for _ in 0..Tap::DEPTH + 10 {

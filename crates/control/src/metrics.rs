@@ -1,5 +1,4 @@
-//! All counters in the text form of OpenMetrics, for Prometheus. The same names for the same things as everywhere: ports,
-//! paths and drop reasons are labels.
+//! Exports all counters in the OpenMetrics text format, for Prometheus. Ports, paths and drop reasons are labels, under their usual names.
 
 mod ephemeral;
 mod format;
@@ -22,7 +21,7 @@ use prometheus_client::registry::Registry;
 use std::sync::atomic::AtomicU64;
 use units::CounterSet;
 
-/// What tells one value of a metric from another.
+/// The labels that distinguish the values of a metric.
 trait Labels: EncodeLabelSet + Clone + Eq + std::hash::Hash + Send + Sync + std::fmt::Debug + 'static {}
 impl<T: EncodeLabelSet + Clone + Eq + std::hash::Hash + Send + Sync + std::fmt::Debug + 'static> Labels for T {}
 
@@ -45,7 +44,7 @@ fn gauge<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: imp
     registry.register(name, help.trim_end_matches('.'), family);
 }
 
-/// All counters of a set, each under `prefix` and its declared name.
+/// Registers all counters of a set, each under `prefix` and its declared name.
 fn declared<L: Labels, T: CounterSet>(registry: &mut Registry, prefix: &str, counted: &[(L, T)]) {
     for (place, declaration) in T::COUNTERS.iter().enumerate() {
         let value = |set: &T| set.values().nth(place).unwrap_or_default();
@@ -54,17 +53,17 @@ fn declared<L: Labels, T: CounterSet>(registry: &mut Registry, prefix: &str, cou
     }
 }
 
-/// A histogram as it is.
+/// A histogram.
 #[derive(Debug)]
 struct Counted<L> {
     labels: L,
     sum: f64,
     count: u64,
-    /// The bounds of the buckets, and how many are in each.
+    /// The bounds of the buckets, and the count of each.
     buckets: Vec<(f64, u64)>,
 }
 
-/// Histograms of one name.
+/// Histograms with the same name.
 #[derive(Debug)]
 struct Histograms<L>(Vec<Counted<L>>);
 
@@ -120,7 +119,7 @@ fn latencies(paths: &[Path], r: &mut Registry) {
     r.register("path_latency_seconds", help, Histograms(rows));
 }
 
-/// The page a scrape gets.
+/// Returns the page of a scrape.
 pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     let mut registry = Registry::with_prefix("switchpath");
     let r = &mut registry;
@@ -139,8 +138,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     Ok(text)
 }
 
-/// What the CPU scheduler is measured by (spec Q-56), as sums where there is a sum: means over any time follow from two
-/// scrapes.
+/// Registers the measurements of the CPU scheduler (spec Q-56), as sums where possible, so that two scrapes give the mean over any time.
 fn scheduling(told: &Tasks, r: &mut Registry) {
     let label = |t: &Task| {
         let name = [t.path.as_deref(), t.port.as_deref()].into_iter().flatten().collect::<Vec<_>>().join("@");
@@ -206,7 +204,7 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
     gauge(r, "cpu_throttle_slice_ns", "Longest run of a throttled task (G).", worker(|c| c.slice_ns));
 }
 
-/// The input queues of paths: what they have and had.
+/// Registers the present and past lengths of path input queues.
 fn queues(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let queues = daemon.queues()?.queues;
     let label = |queue: &Queue| {
@@ -287,7 +285,7 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The links, and the queues of their schemes in groups (spec N-36).
+/// Registers the links, and the queue groups of their schemes (spec N-36).
 fn links(links: &[Link], r: &mut Registry) {
     let label = |link: &Link| [("worker", link.worker.to_string()), ("port", link.port.clone())];
     let of = |value: fn(&Link) -> u64| links.iter().map(move |link| (label(link), value(link))).collect::<Vec<_>>();
@@ -342,7 +340,7 @@ fn links(links: &[Link], r: &mut Registry) {
     r.register("scheme_state", "State variables of a scheme for the longest of these queues", state);
 }
 
-/// What packets want at ports with a policy, and what is in force.
+/// Registers the objectives of packets at ports with a policy, and the objective in force.
 fn policies(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let ports = daemon.policies()?.ports;
     let of = |value: fn(&PortPolicy, &Wanted) -> u64| {
@@ -363,7 +361,7 @@ fn policies(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What was copied for multicast groups.
+/// Registers the counters of multicast groups.
 fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let groups = daemon.multicast()?.groups;
     let each = groups.iter().map(|group| -> ([(&'static str, String); 3], GroupCounters) {
@@ -373,7 +371,7 @@ fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     });
     let each: Vec<_> = each.collect();
     declared(r, "multicast", &each);
-    // As they were called before counters were declared.
+    // The names of these counters in earlier versions.
     let of =
         |value: fn(&GroupCounters) -> u64| each.iter().map(move |(labels, counters)| (labels.clone(), value(counters)));
     counter(r, "multicast_copies", "Copies enqueued on a path.", of(|counters| counters.copies));
@@ -381,7 +379,7 @@ fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether the worker moves.
+/// Returns whether the worker makes progress.
 fn lives(worker: &Worker) -> bool {
     !matches!(worker.state, WorkerState::Stuck | WorkerState::Failed)
 }

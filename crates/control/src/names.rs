@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_things_that_are_gone_are_kept_but_not_for_ever() {
+    fn names_of_removed_objects_are_kept_up_to_a_bound() {
         let mut names = BTreeMap::new();
         for id in 1..5000 {
             keep(&mut names, [0, id].into_iter().map(|id| (id, format!("p{id}"))));

@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_refused_with_a_hint() {
+    fn invalid_requests_are_refused_with_a_hint() {
         for (method, path, query, body, kind) in [
             ("GET", "/", "", &b""[..], ErrorKind::NotFound),
             ("GET", "/v1/ports/", "", b"", ErrorKind::NotFound),

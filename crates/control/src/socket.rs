@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_socket_is_open_to_its_groups_and_nobody_else() {
+    fn a_shared_socket_is_open_to_its_groups_only() {
         let directory = tempfile::tempdir().unwrap();
         let own = rustix::process::getegid().as_raw();
         for (groups, mode, expected) in [

@@ -99,7 +99,7 @@ fn watching_shows_rates_until_nobody_looks() {
 }
 
 #[test]
-fn clients_that_hang_keep_nobody_waiting() {
+fn hanging_clients_delay_no_other_client() {
     let place = Place::new(60000);
     let router = place.write("run.toml", &config("1000pps", "")).start();
     let mut hanging: Vec<UnixStream> =

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_packets_took_lately_is_that_of_those_that_came_since() {
+    fn quantiles_between_readings_count_new_packets_only() {
         let before = latency(&[(100, 90), (500, 10)], 480);
         let now = latency(&[(100, 90), (200, 98), (500, 12)], 480);
         assert_eq!([500, 990, 1000].map(|part| now.lately_ns(Some(&before), part)), [Some(200), Some(480), Some(480)]);

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, version::T
 
 /// The default port.
 const PORT: u16 = 8443;
-/// Where distributions keep the trusted certificates.
+/// The trusted certificates of common distributions.
 const SYSTEM: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
 /// The parameters of a connection.

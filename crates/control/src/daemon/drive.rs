@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_begins_anew_five_times_a_minute_and_not_six() {
+    fn a_worker_restarts_at_most_five_times_a_minute() {
         let mut restarts = Restarts::default();
         let at = |seconds| Instant::START + Nanos::secs(seconds);
         let allowed: Vec<u64> = (0..200).step_by(10).filter(|&second| restarts.allow(at(second))).collect();

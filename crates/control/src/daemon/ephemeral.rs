@@ -13,8 +13,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use units::{Nanos, PortId, WorkerId};
 
-/// The pause before the next pass of a cleaner. At once: entries are due, or a worker still uses some; its batches take some microseconds. Often: an
-/// entry expires soon, and is cleaned together with others. Seldom: the longest pause. Nobody: there are no stores.
+/// The pause before the next pass of a cleaner. `AT_ONCE`: entries are due, or a worker still uses some; its batches take some microseconds.
+/// `OFTEN`: an entry expires soon, and is cleaned together with others. `SELDOM`: the longest pause. `NOBODY`: there are no stores.
 const AT_ONCE: Nanos = Nanos::micros(50);
 const OFTEN: Nanos = Nanos::millis(1);
 const SELDOM: Nanos = Nanos::millis(10);

@@ -1,4 +1,4 @@
-//! The secret of a running router. Without it, nobody outside can compute its hashes or random numbers.
+//! The secret of a running router. Its hashes and random numbers cannot be computed without it.
 
 /// Draws a random number from the kernel, a new one at each start.
 pub(super) fn draw() -> std::io::Result<u64> {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_stood_still_is_no_workers_fault() {
+    fn a_stalled_machine_is_not_reported_as_stuck_workers() {
         let (mut dog, pulses) = two();
         assert_eq!(look(&mut dog, &pulses, 0..1000, &[0, 1]), []);
         // The machine stalled for a minute; then the workers need a moment.

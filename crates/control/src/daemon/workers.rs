@@ -333,7 +333,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn the_first_worker_takes_the_router_with_it_and_no_other_does() {
+    fn only_the_failure_of_the_first_worker_fails_the_router() {
         for (worker, expected) in [(0, FAILED), (3, RUNNING)] {
             let (log, state) = (Arc::new(EventLog::default()), Arc::new(AtomicU8::new(RUNNING)));
             let (sender, notices) = channel();

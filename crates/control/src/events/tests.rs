@@ -81,7 +81,7 @@ fn a_port_that_flaps_silences_no_other_port() {
 }
 
 #[test]
-fn things_without_end_are_told_apart_up_to_a_bound() {
+fn subjects_with_own_buckets_are_bounded() {
     let log = EventLog::default();
     for n in 0..3 * SOURCES {
         log.push(Instant::START, What::PortDrained(PortId::at(n)));

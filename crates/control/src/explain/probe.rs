@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_words_is_the_packet_that_was_meant() {
+    fn a_packet_in_words_becomes_the_right_frame() {
         let cases = [
             "in lan ip saddr 192.0.2.5 daddr 198.51.100.9 udp dport 5060 dscp ef len 1400 ttl 64",
             "",

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_walks_back_and_never_to_what_was_left() {
+    fn rollback_skips_configurations_that_were_left() {
         for (story, from, steps, expected) in [
             ("1 2 3", 3, 1, Some(2)),
             ("1 2 3", 3, 2, Some(1)),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_was_never_confirmed_is_not_started_with() {
+    fn an_unconfirmed_text_is_not_resumed() {
         let mut history = History::in_memory();
         told(&mut history, "1 2 !3=1");
         let Resumed::Instead(before) = history.resume("text 2") else { panic!() };

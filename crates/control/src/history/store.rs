@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back_and_says_that_it_ended() {
+    fn stored_history_is_read_back_and_marked_as_ended() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
         let (mut history, remarks) = History::open(&state).unwrap();
@@ -215,7 +215,7 @@ mod tests {
 
     /// A file instead of the directory simulates a full disk: writing fails in the same way.
     #[test]
-    fn what_cannot_be_written_is_said_and_known_all_the_same() {
+    fn a_failed_write_is_reported_and_kept_in_memory() {
         let directory = tempfile::tempdir().unwrap();
         let (mut history, _) = History::open(directory.path()).unwrap();
         history.push(entry(1), State::Replaced).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_is_removed_from_the_disk() {
+    fn old_entries_are_removed_from_disk() {
         let directory = tempfile::tempdir().unwrap();
         let (mut history, _) = History::open(directory.path()).unwrap();
         (1..=105).for_each(|generation| history.push(entry(generation), State::Replaced).unwrap());

@@ -1,10 +1,10 @@
-//! Ephemeral state (spec E-52): by store, and by what packets asked for.
+//! Metrics of ephemeral state (spec E-52): by store, and by instruction.
 
 use super::{Counted, Histograms, counter, gauge};
 use crate::api::{Ephemeral, EphemeralPlace, EphemeralStore};
 use prometheus_client::registry::Registry;
 
-/// Bounds of the buckets of what an instruction takes: 1, 2, 5 of each decade from 10 nanoseconds to 100 microseconds.
+/// Bucket bounds of instruction times: 1, 2, 5 of each decade from 10 nanoseconds to 100 microseconds.
 fn bounds() -> impl Iterator<Item = u64> {
     let decades = (1..5).map(|exponent| 10u64.pow(exponent));
     decades.flat_map(|decade| [1, 2, 5].map(|n| n * decade)).chain([100_000])
@@ -101,7 +101,7 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
             let [store, location, reason] = labels(store, place, "reason", reason);
             [store, location, reason, ("instruction", instruction.to_owned())]
         };
-        // Which one it was that a router before could not execute is not looked at here.
+        // The instruction of a packet that failed at an earlier router is not read, so it has no label.
         let before = (labels(("failed_before", "")), place.failed_before_packets);
         let aborts = place.aborts.iter().map(|abort| (labels((&abort.reason, &abort.instruction)), abort.packets));
         aborts.chain([before]).collect::<Vec<_>>()

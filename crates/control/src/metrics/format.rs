@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_a_caller_wants_most_is_sent() {
+    fn the_preferred_metrics_format_is_sent() {
         const PROMETHEUS_2: &str = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;\
                                     q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         const PROMETHEUS_3: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\

@@ -205,7 +205,7 @@ impl Report {
 }
 
 impl Comparison {
-    /// What `new` does with the packets of a capture, replayed so many times, beside what `old` does.
+    /// Compares the results of `new` for the packets of a capture, replayed this many times, with those of `old`.
     pub(super) fn of(
         source: &Source,
         times: u64,

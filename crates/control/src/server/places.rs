@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_that_said_least_is_closed_for_the_next_one() {
+    fn the_connection_with_least_progress_is_evicted() {
         let places = Places::new(3, 3);
         let [asking, silent, answered] = [Stage::Asking, Stage::Silent, Stage::Answered].map(|stage| {
             let place = places.enter(A, Stage::Silent).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_are_answered_keep_their_places() {
+    fn connections_with_complete_requests_keep_their_places() {
         let places = Places::new(2, 2);
         let answered = [0, 1].map(|_| places.enter(A, Stage::Answered).unwrap());
         assert!(places.enter(A, Stage::Silent).is_none() && places.enter(B, Stage::Silent).is_none());

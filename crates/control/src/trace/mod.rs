@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_packets_are_followed_than_the_rate_allows() {
+    fn traces_respect_their_rate() {
         let mut pool = Pool::new(Region::new(256));
         let traces = Traces::default();
         let _open = traces.open(Trace::new(wanted(None), None, 100)).unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_handed_over_once_for_each_trace_when_it_has_met_its_fate() {
+    fn each_trace_gets_a_packet_once_after_its_fate() {
         let mut pool = Pool::new(Region::new(16));
         let traces = Traces::default();
         let mut first = traces.open(Trace::new(wanted(Some(1)), Some(PortId(1)), 100)).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_or_handed_over_is_counted() {
+    fn untraceable_and_undelivered_packets_are_counted() {
         let mut pool = Pool::new(Region::new(4096));
         let traces = Traces::default();
         let mut open = traces.open(Trace::new(wanted(None), None, 1_000_000)).unwrap();
