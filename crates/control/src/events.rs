@@ -488,6 +488,7 @@ impl Kept {
     fn source(&mut self, what: &What, now: Instant) -> SourceKey {
         let (kind, thing) = (what.kind(), what.thing());
         if self.sources.len() >= SOURCES && !self.sources.contains_key(&(kind, thing)) {
+            // Forget subjects without suppressed events whose bucket is full again. If all others are in use, share one bucket.
             self.sources.retain(|_, source| source.left_out.is_some() || now.since(source.last) < SOURCE_FORGOTTEN);
             if self.sources.len() >= SOURCES {
                 return (kind, None);
@@ -517,7 +518,9 @@ impl Kept {
     fn since(&self, since: u64) -> (Vec<Entry>, u64, u64) {
         let newer = |ring: &VecDeque<Entry>| ring.partition_point(|entry| entry.sequence < since);
         let mut entries: Vec<Entry> = self.kinds.values().flat_map(|ring| ring.range(newer(ring)..)).cloned().collect();
+        // Each ring is sorted by number, but the rings interleave.
         entries.sort_unstable_by_key(|entry| entry.sequence);
+        // Numbers without an entry were displaced from their ring.
         let asked = (self.count + 1).saturating_sub(since);
         let missed = asked - entries.len() as u64;
         (entries, self.count + 1, missed)

@@ -46,6 +46,7 @@ impl<W: Watch> Roster<W> {
 
     /// Returns whether there is a watch: a single load, because workers ask in every step.
     pub fn is_watched(&self) -> bool {
+        // Relaxed: `Daemon::follow` waits for a report of each worker, and after that all workers see the new watch.
         self.open.load(Ordering::Relaxed) > 0
     }
 
@@ -116,6 +117,7 @@ impl<W: Watch> Subscription<W> {
 
 impl<W: Watch> Drop for Subscription<W> {
     fn drop(&mut self) {
+        // The lock serializes changes, so that a watch opened at the same time is not lost.
         let _changing = self.roster.closed.lock();
         let list = self.roster.list.load_full();
         let others = list.iter().filter(|armed| !Arc::ptr_eq(&armed.watch, &self.watch));

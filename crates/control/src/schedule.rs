@@ -61,6 +61,7 @@ impl Looking {
             let Ok(next) = answers.recv_timeout(deadline.since(clock::now()).into()) else { break };
             watched.push(next);
         }
+        // Workers stop at slightly different times; the trace ends with the last of them.
         let until = watched.iter().map(|watched| watched.until).max().unwrap_or(self.since).max(clock::now());
         watched.sort_by_key(|watched| watched.worker);
         let names = self.daemon.names();

@@ -192,6 +192,7 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
         Ok(_) => {}
     }
     match UnixStream::connect(path) {
+        // A socket without a listener was left by a killed router.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| SocketError::System(path.to_owned(), error))
         }

@@ -89,6 +89,7 @@ impl Daemon {
         }
         let left_as = HistoryState::Unconfirmed;
         let purpose = Purpose::Return { running: pending.generation, left_as };
+        // Forced: the previous configuration has to return even if it takes the interface of a login.
         let order = Order { who: Who::by(Via::Timer), force: true, ..Order::new("", "") };
         let result = match &entry {
             Some(entry) => self.return_to(entry, order, purpose),

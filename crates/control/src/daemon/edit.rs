@@ -47,6 +47,7 @@ impl Daemon {
                 ApplyFailure::Batch(batch.refuse(wrong))
             })?;
             let progress = &self.progress;
+            // Relaxed: the progress is only displayed.
             progress.total.store(edits.routes() as u64, Ordering::Relaxed);
             let summary = guard.router.make_edits(edits, |done| progress.done.store(done as u64, Ordering::Relaxed));
             progress.total.store(0, Ordering::Relaxed);

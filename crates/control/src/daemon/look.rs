@@ -32,6 +32,7 @@ impl Daemon {
             if *before >= caller {
                 return None;
             }
+            // The owner has precedence over readers: end their recording, and wait until its thread has released it.
             end.notify_one();
             let _ = self.look.over.wait_while_for(&mut current, |current| current.is_some(), PATIENCE);
             if current.is_some() {

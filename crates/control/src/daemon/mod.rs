@@ -503,6 +503,7 @@ impl Daemon {
             self.log.push(clock::now(), What::Stopping);
         }
         self.stop.store(true, Ordering::Relaxed);
+        // The trial thread sleeps on this alarm and has to notice the end.
         self.alarm.wake();
         let (reports, all_ended) = self.end_workers();
         self.taps.close();

@@ -83,6 +83,7 @@ impl Pulse {
 
     /// Records a wakeup by a port or another thread.
     pub fn woken(&self) {
+        // Only this thread writes the counter, so it needs no atomic addition.
         self.wakeups.store(self.wakeups.load(Relaxed) + 1, Relaxed);
     }
 

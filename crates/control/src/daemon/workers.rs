@@ -262,6 +262,7 @@ impl Daemon {
             let last = |worker: &WorkerId| latest.iter().find(|report| report.worker == *worker).cloned();
             list.extend(silent.iter().filter_map(last));
         }
+        // A late worker with an earlier report counts with that report; without one the sums would be wrong.
         if list.is_empty() || late && list.len() < self.workers.pulses.len() {
             return Err(Unanswered);
         }

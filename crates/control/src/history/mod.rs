@@ -173,6 +173,7 @@ impl History {
         let mut found = None;
         for _ in 0..steps {
             let good = |entry: &&Arc<Entry>| !matches!(entry.state, State::RolledBack | State::Unconfirmed);
+            // Compare origins, not generations: a return stands at the place of the configuration it restored.
             let before = self.entries.iter().filter(|entry| entry.origin() < at).filter(good);
             let next = before.max_by_key(|entry| (entry.origin(), entry.generation))?;
             (at, found) = (next.origin(), Some(next));

@@ -85,6 +85,7 @@ impl Store {
             whole.write_all(b"\n")?;
             whole.flush()?;
             drop(whole);
+            // The data must be on disk before its name, and the directory after both, or a power failure could leave an empty file.
             file.sync_all()?;
             fs::rename(&beside, &path)?;
             File::open(&self.directory)?.sync_all()

@@ -105,6 +105,7 @@ impl Failures {
     /// Returns whether a token from this address may be checked.
     pub fn may_try(&self, address: IpAddr, now: Instant) -> bool {
         let waits = self.empty_at.get(&origin(address)).map_or(Nanos::ZERO, |empty| empty.since(now));
+        // The bucket is stored as the time at which it is empty. Another failure adds one `PACE`, and `BURST` of them fill it.
         waits + PACE <= PACE * u64::from(BURST)
     }
 
@@ -112,6 +113,7 @@ impl Failures {
     pub fn failed(&mut self, address: IpAddr, now: Instant) {
         let origin = origin(address);
         if self.empty_at.len() >= ADDRESSES && !self.empty_at.contains_key(&origin) {
+            // Forget the address whose bucket is empty first: it has the least left to wait.
             let oldest = self.empty_at.iter().min_by_key(|(_, empty)| **empty).map(|(address, _)| *address);
             if let Some(address) = oldest {
                 self.empty_at.remove(&address);

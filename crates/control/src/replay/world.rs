@@ -181,6 +181,7 @@ impl World {
         let mut seen = self.seen.lock();
         match mac {
             Some(mac) if ours || recorded.is_ours() => readdress(packet.bytes_mut(), mac),
+            // Without the recorded MAC address, a frame to another address may have been for the port or not.
             _ if recorded.station.is_none() => drop(seen.unknown.insert(number)),
             _ => {}
         }
@@ -241,6 +242,7 @@ impl World {
             let mut answers = false;
             for (interface, address) in asked {
                 if self.assumed.len() < MOST_NEIGHBOURS && self.assumed.insert((interface, address)) {
+                    // An answer releases packets that wait for the neighbour, so settle once more.
                     self.rig.router.post(|| Command::Neighbour(interface, address, Some(NEIGHBOUR)));
                     answers = true;
                 }

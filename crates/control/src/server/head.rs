@@ -41,6 +41,7 @@ impl Scan {
                 b'\n' => {
                     self.lengths += u32::from(self.line.starts_with(b"content-length:"));
                     self.encoded |= self.line.starts_with(b"transfer-encoding:");
+                    // An empty line ends the head, but only after the request line.
                     self.over = self.begun && !self.has_text;
                     self.begun |= self.has_text;
                     self.line.clear();

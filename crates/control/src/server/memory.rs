@@ -137,6 +137,7 @@ impl Memory {
         let bytes = most.map_or(allowed, |most| (most as usize).min(allowed));
         let charge = match caller {
             Needs::Full if bytes <= SMALL => Charge::default(),
+            // A body above the whole share takes all of it; asking for more would wait for ever.
             Needs::Full => acquire(&self.owner, units(bytes.min(OWNER))).await?,
             Needs::Read => acquire(&self.bodies, units(bytes)).await?,
         };

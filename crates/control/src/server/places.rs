@@ -105,6 +105,8 @@ impl Places {
     /// Takes a place for a connection of `origin`; none if all are taken by connections with complete requests.
     pub fn enter(self: &Arc<Places>, origin: Origin, stage: Stage) -> Option<Place> {
         let mut seats = self.seats.lock();
+        // A caller at its own limit can only replace a connection of its own. At the total limit, the largest caller
+        // loses one first.
         let mut free = seats.of(origin) < self.each || seats.evict(origin);
         if free && seats.taken.len() >= self.most {
             let crowds = seats.crowds();

@@ -145,6 +145,7 @@ pub(super) async fn serve(
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     loop {
+        // Read again after each step, which may have changed the time limit and the place.
         let (evicted, limit) = (seat.evicted(), *limits.borrow_and_update());
         let step = async {
             tokio::select! {
