@@ -6,7 +6,7 @@
 //!
 //! - Losses at the receiver or on the cables make the measurement invalid. It is repeated at a lower rate.
 //! - Losses before the router come from a stalled router, or from a machine that did not schedule the worker. The measurement is repeated at the same
-//! rate. Three times in a row count as a fault of the router.
+//!   rate. Three times in a row count as a fault of the router.
 //! - A loss that no place has counted, or a drop by the router, fails at once.
 
 #![allow(clippy::print_stdout)]

@@ -72,7 +72,7 @@ pub struct Diff {
     pub socket: Socket,
 }
 
-/// Apply a configuration to the running router: all of it, or nothing. No packet is lost, and none sees a mixture of both.
+/// Apply a configuration to the running router: all of it, or nothing. No packet is lost, and none sees a mixture of old and new.
 ///
 /// With --confirm the configuration is on trial: the router rolls back by itself unless `switchpath confirm` arrives in time. It also rolls back if
 /// this command or its connection has died. During a trial the router refuses other configurations.

@@ -47,8 +47,8 @@ pub struct State {
     #[arg(long, value_name = "NUMBER", default_value = "253", global = true,
           value_parser = clap::value_parser!(u8).range(143..=254))]
     pub protocol: u8,
-    /// Seal sent packets with the operator's key, and accept only packets sealed with it. Needed for routers that execute nothing else. A file of 32
-    /// hexadecimal digits.
+    /// Seal sent packets with the operator's key, and accept only packets sealed with it. Needed for routers that execute only sealed instructions.
+    /// The key is a file of 32 hexadecimal digits.
     #[arg(long, value_name = "FILE", global = true, value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
     #[command(flatten)]
