@@ -1,4 +1,4 @@
-//! What `check` says of a plan's promises: what each task gets, and what does not fit.
+//! The part of `check` about reservations: the processor share of each task, and reservations that do not fit.
 
 use crate::output::Rows;
 use anyhow::Result;
@@ -8,23 +8,23 @@ use serde::Serialize;
 use std::io::Write;
 use units::{Nanos, Parts, Share};
 
-/// A plan's promises against what is known of its costs on a machine that need not be the one that runs it.
+/// Reservations of a configuration, tested against costs. The machine that checks need not be the one that runs the router.
 #[derive(Debug, Serialize)]
 pub struct Promises {
-    /// What everybody gets, where all of it fits.
+    /// The share of each task, when all reservations fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allotment: Option<Allotment>,
     /// The reservation that does not fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refused>,
-    /// What the sum goes by that nobody has said or measured.
+    /// Costs used in the sum that are neither configured nor measured.
     pub assumed: Vec<String>,
-    /// What is left out of the sum because nobody knows it.
+    /// Costs left out of the sum because they are unknown.
     pub unknown: Vec<String>,
 }
 
 impl Promises {
-    /// Of a plan, by what it declares and guesses for the rest.
+    /// Computes the shares of a configuration from its declared costs, with assumptions for the others.
     pub fn of(plan: &Plan) -> Promises {
         let costs = Costs::assumed(plan);
         let (allotment, refused) = match admit(plan, &costs) {
@@ -34,7 +34,7 @@ impl Promises {
         Promises { allotment, refused, assumed: assumed(plan, &costs), unknown: unknown(plan, &costs) }
     }
 
-    /// The table, and what there is to be said of it.
+    /// Prints the table, and the notes about it.
     pub fn print(&self, out: &mut dyn Write) -> Result<()> {
         if let Some(refused) = &self.refused {
             writeln!(out, "by these costs {refused}")?;
@@ -61,7 +61,7 @@ impl Promises {
     }
 }
 
-/// Whether a plan gives anybody a part of the processor: what one without promises gets is nobody's concern.
+/// Returns whether a configuration reserves a part of the processor. Without reservations there is nothing to report.
 pub fn concerns(plan: &Plan) -> bool {
     let paths = plan.paths.iter().any(|path| path.cpu.reservation.is_some() || path.cpu.share.is_some());
     paths || plan.ports.iter().any(|port| port.cpu.share.is_some())
@@ -87,7 +87,7 @@ fn assumed(plan: &Plan, costs: &Costs) -> Vec<String> {
     list
 }
 
-/// A cost, rounded where it is the same for every packet.
+/// Formats a cost. A cost that is the same for every packet is rounded.
 fn shown(cost: Cost) -> String {
     if cost.kilobyte == Nanos::ZERO { cost.packet.rounded().to_string() } else { cost.to_string() }
 }
@@ -118,7 +118,7 @@ fn part(part: Parts) -> String {
     format!("{:.2}%", part.as_f64() * 100.0)
 }
 
-/// A time with three digits.
+/// Formats a time with three digits.
 fn time(time: Nanos) -> String {
     let (mut number, mut unit) = (time.get() as f64, 0);
     while number >= 999.5 && unit < 3 {

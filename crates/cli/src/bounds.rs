@@ -1,4 +1,4 @@
-//! What `check` says of stores of ephemeral state: how many entries they have, and how many the lines can fill (spec E-04).
+//! The part of `check` about stores of ephemeral state: their capacity, and the entries that the lines can fill (spec E-04).
 
 use crate::output::{Rows, or_dash, short};
 use anyhow::Result;
@@ -9,22 +9,22 @@ use serde::Serialize;
 use std::io::Write;
 use units::PacketRate;
 
-/// A store.
+/// A store and its bound.
 #[derive(Debug, Serialize)]
 pub struct Bound {
-    /// Its port, or `central`.
+    /// The port of the store, or `central`.
     pub store: String,
-    /// Entries it may have.
+    /// The most entries it can hold.
     pub capacity_entries: u64,
-    /// Packets a second that are said to come to it; null where that is not said of a port (`line_rate`).
+    /// Packets a second that can reach it, from `line_rate`; null for a port without it.
     pub line_pps: Option<u64>,
-    /// Entries that as many packets fill in a lifetime.
+    /// Entries that this packet rate fills in a lifetime.
     pub bound_entries: Option<u64>,
-    /// Memory it takes when it is full.
+    /// Memory of the store when it is full.
     pub memory_bytes: u64,
 }
 
-/// Those of a plan, in the order of its ports, the central one last.
+/// Computes the bounds of a configuration's stores, in the order of the ports; the central store is last.
 pub fn of(plan: &Plan) -> Vec<Bound> {
     let Some(state) = &plan.state else { return Vec::new() };
     let memory = memory::of_stores(plan);
@@ -38,14 +38,14 @@ pub fn of(plan: &Plan) -> Vec<Bound> {
     let ports = plan.ports.iter().filter(|port| port.state.at != Places::None && !state.single_store);
     let of_ports =
         ports.map(|port| bound(&port.name, port.state.capacity.unwrap_or(state.capacity), port.cpu.line_rate));
-    // To the middle comes what comes in by any port.
+    // The central store sees the packets of all ports.
     let all: Option<u64> = plan.ports.iter().map(|port| port.cpu.line_rate.map(PacketRate::get)).sum();
     let all = all.map(PacketRate::pps);
     let central = (state.central > 0).then(|| bound("central", state.central, all));
     of_ports.chain(central).collect()
 }
 
-/// As a table.
+/// Prints the bounds as a table.
 pub fn print(bounds: &[Bound], out: &mut dyn Write) -> Result<()> {
     let mut rows = Rows::new(&["store", ">entries", ">memory", ">packets/s", ">can be filled"]);
     for bound in bounds {

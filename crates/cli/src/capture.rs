@@ -17,14 +17,14 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use units::Nanos;
 
-/// Captures until the limit, the end of the router, or a signal.
+/// Captures until the packet limit, the end of the router, or a signal.
 pub fn capture(arguments: &Capture) -> Result<ExitCode> {
     let mut parameters = vec![("match", matching(&arguments.matching)?)];
     parameters.extend(arguments.count.map(|count| ("limit", count.to_string())));
     parameters.extend(arguments.snaplen.map(|bytes| ("snaplen", bytes.to_string())));
-    // A file is for later, and maybe for `replay`; a line on the terminal says what became of a packet, once.
+    // A file also gets arriving packets, which `replay` needs. On the terminal one line with the fate is enough.
     parameters.extend(arguments.write.as_ref().map(|_| ("arrivals", "true".to_owned())));
-    // The file first: where it cannot be written, the router need not be asked.
+    // Open the file first: if that fails, the router need not be asked.
     let output = arguments.write.as_deref().map(create).transpose()?;
     let body = arguments.socket.client().follow("/v1/capture", &parameters)?;
     end_with_signals(&body)?;
@@ -35,14 +35,14 @@ pub fn capture(arguments: &Capture) -> Result<ExitCode> {
     let mut packets: u64 = 0;
     // The numbers of the interfaces in the output.
     let mut interfaces: Vec<u32> = Vec::new();
-    // The comment of a packet as it came in, behind which it follows as it left.
+    // The comment of a received packet. If the next record has the same comment, it is the same packet as sent.
     let mut came: Option<String> = None;
     while let Some(record) = reader.next_record().context("the capture broke off")? {
         let is_second = record.direction == Direction::Out && came.as_deref() == Some(record.comment);
         packets += u64::from(!is_second);
         let is_first = record.direction == Direction::In && record.comment.starts_with("sent ");
         came = is_first.then(|| record.comment.to_owned());
-        // A copy, for the interfaces are the reader's too, and this packet's may be new.
+        // A copy: the record borrows from the reader, and the list of interfaces, which may have a new one, belongs to the reader too.
         let (data, comment) = (record.data.to_vec(), record.comment.to_owned());
         let record = Record { data: &data, comment: &comment, ..record };
         match &mut *output.borrow_mut() {
@@ -58,7 +58,7 @@ pub fn capture(arguments: &Capture) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The match of these words, or where it is wrong.
+/// Parses the words of a match, or reports the wrong one.
 pub fn matching(words: &[String]) -> Result<String> {
     let text = if words.is_empty() { "any".to_owned() } else { words.join(" ") };
     match Match::parse(&text) {
@@ -71,7 +71,7 @@ pub fn matching(words: &[String]) -> Result<String> {
     }
 }
 
-/// One line: time, port and direction, what it is, what became of it.
+/// Prints one line: time, port and direction, summary, fate.
 fn print(record: &Record<'_>, interfaces: &[Interface]) -> Result<()> {
     let port = interfaces.get(record.interface as usize).map_or("?", |interface| interface.name.as_str());
     let way = if record.direction == Direction::Out { "out" } else { "in" };
@@ -93,7 +93,7 @@ fn write(
     Ok(writer.packet(&Record { interface, ..*record })?)
 }
 
-/// A capture to write to a file, or to the standard output for `-`; times are those of 1970 already.
+/// Creates a capture for a file, or for the standard output with `-`. Its times already count from 1970.
 pub fn create(path: &Path) -> Result<Writer<Output>> {
     let output = match path {
         path if path == Path::new("-") => Output::Standard(stdout()),
@@ -102,7 +102,7 @@ pub fn create(path: &Path) -> Result<Writer<Output>> {
     Ok(Writer::new(output, &Application::here(concat!("switchpath ", env!("CARGO_PKG_VERSION"))), Nanos::ZERO)?)
 }
 
-/// Where a capture is written to.
+/// The output of a capture.
 pub enum Output {
     /// A file.
     File(File),
@@ -129,14 +129,14 @@ impl Sink for Output {
     fn cut(&mut self, length: u64) -> std::io::Result<()> {
         match self {
             Output::File(file) => file.cut(length),
-            // What went down a pipe cannot be taken back.
+            // A pipe cannot be truncated.
             Output::Standard(_) => Ok(()),
         }
     }
 }
 
-/// The growing capture. Before it waits for more, what was written is flushed: whoever reads the file sees every packet at
-/// once, and a burst costs one write.
+/// The growing capture. Before it waits for more data it flushes the output. So a reader of the file sees every packet at once, and a burst costs one
+/// write.
 struct Source {
     body: Body,
     output: Rc<RefCell<Option<Writer<Output>>>>,
@@ -154,7 +154,7 @@ impl Read for Source {
     }
 }
 
-/// A signal ends the capture as if the router had ended it.
+/// Lets a signal end the capture as if the router had ended it.
 pub fn end_with_signals(body: &Body) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let end = body.ender();

@@ -1,4 +1,4 @@
-//! `switchpath certificate`: what the API from other machines needs, made in one step.
+//! `switchpath certificate`: makes all files that remote access to the API needs.
 
 use crate::arguments::Certificate;
 use crate::output::date_and_time;

@@ -1,4 +1,4 @@
-//! `check`, `diff` and `apply`: configurations before and while they run.
+//! `check`, `diff` and `apply`: configurations before they run and while they run.
 
 use crate::allotment::{self, Promises};
 use crate::arguments::{Apply, Check, Diff, GuestDirectory, Trial};
@@ -17,16 +17,16 @@ use std::process::ExitCode;
 
 pub use crate::output::show_diagnostics;
 
-/// The most that is read of a configuration, in bytes; what is larger is refused with a reason when it is checked.
+/// The most bytes read of a configuration. The check refuses a larger one with a reason.
 const MOST: u64 = (64 << 20) + 1;
 
-/// A configuration as it was read.
+/// A configuration as read from a file.
 pub struct Configuration {
-    /// What to call it in messages.
+    /// Its name in messages.
     pub name: String,
-    /// Its text; empty where it could not be read.
+    /// Its text; empty if it could not be read.
     pub text: String,
-    /// What it says.
+    /// The result of its check.
     pub checked: plan::Checked,
 }
 
@@ -38,7 +38,7 @@ pub fn read(path: &Path, catalogue: &Catalogue) -> Result<Configuration> {
         let checked = plan::examine(&text, "standard input", catalogue);
         return Ok(Configuration { name: "standard input".into(), text, checked });
     }
-    // What is wrong with the file itself is said in the same form as what is wrong in it.
+    // Errors about the file itself have the same form as errors in it.
     let checked = match std::fs::read_to_string(path) {
         Ok(text) => {
             let name = path.to_string_lossy().into_owned();
@@ -50,17 +50,17 @@ pub fn read(path: &Path, catalogue: &Catalogue) -> Result<Configuration> {
     Ok(Configuration { name: path.to_string_lossy().into_owned(), text: String::new(), checked })
 }
 
-/// What a configuration may name, with guests of this directory.
+/// Returns the names that a configuration may use, including the guests of this directory.
 pub fn of(guests: &GuestDirectory) -> Result<Catalogue> {
     Ok(guests::catalogue(guests::directory(guests)?))
 }
 
-/// Reads a configuration that has to be good, and shows its warnings.
+/// Reads a configuration, fails if it has errors, and shows its warnings.
 pub fn read_good(path: &Path, catalogue: &Catalogue) -> Result<(Configuration, Plan)> {
     good(read(path, catalogue)?)
 }
 
-/// A configuration that has to be good, and its plan. Shows its warnings.
+/// Returns the plan of a configuration, fails if it has errors, and shows its warnings.
 pub fn good(mut read: Configuration) -> Result<(Configuration, Plan)> {
     let Some(plan) = read.checked.plan.take() else { return Err(Faulty(vec![read.checked.diagnostics]).into()) };
     show_diagnostics(&read.checked.diagnostics)?;
@@ -102,17 +102,17 @@ pub fn check(arguments: &Check) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// What `check -j` prints.
+/// The output of `check -j`.
 #[derive(Serialize)]
 struct Judged {
     #[serde(flatten)]
     checked: Checked,
     #[serde(flatten)]
     promises: Option<Promises>,
-    /// What stores of ephemeral state hold, and what can fill them.
+    /// The capacity of ephemeral stores, and the entries that the lines can fill.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stores: Vec<bounds::Bound>,
-    /// A warning where they can take more memory than this machine has left.
+    /// A warning if the stores can use more memory than this machine has left.
     #[serde(rename = "memory_warning", skip_serializing_if = "Option::is_none")]
     memory: Option<String>,
 }
@@ -151,7 +151,7 @@ fn between_generations(arguments: &Diff, catalogue: &Catalogue) -> Result<Change
         let target = generation.map_or("/v1/config".into(), |generation| format!("/v1/config?generation={generation}"));
         let config: Config = client.get(&target)?;
         let checked = plan::examine(&config.text, &config.name, catalogue);
-        // It ran; only another version of this program, or a file that is gone, can find fault with it.
+        // This configuration has run. It can only fail here with another version of this program, or if a file is gone.
         checked
             .plan
             .with_context(|| format!("generation {} cannot be read here:\n{}", config.generation, checked.diagnostics))
@@ -175,8 +175,8 @@ pub fn apply(arguments: &Apply) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The parameters of a request that applies something: for how long it is on trial, and the login it comes from, which a
-/// port that takes an interface could cut.
+/// Returns the parameters of a request that applies something: the time of the trial, and the login of the caller, which a port that takes an
+/// interface could cut off.
 pub fn conditions(trial: &Trial, client: &Client) -> Vec<(&'static str, String)> {
     let mut parameters = Vec::new();
     if let Some(time) = trial.confirm {
@@ -190,7 +190,7 @@ pub fn conditions(trial: &Trial, client: &Client) -> Vec<(&'static str, String)>
     parameters
 }
 
-/// What was applied.
+/// Prints the result of an apply.
 pub fn show_applied(applied: &Applied, json: bool) -> Result<()> {
     let mut out = stdout();
     if json {
@@ -232,10 +232,10 @@ fn show_changes(changes: &Changes, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Changes of one kind that are listed one by one, where there are more than twice as many.
+/// The number of changes listed of one kind, if there are more than twice as many.
 const LISTED: usize = 20;
 
-/// The changes, of which an answer has the first only where `total` is more.
+/// Prints the changes. If `total` is larger, the answer contains only the first ones.
 fn list(changes: &[Change], total: u64, out: &mut dyn Write) -> Result<()> {
     listing(changes).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     match total.saturating_sub(changes.len() as u64) {
@@ -244,9 +244,9 @@ fn list(changes: &[Change], total: u64, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-/// A line for each change. Of very many of one kind the first are listed and the others counted: `-j` has all.
+/// Returns a line for each change. Of a kind with very many changes it lists the first ones and counts the rest; `-j` has all.
 fn listing(changes: &[Change]) -> Vec<String> {
-    // The sign and the word behind it: `+ route`.
+    // The kind is the sign and the word after it: `+ route`.
     let kind = |change: &Change| {
         let behind = change.text.match_indices(' ').nth(1).map_or(change.text.len(), |(at, _)| at);
         change.text[..behind].to_owned()
@@ -265,7 +265,7 @@ fn listing(changes: &[Change]) -> Vec<String> {
     lines
 }
 
-/// The answer, or an error with what the router listed.
+/// Returns the answer, or an error with the diagnostics from the router.
 pub fn asked<T>(result: Result<T, ClientError>) -> Result<T> {
     match result {
         Err(error @ ClientError::Refused(_)) => Err(error).context("refused, and nothing has changed"),

@@ -1,4 +1,4 @@
-//! `switchpath doctor`: what this machine can and cannot do, and how to mend it.
+//! `switchpath doctor`: reports what this machine can and cannot do, and how to fix it.
 
 use crate::arguments::Doctor;
 use crate::output::{Rows, print_json};
@@ -13,27 +13,27 @@ use std::fs;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
-/// How it stands with one thing.
+/// The state of one feature of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// It is there.
+    /// It is available.
     Ok,
-    /// It works, but not as well as it might.
+    /// It works, but could work better.
     Poor,
-    /// It is not there.
+    /// It is missing.
     Missing,
 }
 
-/// One thing looked at.
+/// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 struct Finding {
-    /// What was looked at.
+    /// The feature that was checked.
     what: String,
     state: State,
-    /// What was found.
+    /// The result in words.
     found: String,
-    /// What to do; empty where nothing needs to be done.
+    /// The remedy; empty if nothing needs to be done.
     mend: String,
 }
 
@@ -46,7 +46,7 @@ fn either(good: bool, otherwise: State) -> State {
     if good { State::Ok } else { otherwise }
 }
 
-/// Looks at the machine.
+/// Checks the machine.
 pub fn doctor(arguments: &Doctor) -> Result<ExitCode> {
     let findings = look();
     let mut out = stdout();
@@ -113,7 +113,7 @@ fn seccomp() -> Finding {
     }
 }
 
-/// The user a router that root starts becomes.
+/// Checks the user that a router started by root becomes.
 fn service_user() -> Finding {
     match io::accounts::user("switchpath") {
         Some(user) => finding("user switchpath", State::Ok, format!("number {}: a router becomes it", user.uid), ""),
@@ -124,7 +124,7 @@ fn service_user() -> Finding {
     }
 }
 
-/// What the router that runs here, if one does, has given away.
+/// Reports the privileges dropped by the running router, if there is one.
 fn running() -> Option<Finding> {
     let client = control::Client::new(&control::socket::default_path());
     let status: control::api::Status = client.get("/v1/status").ok()?;
@@ -145,11 +145,11 @@ fn kernel() -> Finding {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let found = format!("{} {release} on {}", system.sysname().to_string_lossy(), system.machine().to_string_lossy());
-    // 5.11: AF_XDP with busy polling, and memory of sockets charged to control groups instead of a locked limit.
+    // Linux 5.11 has busy polling for AF_XDP, and charges socket memory to control groups instead of a locked-memory limit.
     finding("kernel", either(version >= (5, 11), State::Poor), found, "use Linux 5.11 or newer for fast ports")
 }
 
-/// Capabilities by their numbers (capability(7)), what they allow, and how it is without.
+/// Capabilities by number (capability(7)), their purpose, and the effect of their absence.
 const CAPABILITIES: &[(&str, u32, &str, &str)] = &[
     ("CAP_NET_RAW", 13, "`packet:` ports", "`packet:` ports cannot be opened"),
     ("CAP_NET_ADMIN", 12, "keeping the kernel's own stack out of ports", "the kernel answers on ports as well"),
@@ -163,7 +163,7 @@ fn capabilities(status: &str) -> Vec<Finding> {
     let have = u64::from_str_radix(line.trim(), 16).unwrap_or(0);
     let mend = |name: &str, what: &str| {
         match name {
-            // setcap replaces what was set before: both at once.
+            // setcap replaces the previous capabilities, so the command sets both at once.
             "CAP_NET_RAW" | "CAP_NET_ADMIN" => {
                 format!("for {what}: run as root, or `setcap cap_net_raw,cap_net_admin=ep $(command -v switchpath)`")
             }
@@ -253,7 +253,7 @@ fn cores() -> Finding {
     finding("processor cores", either(cores >= 2, State::Poor), found, "give it two: one forwards, one is for the rest")
 }
 
-/// Interfaces that join received frames: a port switches that off, which its finding says before.
+/// Interfaces that aggregate received frames. A port switches the aggregation off, and this finding announces it.
 fn offloads() -> Vec<Finding> {
     let Ok(ethtool) = Ethtool::open() else { return Vec::new() };
     let mut names: Vec<String> = fs::read_dir("/sys/class/net")
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_well_can_be_mended() {
+    fn every_failed_check_has_a_remedy() {
         for finding in look() {
             assert!(!finding.found.is_empty(), "{finding:?}");
             assert_eq!(finding.mend.is_empty(), finding.state == State::Ok, "{finding:?}");

@@ -1,4 +1,4 @@
-//! `switchpath explain`: what a router would do with a packet, and why.
+//! `switchpath explain`: explains what a router would do with a packet, and why.
 
 use crate::arguments::{Explain, Usage};
 use crate::configuration::{of, read_good};
@@ -13,7 +13,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Explains a packet, or a reason to drop one.
+/// Explains a packet, or a drop reason.
 pub fn explain(arguments: &Explain) -> Result<ExitCode> {
     if let Some(name) = &arguments.drop {
         return explain_drop(name, arguments.json);
@@ -43,7 +43,7 @@ pub fn explain(arguments: &Explain) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The packet in words, or where it is wrong.
+/// Parses a packet in words, or reports the wrong word.
 fn probe(words: &str) -> Result<Probe> {
     Probe::parse(words).map_err(|error| {
         let under = format!("{}{}", " ".repeat(error.offset), "^".repeat(error.length.max(1)));
@@ -65,15 +65,15 @@ fn ask(arguments: &Explain, asked: &Asked, words: &str) -> Result<Explanation> {
     Ok(arguments.socket.client().ask("/v1/explain", &parameters)?)
 }
 
-/// How a packet of a capture came in, where the capture says so.
+/// How a packet of a capture was received, if the capture records it.
 struct Came {
-    /// By which port.
+    /// The ingress port.
     port: String,
-    /// Whether it was for that port itself.
+    /// True if the frame was addressed to that port.
     ours: bool,
 }
 
-/// The packet of that number, from 1, of a capture.
+/// Returns the packet with that number, from 1, of a capture.
 fn frame_of(file: &Path, number: u64) -> Result<(Vec<u8>, Option<Came>)> {
     let wrong = || format!("the capture '{}' cannot be read", file.display());
     let mut reader = Reader::new(File::open(file).with_context(wrong)?).with_context(wrong)?;

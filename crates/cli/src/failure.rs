@@ -1,5 +1,5 @@
-//! Why a command failed, as it is printed: sentences on the standard error for people, and with `-j` one object on the
-//! standard output, in the same form for every command:
+//! Prints why a command failed: sentences on the standard error for people; with `-j` one object on the standard output, in the same form for every
+//! command:
 //!
 //! ```json
 //! {"error": {"message": "unknown key 'mtuu'", "hint": "did you mean 'mtu'?", "kind": "configuration", "file": "a.toml",
@@ -18,7 +18,7 @@ use std::fmt;
 use std::io::stdout;
 use std::process::ExitCode;
 
-/// Configurations with errors.
+/// Errors in configurations.
 #[derive(Debug)]
 pub struct Faulty(pub Vec<Diagnostics>);
 
@@ -30,46 +30,46 @@ impl fmt::Display for Faulty {
 
 impl std::error::Error for Faulty {}
 
-/// The object that `-j` prints.
+/// The object printed with `-j`.
 #[derive(Serialize)]
 struct Failed {
     error: Failure,
 }
 
-/// A failure. Unknown fields are left out.
+/// A failure. Unknown fields are omitted.
 #[derive(Serialize, Default)]
 struct Failure {
     /// The error in one sentence.
     message: String,
-    /// What to do.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// `usage` for a command line, `unreachable` where no router answers, or the kind of refusal of the API.
+    /// `usage` for a wrong command line, `unreachable` if no router answers, or the error kind of the API.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
-    /// The place of the first error in a file.
+    /// The position of the first error in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<usize>,
-    /// Everything that is wrong with a configuration.
+    /// All errors of a configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     diagnostics: Vec<Diagnostic>,
-    /// Everything that keeps it from running.
+    /// All problems that keep the configuration from running.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<Problem>,
 }
 
-/// The command line, and whether it asks for JSON.
+/// Parses the command line, and returns whether it asks for JSON.
 pub fn arguments() -> Result<(Arguments, bool), ExitCode> {
     let parsed = Arguments::command().try_get_matches().and_then(|matches| {
         let json = wants_json(&matches);
         Ok((Arguments::from_arg_matches(&matches)?, json))
     });
     parsed.map_err(|error| {
-        // Help and the version are errors for clap.
+        // clap reports help and the version as errors.
         if !error.use_stderr() || !may_want_json() {
             error.exit();
         }
@@ -81,24 +81,24 @@ pub fn arguments() -> Result<(Arguments, bool), ExitCode> {
     })
 }
 
-/// Returns whether the command, or one within it, has `-j`.
+/// Returns whether the command or one of its subcommands has `-j`.
 fn wants_json(matches: &ArgMatches) -> bool {
     matches!(matches.try_get_one::<bool>("json"), Ok(Some(true)))
         || matches.subcommand().is_some_and(|(_, matches)| wants_json(matches))
 }
 
-/// Returns whether a command line with an error has `-j` in it.
+/// Returns whether a wrong command line contains `-j`.
 fn may_want_json() -> bool {
     let words = std::env::args_os().skip(1).take_while(|word| word != "--");
     words.into_iter().any(|word| word == "-j" || word == "--json")
 }
 
-/// Prints why a command failed, and answers its exit code.
+/// Prints why a command failed, and returns its exit code.
 pub fn report(error: &Error, json: bool) -> ExitCode {
     if json {
         print(Failure::of(error));
     } else if let Some(Faulty(found)) = error.downcast_ref() {
-        // A terminal that is gone is no second error.
+        // If the terminal is gone, that is not reported as a second error.
         let _ = found.iter().try_for_each(show_diagnostics);
     } else {
         eprintln!("switchpath: {error:#}");
@@ -107,7 +107,7 @@ pub fn report(error: &Error, json: bool) -> ExitCode {
 }
 
 fn print(error: Failure) {
-    // As above.
+    // Ignored for the same reason as in `report`.
     let _ = print_json(&mut stdout(), &Failed { error });
 }
 
@@ -142,7 +142,7 @@ impl Failure {
         Failure::at(first, all.map(Diagnostic::from).collect())
     }
 
-    /// About a text with errors, the first of which is this.
+    /// Builds the failure of a text with errors from its first error.
     fn at(first: Option<Diagnostic>, diagnostics: Vec<Diagnostic>) -> Failure {
         let kind = Some("configuration".to_owned());
         let Some(first) = first else {
@@ -165,7 +165,7 @@ impl Failure {
         if refusal.error == ErrorKind::Configuration && first.is_some() {
             return Failure::at(first.cloned(), refusal.diagnostics.clone());
         }
-        // The names of the API, as it sends them.
+        // The error kinds are named as the API sends them.
         let kind = serde_json::to_value(refusal.error).ok().and_then(|kind| kind.as_str().map(str::to_owned));
         Failure {
             message: format!("{before}{}", refusal.reason),

@@ -1,4 +1,4 @@
-//! Guests: where those of a configuration come from.
+//! Guests: finds those that a configuration names.
 
 use crate::arguments::GuestDirectory;
 use anyhow::{Error, Result, anyhow};
@@ -8,20 +8,20 @@ use plan::{Catalogue, Guests};
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// The directory that was named, if one was.
+/// Returns the guest directory of the command line, if there is one.
 ///
 /// # Errors
 ///
-/// Where guests cannot run on this machine.
+/// If guests cannot run on this machine.
 pub fn directory(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
     from(arguments, || Runtime::timed(clock::processor_time))
 }
 
-/// The same for simulations: what a guest may do is counted in instructions, so that every run is the same.
+/// Returns the guest directory for simulations. Guests get a budget of instructions instead of time, so that every run is the same.
 ///
 /// # Errors
 ///
-/// Where guests cannot run on this machine.
+/// If guests cannot run on this machine.
 pub fn counted(arguments: &GuestDirectory) -> Result<Option<Arc<dyn Guests>>> {
     from(arguments, Runtime::counted)
 }
@@ -35,12 +35,12 @@ fn from<E: Display>(
     Ok(Some(Arc::new(Directory::new(path, runtime))))
 }
 
-/// What a configuration may name.
+/// Returns the names that a configuration may use.
 pub fn catalogue(guests: Option<Arc<dyn Guests>>) -> Catalogue {
     Catalogue { guests, ..plane::catalogue() }
 }
 
-/// Why no guest can run here.
+/// Builds the error for a machine that cannot run guests.
 pub fn no_runtime(error: impl Display) -> Error {
     anyhow!("guests cannot run on this machine: {error:#}")
 }

@@ -1,4 +1,4 @@
-//! `confirm`, `rollback` and `history`: configurations on trial, and those that ran before.
+//! `confirm`, `rollback` and `history`: configurations on trial, and earlier configurations.
 
 use crate::arguments::{Confirm, History, OfHistory, Rollback};
 use crate::configuration::{asked, conditions, show_applied};
@@ -68,7 +68,7 @@ pub fn history(arguments: &History) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What an entry changed, in a line.
+/// Summarizes the changes of an entry in a line.
 fn summary(entry: &api::HistoryEntry) -> String {
     if let Some(restored) = entry.restores {
         return format!("back to generation {restored}");

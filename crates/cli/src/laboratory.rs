@@ -1,5 +1,5 @@
-//! Commands of the laboratory: `switchpath bench` and its like execute `switchpath-lab`, a program and a package of its
-//! own, so that a router carries neither plots nor experiments nor load generators.
+//! Commands of the laboratory: `switchpath bench` and similar commands execute `switchpath-lab`. It is a program and a package of its own, so that a
+//! router includes no plots, experiments or load generators.
 
 use anyhow::{Result, anyhow};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 /// The program.
 const PROGRAM: &str = "switchpath-lab";
 
-/// Becomes the laboratory, with the command line of this process, which has been understood.
+/// Replaces this process with the laboratory, which gets the same command line. It has been parsed already.
 pub fn execute() -> Result<ExitCode> {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name(PROGRAM)).filter(|path| path.is_file());
     let program = beside.unwrap_or_else(|| PathBuf::from(PROGRAM));

@@ -1,8 +1,8 @@
-//! The command line of `switchpath`, and what its laboratory, `switchpath-lab`, has in common with it: the options of
-//! every command, how errors are printed, tables.
+//! The command line of `switchpath`, and the code it shares with the laboratory, `switchpath-lab`: the options of every command, error messages,
+//! tables.
 
 #![forbid(unsafe_code)]
-// Printing is what a command line is for.
+// A command line has to print.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod allotment;
@@ -35,7 +35,7 @@ use arguments::Command;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-/// `switchpath`: carries out the command line of this process.
+/// `switchpath`: executes the command line of this process.
 pub fn main() -> ExitCode {
     let (arguments, json) = match failure::arguments() {
         Ok(parsed) => parsed,
@@ -73,10 +73,10 @@ pub fn main() -> ExitCode {
     exit_code(result, json)
 }
 
-/// The exit code of a command; where it failed the reason is printed, as JSON where the command line asks for that.
+/// Returns the exit code of a command. If it failed, prints the reason, as JSON if the command line asks for that.
 pub fn exit_code(result: anyhow::Result<ExitCode>, json: bool) -> ExitCode {
     result.unwrap_or_else(|error| {
-        // Whoever reads our output has had enough: `switchpath show routes | head`.
+        // A closed pipe is no error: the reader has enough, as in `switchpath show routes | head`.
         let is_pipe = |e: &std::io::Error| e.kind() == ErrorKind::BrokenPipe;
         let is_json_pipe = |e: &serde_json::Error| e.io_error_kind() == Some(ErrorKind::BrokenPipe);
         let had_enough = |cause: &(dyn std::error::Error + 'static)| {

@@ -1,11 +1,11 @@
-//! Tells systemd how things stand (sd_notify(3)), where it asked to be told.
+//! Reports the state of the router to systemd (sd_notify(3)), if systemd asked for it.
 
 use io::clock;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Sends `state` to the socket in `$NOTIFY_SOCKET`; does nothing where there is none.
+/// Sends `state` to the socket in `$NOTIFY_SOCKET`; does nothing without one.
 pub fn notify(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(path.as_encoded_bytes(), state) {
@@ -13,12 +13,12 @@ pub fn notify(state: &str) {
     }
 }
 
-/// A reload has begun; `READY=1` ends it.
+/// Reports the start of a reload; `READY=1` ends it.
 pub fn reloading() {
     notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", clock::now().get() / 1000));
 }
 
-/// How often systemd wants to hear that all is well, where it does: half of what it waits for (sd_watchdog_enabled(3)).
+/// The interval of watchdog notifications, if systemd wants them: half of its timeout (sd_watchdog_enabled(3)).
 pub fn watchdog() -> Option<Duration> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     interval(number("WATCHDOG_USEC"), number("WATCHDOG_PID"), std::process::id())
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_process_that_is_watched_says_that_it_is_well() {
+    fn only_the_watched_process_notifies_the_watchdog() {
         let half = Some(Duration::from_secs(15));
         for (micros, wanted, expected) in [
             (Some(30_000_000), None, half),

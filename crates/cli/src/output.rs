@@ -1,4 +1,4 @@
-//! Tables and colours: plain where nobody looks.
+//! Tables and colours; without colours if the output is no terminal.
 
 use anyhow::Result;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -6,12 +6,12 @@ use plan::Diagnostics;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
-/// Whether the standard output is a terminal that may have colours.
+/// Returns whether the stream is a terminal that may have colours.
 pub fn is_coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Shows what was found to the person at the terminal.
+/// Shows diagnostics to the person at the terminal.
 pub fn show_diagnostics(found: &Diagnostics) -> Result<()> {
     if !found.is_empty() {
         write!(std::io::stderr(), "{}", found.render(is_coloured(&std::io::stderr())))?;
@@ -19,14 +19,14 @@ pub fn show_diagnostics(found: &Diagnostics) -> Result<()> {
     Ok(())
 }
 
-/// A table with one line a row: columns whose name starts with `>` are aligned right.
+/// A table with one line a row. Columns whose name starts with `>` are right-aligned.
 pub struct Rows {
     table: Table,
     columns: Vec<String>,
 }
 
 impl Rows {
-    /// A table with these columns.
+    /// Creates a table with these columns.
     pub fn new(columns: &[&str]) -> Rows {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -40,12 +40,12 @@ impl Rows {
         Rows { table, columns: columns.iter().map(|name| (*name).to_owned()).collect() }
     }
 
-    /// Adds a row; one cell for each column.
+    /// Adds a row with one cell for each column.
     pub fn add<const N: usize>(&mut self, cells: [String; N]) {
         self.line(cells.into());
     }
 
-    /// The same where it is not known beforehand how many there are.
+    /// Adds a row whose number of cells is only known at run time.
     pub fn line(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         let cell = |(column, text): (&String, String)| {
@@ -55,7 +55,7 @@ impl Rows {
         self.table.add_row(self.columns.iter().zip(cells).map(cell));
     }
 
-    /// Prints it.
+    /// Prints the table.
     pub fn print(&self, out: &mut dyn Write) -> Result<()> {
         for line in self.table.lines() {
             writeln!(out, "{}", line.trim_end())?;
@@ -64,29 +64,29 @@ impl Rows {
     }
 }
 
-/// Prints a value as JSON that a person can read too.
+/// Prints a value as indented JSON.
 pub fn print_json(out: &mut dyn Write, value: &impl Serialize) -> Result<()> {
     serde_json::to_writer_pretty(&mut *out, value)?;
     writeln!(out)?;
     Ok(())
 }
 
-/// A word for what is not there.
+/// Returns the text, or a dash for a missing one.
 pub fn or_dash(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()
 }
 
-/// A short time with three digits: `35ns`, `1.2us`, `17ms`.
+/// Formats a short time with three digits: `35ns`, `1.2us`, `17ms`.
 pub fn brief(ns: u64) -> String {
     scaled(ns as f64, &["ns", "us", "ms", "s"])
 }
 
-/// A rate as tc writes it, with three digits.
+/// Formats a rate as tc does, with three digits.
 pub fn rate(bps: f64) -> String {
     scaled(bps, &["bit", "kbit", "mbit", "gbit", "tbit"])
 }
 
-/// A number with three digits: `1.25M`.
+/// Formats a number with three digits: `1.25M`.
 pub fn short(number: f64) -> String {
     scaled(number, &["", "k", "M", "G", "T"])
 }
@@ -97,7 +97,7 @@ fn scaled(mut number: f64, units: &[&str]) -> String {
         number /= 1000.0;
         unit += 1;
     }
-    // An empty sum of numbers with fractions is minus zero.
+    // The sum of no floating-point numbers is -0.0, which would print as `-0`.
     if number.abs() < 0.5 && unit == 0 {
         number = 0.0;
     }
@@ -109,7 +109,7 @@ fn scaled(mut number: f64, units: &[&str]) -> String {
     format!("{number:.digits$}{}", units[unit])
 }
 
-/// A span of time in its two largest units.
+/// Formats a duration in its two largest units.
 pub fn span(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match (seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
@@ -121,8 +121,8 @@ pub fn span(ns: u64) -> String {
     }
 }
 
-/// A date and a time of day in UTC, to the second: `2026-03-01 13:05:59`. The days of the civil calendar are counted from
-/// 1 March of the year 0, so that the leap day is the last of its year.
+/// Formats a date and a time of day in UTC, to the second: `2026-03-01 13:05:59`. Days count from 1 March of the year 0, so that the leap day is the
+/// last of its year.
 pub fn date_and_time(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     let days = seconds / 86_400 + 719_468;
@@ -137,7 +137,7 @@ pub fn date_and_time(ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02}")
 }
 
-/// A time of day in UTC, to the millisecond: `13:05:59.123`.
+/// Formats a time of day in UTC, to the millisecond: `13:05:59.123`.
 pub fn time_of_day(ns: u64) -> String {
     let ms = ns / 1_000_000 % 86_400_000;
     format!("{:02}:{:02}:{:02}.{:03}", ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000)

@@ -1,4 +1,4 @@
-//! What follows from the declarations: manual pages, shell completions, the schema of configurations.
+//! Output generated from the declarations: manual pages, shell completions, the schema of configurations.
 
 use crate::arguments::Arguments;
 use crate::output::print_json;
@@ -14,9 +14,9 @@ pub fn schema() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints completions.
+/// Prints shell completions.
 pub fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
-    // Into memory first: clap panics where the output is closed.
+    // Into memory first: clap panics if the output is closed.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "switchpath", &mut script);
     stdout().write_all(&script)?;

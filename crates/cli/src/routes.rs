@@ -14,11 +14,11 @@ use std::process::ExitCode;
 use std::thread;
 use units::Nanos;
 
-/// The most that is read of a batch, in bytes; the router refuses what is larger, with a reason.
+/// The most bytes read of a batch. The router refuses a larger one with a reason.
 const MOST: u64 = (64 << 20) + 1;
-/// How often the router is asked how far it is.
+/// The interval at which the router is asked for its progress.
 const ASKED: Nanos = Nanos::millis(200);
-/// What a line is called that stands on the command line.
+/// The file name of a line from the command line, in messages.
 const COMMAND_LINE: &str = "command line";
 
 /// `switchpath route`
@@ -56,7 +56,7 @@ fn edit(client: &Client, name: &str, text: &str) -> Result<Edited> {
     asked(client.post("/v1/routes", name, text))
 }
 
-/// Sends a batch, and says how far it is where somebody looks.
+/// Sends a batch, and shows its progress on a terminal.
 fn watched(client: &Client, name: &str, text: &str) -> Result<Edited> {
     if !stderr().is_terminal() {
         return edit(client, name, text);
@@ -72,7 +72,7 @@ fn watched(client: &Client, name: &str, text: &str) -> Result<Edited> {
         let mut shown = false;
         while !work.is_finished() {
             sleeper.sleep([], ASKED)?;
-            // What cannot be asked for is not shown; the batch itself says what is wrong.
+            // Progress is optional: if this request fails, nothing is shown. The batch itself reports errors.
             if let Ok(Editing { routes_done, routes_total }) = client.get("/v1/routes/batch")
                 && routes_total > 0
             {

@@ -1,5 +1,4 @@
-//! `switchpath trace --cpu`: what the CPU scheduler of the running router does, as a file for a viewer and as a table of who had
-//! the processor.
+//! `switchpath trace --cpu`: traces the CPU scheduler of the running router, as a file for a viewer and as a table of processor time.
 
 mod file;
 #[cfg(test)]
@@ -17,9 +16,9 @@ use std::io::{Read, Write, stderr, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Looks on for as long as it is told to, or until a signal.
+/// Traces for the requested time, or until a signal.
 pub fn trace(arguments: &Trace) -> Result<ExitCode> {
-    // The file first: where it cannot be written, the router need not be asked.
+    // Open the file first: if that fails, the router need not be asked.
     let to_stdout = arguments.write.as_deref() == Some(Path::new("-"));
     let path = arguments.write.as_deref().filter(|_| !to_stdout);
     let create = |path: &Path| File::create(path).with_context(|| format!("{} cannot be written", path.display()));
@@ -56,29 +55,29 @@ pub fn trace(arguments: &Trace) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who had the processor.
+/// How the processor time was divided.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 struct Had {
-    /// How long was looked on.
+    /// The duration of the trace.
     took_ns: u64,
-    /// What the trace covers of it: it begins with the first event that was not lost.
+    /// The part of it with complete data: it begins with the first event that was not lost.
     covers_ns: u64,
     lost_events: u64,
     tasks: Vec<Task>,
 }
 
-/// What one task had, or the switches or empty looks of a core.
+/// The processor time of one task, or the switches or empty polls of a core.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 struct Task {
     task: String,
-    /// Of the time that the trace covers, from 0 to 1.
+    /// The part of the covered time, from 0 to 1.
     cpu: f64,
     used_ns: u64,
     runs: u64,
     packets: u64,
     bytes: u64,
     longest_run_ns: u64,
-    /// The longest it waited for the processor though it could have run.
+    /// The longest time it waited for the processor while it was runnable.
     longest_wait_ns: u64,
     timeouts: u64,
     dropped_packets: u64,

@@ -1,13 +1,13 @@
-//! What links tell of themselves, drawn and put in words: backlogs and sojourn times over time, and what schemes remember.
+//! Formats the statistics of links: backlogs and sojourn times as a line graph, and the state of schemes in words.
 
 use crate::output::{brief, short};
 use control::api::{Link, QueueGroup, StateValue};
 
-/// What a line is drawn with, from nothing to the most.
+/// The characters of a line graph, from zero to the maximum.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A line of `width` characters that shows how values went, the latest at its right end. Where there are more values than characters each
-/// stands for the most of several; a value that is not zero is seen.
+/// Draws values as a graph of `width` characters, the latest at the right end. With more values than characters, each character shows the maximum of
+/// several values. A value above zero is always visible.
 pub fn line(values: &[u64], width: usize) -> String {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let together = values.len().div_ceil(width.max(1)).max(1);
@@ -24,7 +24,7 @@ pub fn line(values: &[u64], width: usize) -> String {
     blank.chain(drawn.into_iter().skip(skip)).collect()
 }
 
-/// What a scheme remembers, in words: `avg 4.25, p 1.2%`.
+/// Formats the state of a scheme: `avg 4.25, p 1.2%`.
 pub fn state(values: &[StateValue]) -> String {
     let one = |StateValue { name, value }: &StateValue| {
         let text = match name.as_str() {
@@ -42,18 +42,19 @@ pub fn state(values: &[StateValue]) -> String {
     values.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Drops by reason, in words: `scheme_front 3, buffer_full 1`.
+/// Formats drops by reason: `scheme_front 3, buffer_full 1`.
 pub fn drops(of: &[control::api::LinkDrop]) -> String {
     of.iter().map(|drop| format!("{} {}", drop.reason, drop.packets)).collect::<Vec<_>>().join(", ")
 }
 
-/// A link in a list, by its name.
+/// Finds the same link in a list.
 pub fn link<'a>(links: &'a [Link], like: &Link) -> Option<&'a Link> {
     links.iter().find(|link| (&link.port, link.worker, &link.scheme) == (&like.port, like.worker, &like.scheme))
 }
 
-/// The group of the same name in a link.
+/// Finds the queue group with the same name in a link.
 pub fn group<'a>(link: &'a Link, like: &QueueGroup) -> Option<&'a QueueGroup> {
+    // A counter that has decreased belongs to a new queue group of the same name.
     link.groups.iter().find(|group| group.name == like.name && group.sent_packets <= like.sent_packets)
 }
 
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_ends_with_the_latest_and_shows_the_most_of_what_stands_together() {
+    fn graph_ends_with_the_latest_value_and_shows_maxima() {
         assert_eq!(line(&[0, 1, 4, 8], 6), "   ▁▄█");
         assert_eq!(line(&[1, 0, 0, 1000], 4), "▁  █");
         assert_eq!(line(&[8, 0, 0, 4, 0, 0, 1], 3), "█▄▁");

@@ -1,4 +1,4 @@
-//! `switchpath show`: what the running router tells of itself, as tables or JSON.
+//! `switchpath show`: the state of the running router, as tables or JSON.
 
 mod counters;
 mod links;
@@ -21,13 +21,13 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 use units::Nanos;
 
-/// Something to show: where it is asked for, and how it looks as a table.
+/// A view: its address in the API, and its table.
 trait Shown: Serialize + DeserializeOwned {
-    /// Prints it; `before` is what was shown the last time, where it is shown again and again.
+    /// Prints it. `before` is the previous answer, if the view is repeated.
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()>;
 }
 
-/// Shows what is asked for, once or again and again.
+/// Shows the requested view, once or repeatedly.
 pub fn show(arguments: &Show) -> Result<ExitCode> {
     let screen = Screen { json: arguments.json, watch: arguments.watch.map(Nanos::secs) };
     let client = arguments.socket.client();
@@ -68,7 +68,7 @@ pub fn routes(client: &Client, target: &str, json: bool) -> Result<ExitCode> {
     Screen { json, watch: None }.show::<api::Routes>(client, target)
 }
 
-/// How things are shown.
+/// How views are shown.
 struct Screen {
     json: bool,
     watch: Option<Nanos>,
@@ -83,7 +83,7 @@ impl Screen {
             let mut text = Vec::new();
             match (self.json, self.watch) {
                 (true, None) => print_json(&mut text, &now)?,
-                // One line each, for programs that read along.
+                // One line each, for programs that read the stream.
                 (true, Some(_)) => writeln!(text, "{}", serde_json::to_string(&now)?)?,
                 (false, _) => now.table(before.as_ref(), &mut text)?,
             }
@@ -100,13 +100,13 @@ impl Screen {
     }
 }
 
-/// How often something happened in a second, between two counts; a dash where there is only one.
+/// Formats the rate of a counter between two readings; a dash if there is only one.
 fn per_second(now: (u64, u64), before: Option<(u64, u64)>, show: impl Fn(f64) -> String) -> String {
     let Some((count, time)) = before.filter(|before| before.1 < now.1) else { return "-".into() };
     show(now.0.saturating_sub(count) as f64 * 1e9 / (now.1 - time) as f64)
 }
 
-/// What a process has given away, in a line.
+/// Summarizes the dropped privileges of a process in a line.
 pub fn confinement(confinement: &api::Confinement) -> String {
     let capabilities = match &confinement.capabilities[..] {
         [] => "no capabilities".to_owned(),
@@ -179,7 +179,7 @@ impl Shown for api::Paths {
     }
 }
 
-/// The paths, shown by how long their packets took.
+/// The paths, shown by the latency of their packets.
 #[derive(Serialize, Deserialize)]
 struct Latencies(api::Paths);
 
@@ -197,7 +197,7 @@ impl Shown for Latencies {
             for (index, (place, of)) in places.into_iter().enumerate() {
                 let Some(latency) = of(path) else { continue };
                 let old = old.and_then(of);
-                // Of those since it was last shown, where it is shown again and again.
+                // In a repeated view, only packets since the previous answer count.
                 let at = |thousandths| latency.lately_ns(old, thousandths).map_or("-".into(), brief);
                 let last = index == 2;
                 let promised = path.promised_delay_ns.filter(|_| last).map_or(String::new(), brief);
@@ -223,7 +223,7 @@ impl Shown for Latencies {
     }
 }
 
-/// Where a path has one of its latencies.
+/// The place of one latency in a path.
 type Place = fn(&api::Path) -> Option<&api::Latency>;
 
 impl Shown for api::Queues {
@@ -249,7 +249,7 @@ impl Shown for api::Queues {
     }
 }
 
-/// What a worker is doing, in a word.
+/// The state of a worker in a word.
 fn state(state: api::WorkerState) -> &'static str {
     match state {
         api::WorkerState::Working => "working",
@@ -297,12 +297,12 @@ impl Shown for api::Workers {
     }
 }
 
-/// How it receives, as far as the router says so.
+/// How the core receives, if the router reports it.
 fn receives(core: &api::Core) -> String {
     if core.receive.is_empty() { String::new() } else { format!(" receives by {}", core.receive) }
 }
 
-/// What the throttle goes by, where there is one.
+/// The measurements of the throttle, if there is one.
 fn throttle(core: &api::Core) -> String {
     let (Some(overhead), Some(slice)) = (core.overhead_ppm, core.slice_ns) else { return String::new() };
     format!("; throttled to an overhead of {:.1}% and slices of {}", f64::from(overhead) / 1e4, brief(slice))
@@ -334,7 +334,7 @@ impl Shown for api::Tasks {
                 format!("{mean:.1}"),
                 format!("{}{over}", brief(task.cost_ns)),
                 task.batch.to_string(),
-                // An input task waits as long as its estimator says (spec Q-34).
+                // An input task waits as long as its estimator decides (spec Q-34).
                 task.sleeps_ns.or(task.max_wait_ns).map_or("-".into(), brief),
                 short(task.timeouts as f64),
                 brief(task.lag_ns),

@@ -1,4 +1,4 @@
-//! `switchpath trace`: packets of the running router, followed through its stages.
+//! `switchpath trace`: follows packets of the running router through its stages.
 
 use crate::arguments::Trace;
 use crate::capture::{Output, create, end_with_signals, matching};
@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader, Write, stderr, stdout};
 use std::process::ExitCode;
 use units::{Instant, Mac};
 
-/// Follows packets until the limit, the end of the router, or a signal.
+/// Follows packets until the packet limit, the end of the router, or a signal.
 pub fn trace(arguments: &Trace) -> Result<ExitCode> {
     if arguments.cpu {
         return schedule::trace(arguments);
@@ -21,7 +21,7 @@ pub fn trace(arguments: &Trace) -> Result<ExitCode> {
     let mut parameters = vec![("match", matching(&arguments.matching)?), ("rate", arguments.rate.to_string())];
     parameters.extend(arguments.count.map(|count| ("limit", count.to_string())));
     parameters.extend(arguments.port.clone().map(|port| ("port", port)));
-    // The file first: where it cannot be written, the router need not be asked.
+    // Open the file first: if that fails, the router need not be asked.
     let mut file = arguments.write.as_deref().map(create).transpose()?.map(File::new);
     let body = arguments.socket.client().follow("/v1/trace", &parameters)?;
     end_with_signals(&body)?;
@@ -51,7 +51,7 @@ pub fn trace(arguments: &Trace) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A headline, then a line for each stage: how long after it came in, what, and after how long a wait.
+/// Prints a headline, then a line for each stage: the time since arrival, the event, and the time waited before.
 fn print(out: &mut dyn Write, packet: &TracedPacket) -> Result<()> {
     let (bold, plain) = if is_coloured(&stdout()) { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     writeln!(out, "{bold}{} {}  {}{plain}", time_of_day(packet.time_ns), packet.in_port, packet.packet)?;
@@ -67,7 +67,7 @@ fn print(out: &mut dyn Write, packet: &TracedPacket) -> Result<()> {
     Ok(())
 }
 
-/// A short time with its unit: `+12.3us`.
+/// Formats a short time with its unit: `+12.3us`.
 fn after(ns: u64) -> String {
     match ns {
         0..1000 => format!("+{ns}ns"),
@@ -77,10 +77,10 @@ fn after(ns: u64) -> String {
     }
 }
 
-/// The capture that frames are written to besides.
+/// The capture that also receives the frames.
 struct File {
     writer: Writer<Output>,
-    /// Their numbers in the file, by name and station address.
+    /// The numbers of the interfaces in the file, by name and MAC address.
     interfaces: HashMap<(String, Option<Mac>), u32>,
 }
 
@@ -89,7 +89,7 @@ impl File {
         File { writer, interfaces: HashMap::new() }
     }
 
-    /// Adds the frame as it came in, with its way, and as it left.
+    /// Adds the frame as received, with its stages, and as sent.
     fn add(&mut self, packet: &TracedPacket) -> Result<()> {
         let way: Vec<String> = packet
             .stages
@@ -106,7 +106,7 @@ impl File {
         Ok(self.writer.flush()?)
     }
 
-    /// Adds a frame that passed a port, which has a name and a station address.
+    /// Adds a frame that passed a port, which has a name and a MAC address.
     fn write(
         &mut self,
         time_ns: u64,
@@ -132,7 +132,7 @@ impl File {
     }
 }
 
-/// The bytes of pairs of hexadecimal digits.
+/// Decodes pairs of hexadecimal digits.
 pub fn bytes(hex: &str) -> Option<Vec<u8>> {
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     hex.as_bytes().chunks(2).map(pair).collect()

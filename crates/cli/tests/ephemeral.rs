@@ -1,10 +1,10 @@
-//! The examples of ephemeral state, `examples/ephemeral`, with the kernel's own hosts: what their page promises of them
+//! Runs the examples of ephemeral state, `examples/ephemeral`, with the kernel's own hosts, and checks the statements of their page
 //! (docs/ephemeral-examples.md).
 
 use std::path::Path;
 use std::process::Command;
 
-/// What an example prints; none where there can be no network namespaces, which is said.
+/// Returns the output of an example; none if network namespaces are not available, which it prints.
 #[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]
 fn run(script: &str, arguments: &[&str]) -> Option<String> {
     if !rustix::process::getuid().is_root() || io::netns::probe().is_err() {
@@ -20,7 +20,7 @@ fn run(script: &str, arguments: &[&str]) -> Option<String> {
     Some(told.into_owned())
 }
 
-/// The rows of the table that follows a line: their cells.
+/// Returns the cells of the table after a line.
 fn table<'a>(told: &'a str, behind: &str) -> Vec<Vec<&'a str>> {
     let lines = told.lines().skip_while(|line| !line.starts_with(behind)).skip(2);
     let rows = lines.map(|line| line.split_whitespace().collect::<Vec<&str>>());
@@ -31,7 +31,7 @@ fn table<'a>(told: &'a str, behind: &str) -> Vec<Vec<&'a str>> {
 }
 
 #[test]
-fn a_way_says_which_routers_execute_and_ways_say_where_they_part() {
+fn ping_finds_executing_routers_and_branch_finds_divergence() {
     for carriage in ["udp", "ip"] {
         let Some(told) = run("paths.sh", &["--carriage", carriage]) else { return };
         hold_paths(&told);
@@ -46,7 +46,7 @@ fn hold_paths(told: &str) {
     assert_eq!(cells(&way, 0), ["10.1.0.1", "yes", "yes", "yes"], "{told}");
     assert_eq!(cells(&way, 1), ["10.1.1.2", "yes", "yes", "yes"], "{told}");
     assert_eq!(cells(&way, 2), ["10.2.1.2", "no", "no", "-"], "{told}");
-    // Only the first lets packets read its name.
+    // Only the first router lets packets read its name.
     assert!(way[0][6].starts_with("0x") && way[1][6] == "-", "{told}");
     assert!(told.contains("2 of 2 routers are known to execute instructions; 10.2.1.2 is reached"), "{told}");
     let plain = table(told, "the way to receiver 5");
@@ -64,7 +64,7 @@ fn hold_paths(told: &str) {
 }
 
 #[test]
-fn a_way_of_ipv6_says_the_same() {
+fn ping_finds_executing_routers_over_ipv6() {
     let Some(told) = run("paths6.sh", &[]) else { return };
     let way = table(&told, "the way to receiver 1");
     let cells = |hop: usize| [way[hop][1], way[hop][3], way[hop][4], way[hop][5]].map(String::from);
@@ -77,7 +77,7 @@ fn a_way_of_ipv6_says_the_same() {
     assert!(told.lines().any(|line| line == parts), "{told}");
 }
 
-/// How many packets each receiver has had.
+/// Returns the number of packets that each receiver got.
 fn received(told: &str, behind: &str) -> Vec<u64> {
     let line = told.lines().find(|line| line.starts_with(behind)).unwrap_or_else(|| panic!("{behind}: {told}"));
     let (_, counts) = line.split_once("received: ").expect("it says so");
@@ -89,7 +89,7 @@ fn received(told: &str, behind: &str) -> Vec<u64> {
 
 /// Spec E-45 and E-X13.
 #[test]
-fn a_part_of_a_group_gets_what_is_sent_to_those_who_asked() {
+fn subcast_reaches_subscribers_only() {
     for (arguments, asked) in [(&[][..], [5, 5, 0, 0, 0, 0, 5, 0]), (&["single"], [5, 5, 5, 0, 0, 0, 5, 5])] {
         let Some(told) = run("subcast.sh", arguments) else { return };
         assert_eq!(received(&told, "sent to everybody"), [5; 8], "{told}");
@@ -112,7 +112,7 @@ fn a_hundred_receivers_are_counted_by_a_few_packets() {
     }
 }
 
-/// What a receiver says: how many layers it had most of the time, in the second half, and how much of the lowest it lost there.
+/// Returns the most frequent number of layers of a receiver in the second half, and its loss in the lowest layer.
 fn layers(told: &str, receiver: &str) -> (usize, f64) {
     let line = told.lines().find(|line| line.starts_with(receiver)).unwrap_or_else(|| panic!("{receiver}: {told}"));
     let (said, layers) = line.rsplit_once("by the second: ").expect("it says so");
@@ -123,7 +123,7 @@ fn layers(told: &str, receiver: &str) -> (usize, f64) {
     (later[later.len() / 2], lost.expect("a part"))
 }
 
-/// Spec E-47: a slow branch sheds layers, and the others have them all.
+/// Spec E-47: a slow branch drops layers, and the others keep them all.
 #[test]
 fn layers_are_shed_on_the_branch_that_is_too_slow_for_them() {
     let Some(told) = run("layers.sh", &[]) else { return };
@@ -133,7 +133,7 @@ fn layers_are_shed_on_the_branch_that_is_too_slow_for_them() {
         assert!(had.contains(&layers), "{receiver}: {told}");
         assert!(lost <= 10.0, "{receiver}: {told}");
     }
-    // What waits before the slow link, 200 ms at most, still comes; half an epoch is 250 ms, and two epochs were it by forgetting alone.
+    // Up to 200 ms of queued packets still arrive from the slow link. Unmarking takes half an epoch, 250 ms; expiry alone would take two epochs.
     let ended = told.lines().find_map(|line| line.strip_prefix("a layer ended at the slow branch "));
     let after = ended.and_then(|rest| rest.split_once(" ms")?.0.parse::<u64>().ok());
     assert!(after.is_some_and(|ms| ms <= 450), "{told}");

@@ -1,45 +1,44 @@
-//! Who asks, and what they are allowed.
+//! Identifies callers of the API, and decides what they may do.
 //!
-//! On the Unix socket the kernel tells who is at the other end (unix(7), SO_PEERCRED), so that nobody can say that they
-//! are somebody else. Root and the user the router was started by may do everything; members of the socket's group as
-//! well; members of the readers' group may look.
+//! On the Unix socket the kernel reports the process at the other end (unix(7), SO_PEERCRED), so no caller can pretend to be another user. Root and
+//! the user who started the router have full access, and so do members of the socket's group. Members of the readers' group have read access.
 
 use crate::api::{ApiError, ErrorKind, Needs, Via, Who};
 use crate::daemon::Order;
 use crate::request::Conditions;
 use io::login::Login;
 
-/// Somebody who asks.
+/// A caller of the API.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// Who it is.
+    /// Its identity.
     pub who: Who,
-    /// The most they are allowed.
+    /// Its rights.
     pub allowed: Needs,
-    /// The connection itself, where cutting it would cut off whoever asks.
+    /// The connection itself, if losing it would cut the caller off.
     pub login: Option<Login>,
 }
 
-/// A process at the other end of a Unix socket.
+/// The process at the other end of a Unix socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Peer {
     /// Its user.
     pub uid: u32,
-    /// Its groups, the main one among them.
+    /// Its groups, including the primary one.
     pub groups: Vec<u32>,
 }
 
-/// Who may use a Unix socket, besides root and its owner.
+/// The groups that may use a Unix socket, besides root and its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Groups {
-    /// Its members may do everything.
+    /// Its members have full access.
     pub full: Option<u32>,
-    /// Its members may look.
+    /// Its members have read access.
     pub read: Option<u32>,
 }
 
 impl Groups {
-    /// What a process is allowed; nothing for a stranger, who can connect only where the socket's mode says so.
+    /// Returns the rights of a process; none for a stranger, who can connect only if the socket's mode permits it.
     pub(crate) fn allowed(&self, owner: u32, peer: &Peer) -> Option<Needs> {
         let member = |group: Option<u32>| group.is_some_and(|group| peer.groups.contains(&group));
         if peer.uid == 0 || peer.uid == owner || member(self.full) {
@@ -53,31 +52,31 @@ impl Groups {
 }
 
 impl Caller {
-    /// A process at the other end of the control socket.
+    /// Identifies a process at the other end of the control socket.
     pub fn of_process(peer: &Peer, allowed: Needs) -> Caller {
         let who = Who { uid: Some(peer.uid), user: io::accounts::user_name(peer.uid), ..Who::by(Via::Socket) };
         Caller { who, allowed, login: None }
     }
 
-    /// A scraper of metrics on this machine.
+    /// Identifies a scraper of metrics on this machine.
     pub fn scraper() -> Caller {
         Caller { who: Who::by(Via::Remote), allowed: Needs::Read, login: None }
     }
 
-    /// The conditions of an order, with what is known of the caller.
+    /// Builds an order from its conditions and the caller's identity.
     pub fn order(&self, conditions: Conditions) -> Order {
         let Conditions { confirm, login, force } = conditions;
         let logins = login.into_iter().chain(self.login).collect();
         Order { who: self.who.clone(), confirm, logins, force, ..Order::new("", "") }
     }
 
-    /// Refuses what the caller may not do.
+    /// Refuses a request that needs more rights than the caller has.
     pub fn may(&self, needs: Needs) -> Result<(), ApiError> {
         if self.allowed >= needs { Ok(()) } else { Err(forbidden(&self.who)) }
     }
 }
 
-/// What a caller is told who may not do what was asked.
+/// Returns the error for a caller without the necessary rights.
 pub(crate) fn forbidden(who: &Who) -> ApiError {
     let hint = match who.via {
         Via::Remote => "use the token for changes (--token-file of the router)",
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_decide_who_may_do_what() {
+    fn groups_determine_access() {
         let groups = Groups { full: Some(500), read: Some(600) };
         let peer = |uid, groups: &[u32]| Peer { uid, groups: groups.to_vec() };
         for (uid, own, expected) in [
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_only_look_is_told_how_to_do_more() {
+    fn read_access_error_names_the_way_to_full_access() {
         let caller = Caller::of_process(&Peer { uid: 77_777, groups: vec![] }, Needs::Read);
         assert!(caller.may(Needs::Read).is_ok());
         let said = caller.may(Needs::Full).unwrap_err().to_string();

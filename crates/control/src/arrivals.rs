@@ -1,5 +1,5 @@
-//! Packets as they came in, kept until their fates are known: for captures that are to be replayed, since a frame that leaves has
-//! another station, a lower time to live, and maybe other addresses than the frame that came in.
+//! Keeps packets as received until their fates are known, for captures that are to be replayed. A sent frame has another MAC address, a lower time to
+//! live, and possibly other addresses than the received one.
 
 use crate::capture::{Arrival, Tap, Taps};
 use packet::{Meta, Packet};
@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use units::{Instant, PortId};
 
-/// Bytes of all frames that are kept at most. A packet beyond that is captured as it leaves only.
+/// The byte limit of all kept frames. Packets beyond it are captured only as sent.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The packets that captures wait for, by the number of their frame in the pool, which no two packets have at once.
+/// The packets that captures wait for, by the number of their frame in the pool, which is unique among live packets.
 #[derive(Debug, Default)]
 pub struct Arrivals(Mutex<Kept>);
 
@@ -29,7 +29,7 @@ impl Kept {
 }
 
 impl Arrivals {
-    /// Keeps those packets of a batch that a capture wants as they come in.
+    /// Keeps those packets of a batch that a capture wants as received.
     pub fn keep(&self, taps: &Taps, now: Instant, port: PortId, packets: &[Packet]) {
         let armed = taps.armed();
         let wants = |packet: &Packet| {
@@ -41,7 +41,7 @@ impl Arrivals {
         }
         let mut kept = self.0.lock();
         for packet in packets {
-            // A packet before it may have ended unseen, as fragments do: its frame has a new packet now.
+            // Fragments end without a fate here, so the entry may belong to an earlier packet in the same frame.
             kept.remove(packet.number());
             if wants(packet) && kept.bytes + packet.bytes().len() <= MOST_BYTES {
                 let frame = packet.bytes().to_vec();
@@ -51,14 +51,14 @@ impl Arrivals {
         }
     }
 
-    /// The packet of this frame as it came in, where that was kept; it is kept no longer.
+    /// Removes and returns the received form of the packet in this frame, if it was kept.
     pub fn take(&self, number: usize, meta: &Meta) -> Option<Arrival> {
         let arrival = self.0.lock().remove(number);
-        // A packet that the router made itself may have the frame of one that ended unseen.
+        // A generated packet may reuse the frame of a packet that ended without a fate here.
         arrival.filter(|_| meta.flags & Meta::GENERATED == 0)
     }
 
-    /// Forgets everything, unless a capture still wants packets as they come in.
+    /// Drops all kept packets, unless a capture still wants packets as received.
     pub fn release(&self, taps: &Taps) {
         if !taps.list().iter().any(|tap| tap.wanted().arrivals) {
             *self.0.lock() = Kept::default();

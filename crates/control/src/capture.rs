@@ -1,6 +1,6 @@
-//! Captures: which packets a reader wants, and those it gets with their fates.
+//! Captures: the packets a reader wants, and the packets delivered to it with their fates.
 //!
-//! A worker waits for nobody: a packet that a reader is not ready to take is counted as missed and forgotten.
+//! A worker never waits for a reader. If the reader's channel is full, the packet is counted as missed.
 
 use crate::names::Names;
 use crate::roster::{Armed, Roster, Subscription, Watch};
@@ -11,16 +11,16 @@ use plane::snapshot::CONTROL;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::{Instant, InterfaceId, PathId, PortId};
 
-/// Captures at once.
+/// The most simultaneous captures.
 pub const MOST_TAPS: usize = 8;
 
-/// The captures that are open.
+/// The open captures.
 pub type Taps = Roster<Tap>;
 
-/// A packet as it came in.
+/// A packet as received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// When.
+    /// The time of arrival.
     pub time: Instant,
     /// The port.
     pub port: PortId,
@@ -28,42 +28,42 @@ pub struct Arrival {
     pub frame: Vec<u8>,
 }
 
-/// What to take.
+/// The packets to capture.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Which packets.
+    /// The match they fulfil.
     pub matching: Match,
-    /// The interface they came in by, where that matters: [`Match::iif`] resolved.
+    /// Their ingress interface, if it matters: [`Match::iif`] resolved.
     pub interface: Option<InterfaceId>,
-    /// How many; no limit where none.
+    /// The number of packets; none for no limit.
     pub limit: Option<u64>,
-    /// The most bytes of each; all where none.
+    /// The most bytes of each packet; none for all.
     pub snaplen: Option<usize>,
-    /// Each as it came in as well.
+    /// Also capture each packet as received.
     pub arrivals: bool,
 }
 
 /// A packet that met its fate.
 #[derive(Clone, Debug)]
 pub struct Captured {
-    /// When.
+    /// The time of its fate.
     pub time: Instant,
-    /// The frame, cut to what was wanted.
+    /// The frame, truncated to the wanted length.
     pub frame: Vec<u8>,
-    /// Its length before, in bytes.
+    /// Its original length in bytes.
     pub length: usize,
-    /// What became of it.
+    /// The fate.
     pub fate: Fate,
-    /// The port it came in by; nothing for the router's own packets.
+    /// The ingress port; none for the router's own packets.
     pub in_port: Option<PortId>,
-    /// The path it took last; nothing where it met its fate before it took one.
+    /// Its last path; none if it met its fate before.
     pub path: Option<PathId>,
-    /// The packet as it came in, not cut; nothing where that was not wanted or not kept.
+    /// The untruncated packet as received; none if that was not wanted or not kept.
     pub arrival: Option<Arrival>,
 }
 
 impl Captured {
-    /// The fate in one line, as captures have it for a comment: `sent wan, path best-effort, in lan`.
+    /// Returns the fate in one line, as in the comments of captures: `sent wan, path best-effort, in lan`.
     pub(crate) fn comment(&self, names: &Names) -> String {
         let mut comment = match self.fate {
             Fate::Sent(port) => format!("sent {}", names.port(port)),
@@ -90,11 +90,11 @@ impl Watch for Tap {
     }
 }
 
-/// One capture.
+/// A capture.
 #[derive(Debug)]
 pub struct Tap {
     wanted: Wanted,
-    /// Whether it asks nothing of the packet itself, and so takes what is not IP as well.
+    /// True if the match has no condition on the packet, so that it also accepts frames without IP.
     everything: bool,
     left: AtomicU64,
     captured: AtomicU64,
@@ -102,7 +102,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// A capture of what is wanted.
+    /// Builds a capture of the wanted packets.
     pub fn new(wanted: Wanted) -> Tap {
         let mut rest = wanted.matching.clone();
         rest.iif = None;
@@ -115,20 +115,20 @@ impl Tap {
         }
     }
 
-    /// What it takes.
+    /// Returns the wanted packets.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }
-    /// Packets handed to its reader.
+    /// Returns the number of packets delivered to the reader.
     pub fn captured(&self) -> u64 {
         self.captured.load(Ordering::Relaxed)
     }
-    /// Packets its reader was too slow for.
+    /// Returns the number of packets missed because the reader was too slow.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Whether it wants this packet and may still have one.
+    /// Returns whether the capture matches this packet and its limit is not reached.
     pub(crate) fn takes(&self, frame: &[u8], meta: &Meta) -> bool {
         let Wanted { matching, interface, .. } = &self.wanted;
         let elsewhere = |wanted| wanted != meta.in_interface || meta.flags & Meta::GENERATED != 0;
@@ -138,24 +138,24 @@ impl Tap {
         self.everything || fields(frame).is_some_and(|fields| matching.matches(&fields))
     }
 
-    /// Takes one of what is left to take; false where another worker was faster.
+    /// Takes one packet from the limit. Returns false if another worker has taken the last one.
     pub(crate) fn take(&self) -> bool {
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// Another may be taken in place of one that could not be followed.
+    /// Returns one packet to the limit, for a packet that could not be traced.
     pub(crate) fn give_back(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One was handed to its reader, or could not be.
+    /// Counts a packet as delivered or missed.
     pub(crate) fn count(&self, handed: bool) {
         let counter = if handed { &self.captured } else { &self.missed };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// What a match looks at; nothing for a frame that is not IP.
+/// Returns the fields that a match tests; none for a frame without IP.
 fn fields(frame: &[u8]) -> Option<Fields> {
     let found = wire::Fields::of(frame)?;
     Some(Fields {
@@ -172,21 +172,21 @@ fn fields(frame: &[u8]) -> Option<Fields> {
 /// Offers a packet to every capture.
 #[cold]
 pub(crate) fn offer(taps: &Taps, now: Instant, frame: &[u8], meta: &Meta, fate: Fate, arrival: Option<Arrival>) {
-    // A packet is wanted for what it was as well as for what it has become: a translated one has other addresses.
+    // A match may describe the packet as received or as sent: translation changes its addresses.
     let came = |tap: &Tap| arrival.as_ref().filter(|came| tap.wanted.arrivals && tap.takes(&came.frame, meta));
     let takes = |tap: &Tap| tap.takes(frame, meta) || came(tap).is_some();
     for Armed { watch: tap, sender } in taps.armed().iter().filter(|armed| takes(&armed.watch)) {
-        // A place first: what a full channel refuses need not be copied.
+        // Reserve a slot first: a packet for a full channel need not be copied.
         let Ok(place) = sender.try_reserve() else {
             tap.count(false);
             continue;
         };
-        // Two workers may meet here with one packet left to take.
+        // Two workers may compete for the last packet of the limit.
         if !tap.take() {
             continue;
         }
         let own = meta.flags & Meta::GENERATED != 0;
-        // The path's number is zero until there is one, and that is the number of `control`, which refuses nothing.
+        // Before classification the path is 0, the number of `control`. A refused packet never comes from `control`, so it has no path yet.
         place.send(Captured {
             time: now,
             frame: frame[..frame.len().min(tap.wanted.snaplen.unwrap_or(usize::MAX))].to_vec(),
@@ -200,7 +200,7 @@ pub(crate) fn offer(taps: &Taps, now: Instant, frame: &[u8], meta: &Meta, fate: 
     }
 }
 
-/// A capture as its reader has it.
+/// The reader's end of a capture.
 pub type Capturing = Subscription<Tap>;
 
 #[cfg(test)]
@@ -209,7 +209,7 @@ mod tests {
     use packet::DropReason;
     use std::sync::Arc;
 
-    /// A UDP packet from `lan` (interface 1) to port `dport`.
+    /// Offers a UDP packet from `lan` (interface 1) to port `dport`.
     fn offer(taps: &Arc<Taps>, dport: u16, fate: Fate) {
         let mut frame = vec![0; 60];
         frame[12..14].copy_from_slice(&[8, 0]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_takes_what_it_wants_up_to_its_limit() {
+    fn a_capture_takes_matching_packets_up_to_its_limit() {
         let taps = Arc::new(Taps::new(MOST_TAPS));
         let mut all = opened(&taps, wanted("any"));
         let mut dns = opened(&taps, Wanted { snaplen: Some(34), limit: Some(2), ..wanted("udp dport 53") });
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip_is_taken_by_captures_that_ask_nothing_of_it() {
+    fn captures_without_conditions_take_frames_without_ip() {
         let taps = Arc::new(Taps::new(MOST_TAPS));
         let mut any = opened(&taps, wanted("any"));
         let mut ip = opened(&taps, wanted("ip"));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stands_still_costs_packets_of_its_own_capture_only() {
+    fn a_stalled_reader_misses_packets_of_its_own_capture_only() {
         let taps = Arc::new(Taps::new(MOST_TAPS));
         let mut slow = opened(&taps, wanted("any"));
         for _ in 0..Tap::DEPTH + 10 {
@@ -283,7 +283,7 @@ mod tests {
         offer(&taps, 1, Fate::Consumed);
         taps.close();
         assert!(taps.list().is_empty() && taps.open(Tap::new(Wanted::default())).is_none());
-        // What was taken before the end is still there, and then comes the end.
+        // The packets taken before the end are still delivered, and then the channel ends.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert!(runtime.block_on(open[0].next()).is_some());
         assert!(runtime.block_on(open[0].next()).is_none());

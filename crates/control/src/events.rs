@@ -1,7 +1,7 @@
-//! What happened lately: a bounded log that workers and the control side write and everybody may read.
+//! The event log: bounded, written by workers and the control side, and readable by all.
 //!
-//! Every kind of event has a ring of its own, so that none pushes out another. Of one kind about one port, interface or path
-//! so many are kept at once and so many a second thereafter; the others are counted, and an event says how many they were.
+//! Each kind of event has a ring of its own, so that one kind cannot displace another. Events of one kind about one port, interface or path are
+//! limited by a token bucket. Events beyond it are counted, and a later event reports their number.
 
 use crate::api::{self, Who};
 use crate::names::Names;
@@ -14,18 +14,18 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use units::{Bucket, Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, WorkerId};
 
-/// Events of one kind that are kept.
+/// The most events kept of one kind.
 const EACH: usize = 500;
-/// Events of one kind about one thing that are kept at once, and each second thereafter.
+/// The bucket of events of one kind about one subject: its size, and its rate per second.
 const BURST: u64 = 200;
 const RATE: u64 = 2;
-/// Things that are told apart. Those of which nothing was heard for so long that all they had is theirs again are forgotten.
+/// The most subjects with a bucket of their own. A subject is forgotten when its bucket must be full again.
 const SOURCES: usize = 1024;
 const SOURCE_FORGOTTEN: Nanos = Nanos::secs(BURST / RATE);
-/// How often it is said how many were left out, where nobody asks.
+/// The interval at which the number of suppressed events is reported if no reader asks.
 const SUMMARY: Nanos = Nanos::secs(10);
 
-/// What happened, by ids: names are found when somebody asks.
+/// An event with ids; names are looked up when it is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Started,
@@ -146,7 +146,7 @@ pub(crate) enum What {
         time: Nanos,
     },
     Remark(String),
-    /// So many events like this last one were left out in this time.
+    /// This many events like the last one were suppressed within this time.
     LeftOut {
         count: u64,
         time: Nanos,
@@ -155,7 +155,7 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// An event of the plane; nothing for packets and dispatches, which are not logged.
+    /// Converts an event of the plane; none for packets and dispatches, which are not logged.
     pub fn of(event: &Event<'_>) -> Option<What> {
         Some(match *event {
             Event::PortLink { port, up } => What::PortLink { port, up },
@@ -221,7 +221,7 @@ impl What {
         }
     }
 
-    /// Which of the things of its kind it is about.
+    /// Returns the number of its subject among those of its kind.
     fn thing(&self) -> Option<usize> {
         match self {
             What::PortLink { port, .. }
@@ -364,7 +364,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// As the API tells it; `epoch` is what to add to have time since 1970.
+    /// Returns the event for the API; `epoch` is the offset to times since 1970.
     pub fn told(&self, names: &Names, epoch: Nanos) -> api::Event {
         api::Event {
             sequence: self.sequence,
@@ -398,7 +398,7 @@ impl Entry {
     }
 }
 
-/// The log. Writing takes a lock that is held for a copy of the log at most, and never allocates without bound.
+/// The log. Its lock is held at most for the time of a copy of the log, and its memory is bounded.
 #[derive(Debug, Default)]
 pub struct EventLog {
     kept: Mutex<Kept>,
@@ -407,7 +407,7 @@ pub struct EventLog {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// How many were ever kept: the sequence number of the latest.
+    /// The number of events kept so far, which is the sequence number of the latest.
     count: u64,
     kinds: BTreeMap<api::EventKind, VecDeque<Entry>>,
     sources: BTreeMap<SourceKey, Source>,
@@ -415,7 +415,7 @@ struct Kept {
 
 type SourceKey = (api::EventKind, Option<usize>);
 
-/// Events of one kind about one thing.
+/// Events of one kind about one subject.
 #[derive(Debug)]
 struct Source {
     allowed: Bucket,
@@ -423,7 +423,7 @@ struct Source {
     left_out: Option<LeftOut>,
 }
 
-/// What was left out since that was last said.
+/// Suppressed events since the last report about them.
 #[derive(Debug)]
 struct LeftOut {
     count: u64,
@@ -438,22 +438,22 @@ impl EventLog {
         }
     }
 
-    /// Says how many events were left out: of those that began to be at least `age` ago.
+    /// Reports how many events were suppressed, for subjects whose first suppressed event is at least `age` old.
     pub(crate) fn settle(&self, now: Instant, age: Nanos) {
         self.kept.lock().settle(now, age);
     }
 
-    /// As `settle`, for a reader who comes again and again.
+    /// Same as `settle`, for a reader that asks repeatedly.
     pub(crate) fn settle_old(&self, now: Instant) {
         self.settle(now, SUMMARY);
     }
 
-    /// The events from number `since` on, the number of the next, and how many of them were forgotten.
+    /// Returns the events from number `since` on, the number of the next, and how many of them are no longer stored.
     pub(crate) fn since(&self, since: u64) -> (Vec<Entry>, u64, u64) {
         self.kept.lock().since(since.max(1))
     }
 
-    /// As `since`; waits for at most `patience` where there is none yet.
+    /// Same as `since`; waits at most `patience` if there are none.
     pub(crate) fn wait_since(&self, since: u64, patience: Duration) -> (Vec<Entry>, u64, u64) {
         let mut kept = self.kept.lock();
         if kept.count < since {
@@ -464,7 +464,7 @@ impl EventLog {
 }
 
 impl Kept {
-    /// Keeps an event, or counts it among those left out. Answers whether it was kept.
+    /// Keeps an event, or counts it as suppressed. Returns whether it was kept.
     fn push(&mut self, time: Instant, what: What) -> bool {
         let key = self.source(&what, time);
         let new = || Source { allowed: Bucket::per_second(RATE, BURST), last: time, left_out: None };
@@ -484,10 +484,11 @@ impl Kept {
         false
     }
 
-    /// Whose an event is. Where there are too many things, those of a kind share what one of them has.
+    /// Returns the bucket of an event. If there are too many subjects, the new ones of a kind share one bucket.
     fn source(&mut self, what: &What, now: Instant) -> SourceKey {
         let (kind, thing) = (what.kind(), what.thing());
         if self.sources.len() >= SOURCES && !self.sources.contains_key(&(kind, thing)) {
+            // Forget subjects without suppressed events whose bucket is full again. If all others are in use, share one bucket.
             self.sources.retain(|_, source| source.left_out.is_some() || now.since(source.last) < SOURCE_FORGOTTEN);
             if self.sources.len() >= SOURCES {
                 return (kind, None);
@@ -517,7 +518,9 @@ impl Kept {
     fn since(&self, since: u64) -> (Vec<Entry>, u64, u64) {
         let newer = |ring: &VecDeque<Entry>| ring.partition_point(|entry| entry.sequence < since);
         let mut entries: Vec<Entry> = self.kinds.values().flat_map(|ring| ring.range(newer(ring)..)).cloned().collect();
+        // Each ring is sorted by number, but the rings interleave.
         entries.sort_unstable_by_key(|entry| entry.sequence);
+        // Numbers without an entry were displaced from their ring.
         let asked = (self.count + 1).saturating_sub(since);
         let missed = asked - entries.len() as u64;
         (entries, self.count + 1, missed)

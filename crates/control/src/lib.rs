@@ -1,7 +1,7 @@
-//! The running router and how it is spoken to: the daemon that drives the plane, its HTTP API on a Unix socket, the
-//! client of that API, metrics, and live captures.
+//! The running router and its interfaces: the daemon that drives the plane, its HTTP API on a Unix socket, the client of that API, metrics, and live
+//! captures.
 //!
-//! From elsewhere it is spoken to over TLS ([`remote`]).
+//! Remote access uses TLS ([`remote`]).
 //!
 //! [`Daemon`] owns the plane's `Router` and a thread for each worker. [`Server`] answers requests about it, which are
 //! parsed by the pure [`request::parse`] and answered in the types of [`api`]; [`Client`] asks them.

@@ -1,11 +1,11 @@
-//! Whether what a configuration asks for fits into this machine. Memory is used as tables fill, so that a store that is too large is
-//! not refused: it is warned of before the kernel ends the router for it.
+//! Compares the memory that a configuration may need with this machine. Stores use memory as they fill, so a store that is too large is not refused.
+//! A warning comes before the kernel has to kill the router.
 
 use plan::Plan;
 use plan::state::Places;
 use units::Bytes;
 
-/// The memory that each store of ephemeral state may take, by the name of its port, the central one last.
+/// Returns the most memory of each store of ephemeral state, by the name of its port; the central one is last.
 pub fn of_stores(plan: &Plan) -> Vec<(String, Bytes)> {
     let Some(state) = &plan.state else { return Vec::new() };
     let shards = usize::from(state.shards.unwrap_or(plan.workers));
@@ -17,7 +17,7 @@ pub fn of_stores(plan: &Plan) -> Vec<(String, Bytes)> {
     ports.map(of_port).chain(central).collect()
 }
 
-/// A warning where the stores of a configuration can take more memory than this machine has left.
+/// Returns a warning if the stores of a configuration may need more memory than this machine has left.
 pub fn warning(plan: &Plan) -> Option<String> {
     exceeding(&of_stores(plan), io::memory::available()?)
 }

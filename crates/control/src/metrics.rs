@@ -1,5 +1,4 @@
-//! All counters in the text form of OpenMetrics, for Prometheus. The same names for the same things as everywhere: ports,
-//! paths and drop reasons are labels.
+//! Exports all counters in the OpenMetrics text format, for Prometheus. Ports, paths and drop reasons are labels, under their usual names.
 
 mod ephemeral;
 mod format;
@@ -22,7 +21,7 @@ use prometheus_client::registry::Registry;
 use std::sync::atomic::AtomicU64;
 use units::CounterSet;
 
-/// What tells one value of a metric from another.
+/// The labels that distinguish the values of a metric.
 trait Labels: EncodeLabelSet + Clone + Eq + std::hash::Hash + Send + Sync + std::fmt::Debug + 'static {}
 impl<T: EncodeLabelSet + Clone + Eq + std::hash::Hash + Send + Sync + std::fmt::Debug + 'static> Labels for T {}
 
@@ -45,7 +44,7 @@ fn gauge<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: imp
     registry.register(name, help.trim_end_matches('.'), family);
 }
 
-/// All counters of a set, each under `prefix` and its declared name.
+/// Registers all counters of a set, each under `prefix` and its declared name.
 fn declared<L: Labels, T: CounterSet>(registry: &mut Registry, prefix: &str, counted: &[(L, T)]) {
     for (place, declaration) in T::COUNTERS.iter().enumerate() {
         let value = |set: &T| set.values().nth(place).unwrap_or_default();
@@ -54,17 +53,17 @@ fn declared<L: Labels, T: CounterSet>(registry: &mut Registry, prefix: &str, cou
     }
 }
 
-/// A histogram as it is.
+/// A histogram.
 #[derive(Debug)]
 struct Counted<L> {
     labels: L,
     sum: f64,
     count: u64,
-    /// The bounds of the buckets, and how many are in each.
+    /// The bounds of the buckets, and the count of each.
     buckets: Vec<(f64, u64)>,
 }
 
-/// Histograms of one name.
+/// Histograms with the same name.
 #[derive(Debug)]
 struct Histograms<L>(Vec<Counted<L>>);
 
@@ -116,11 +115,11 @@ fn latencies(paths: &[Path], r: &mut Registry) {
             rows.push(Counted::of(labels, latency));
         }
     }
-    let help = "How long packets took: before their functions, behind them until transmission, and in total";
+    let help = "Latency of packets: before their functions, from there to transmission, and in total";
     r.register("path_latency_seconds", help, Histograms(rows));
 }
 
-/// The page a scrape gets.
+/// Returns the page of a scrape.
 pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     let mut registry = Registry::with_prefix("switchpath");
     let r = &mut registry;
@@ -139,8 +138,7 @@ pub(crate) fn page(daemon: &Daemon) -> Result<String, ApiError> {
     Ok(text)
 }
 
-/// What the CPU scheduler is measured by (spec Q-56), as sums where there is a sum: means over any time follow from two
-/// scrapes.
+/// Registers the measurements of the CPU scheduler (spec Q-56), as sums where possible, so that two scrapes give the mean over any time.
 fn scheduling(told: &Tasks, r: &mut Registry) {
     let label = |t: &Task| {
         let name = [t.path.as_deref(), t.port.as_deref()].into_iter().flatten().collect::<Vec<_>>().join("@");
@@ -153,19 +151,19 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
     counter(r, "task_used_ns", "Time charged to a task.", of(|t| t.used_ns));
     counter(r, "task_runs", "Dispatches of a task.", of(|t| t.runs));
     counter(r, "task_packets", "Packets a task moved.", of(|t| t.packets));
-    counter(r, "task_timeouts", "Times a task ran because it had waited so long.", of(|t| t.timeouts));
-    counter(r, "task_harvested", "Times a task ran because nothing else would have.", of(|t| t.harvested));
-    gauge(r, "task_share_ppm", "Part of the core that a task was promised, in millionths.", of(|t| t.share_ppm.into()));
-    gauge(r, "task_cost_ns", "What a packet costs on average.", of(|t| t.cost_ns));
-    gauge(r, "task_cost_deviation_ns", "The standard deviation of what a packet costs.", of(|t| t.deviation_ns));
+    counter(r, "task_timeouts", "Runs of a task started by its time-out.", of(|t| t.timeouts));
+    counter(r, "task_harvested", "Runs of a task started because the core was idle otherwise.", of(|t| t.harvested));
+    gauge(r, "task_share_ppm", "Promised share of the core, in millionths.", of(|t| t.share_ppm.into()));
+    gauge(r, "task_cost_ns", "Mean cost of a packet.", of(|t| t.cost_ns));
+    gauge(r, "task_cost_deviation_ns", "Standard deviation of the cost of a packet.", of(|t| t.deviation_ns));
     let exceeds = of(|t| t.exceeds_declared_cost.into());
-    gauge(r, "task_exceeds_declared_cost", "1 where a packet costs over a tenth more than was declared.", exceeds);
+    gauge(r, "task_exceeds_declared_cost", "1 if a packet costs over a tenth more than declared.", exceeds);
     gauge(r, "task_batch_packets", "Packets a task waits for (B).", of(|t| t.batch.into()));
-    gauge(r, "task_max_wait_ns", "How long a task waits for them (D).", some(|t| t.max_wait_ns));
-    gauge(r, "task_most_lag_ns", "The longest a task could have run and did not.", of(|t| t.lag_ns));
-    gauge(r, "task_sleep_ns", "How long an input task with an estimator sleeps.", some(|t| t.sleeps_ns));
+    gauge(r, "task_max_wait_ns", "Longest wait for a full batch (D).", some(|t| t.max_wait_ns));
+    gauge(r, "task_most_lag_ns", "Longest time a task was runnable without running.", of(|t| t.lag_ns));
+    gauge(r, "task_sleep_ns", "Sleep between runs of an input task with an estimator.", some(|t| t.sleeps_ns));
     let finds = some(|t| t.polls_find_milli);
-    gauge(r, "task_finds_milli", "Thousandths of a packet that its runs find on average.", finds);
+    gauge(r, "task_finds_milli", "Mean packets per run of an input task with an estimator, in thousandths.", finds);
     let states = |t: &Task| {
         [("idle", t.idle_ns), ("eligible", t.eligible_ns), ("active", t.active_ns), ("running", t.running_ns)]
     };
@@ -179,7 +177,7 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
         .cores
         .iter()
         .flat_map(|c| parts(c).map(|(on, ns)| ([("worker", c.worker.to_string()), ("on", on.to_owned())], ns)));
-    counter(r, "cpu_spent_ns", "Where the time of a worker went: moving packets, empty looks, switching.", spent);
+    counter(r, "cpu_spent_ns", "Time of a worker spent moving packets, polling in vain, and switching.", spent);
     let worker = |value: fn(&Core) -> Option<u64>| {
         let value = move |c: &Core| Some(([("worker", c.worker.to_string())], value(c)?));
         told.cores.iter().filter_map(value).collect::<Vec<_>>()
@@ -188,20 +186,25 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
     gauge(
         r,
         "cpu_efficiency_ppm",
-        "Part of the time spent that moved packets, in millionths, since the start.",
+        "Part of the spent time that moved packets, in millionths, since the start.",
         useful,
     );
     let literal = worker(|c| c.efficiency_literal().map(|part| (part * 1e6).round() as u64));
-    gauge(r, "cpu_efficiency_literal_ppm", "The same with empty looks as work.", literal);
+    gauge(r, "cpu_efficiency_literal_ppm", "The same, with empty polls counted as work.", literal);
     let interrupts = worker(|c| Some((c.receive == Receive::Interrupt.name()).into()));
-    gauge(r, "cpu_receives_by_interrupt", "1 where packets are received before anything else goes on.", interrupts);
-    gauge(r, "cpu_switch_cost_ns", "What a switch costs.", worker(|c| Some(c.switch_cost_ns)));
+    gauge(r, "cpu_receives_by_interrupt", "1 if packets are received before all other work.", interrupts);
+    gauge(r, "cpu_switch_cost_ns", "Cost of a switch between tasks.", worker(|c| Some(c.switch_cost_ns)));
     let overhead = worker(|c| c.overhead_ppm.map(u64::from));
-    gauge(r, "cpu_throttle_overhead_ppm", "Part of the work that switching may cost (T), in millionths.", overhead);
-    gauge(r, "cpu_throttle_slice_ns", "How long a throttled task may run (G).", worker(|c| c.slice_ns));
+    gauge(
+        r,
+        "cpu_throttle_overhead_ppm",
+        "Bound of switching overhead relative to the work (T), in millionths.",
+        overhead,
+    );
+    gauge(r, "cpu_throttle_slice_ns", "Longest run of a throttled task (G).", worker(|c| c.slice_ns));
 }
 
-/// The input queues of paths: what they have and had.
+/// Registers the present and past lengths of path input queues.
 fn queues(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let queues = daemon.queues()?.queues;
     let label = |queue: &Queue| {
@@ -212,27 +215,27 @@ fn queues(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         let before = queues.iter().filter(|queue| queue.stage == QueueStage::Input);
         before.filter_map(move |queue| Some((label(queue), value(queue)?))).collect::<Vec<_>>()
     };
-    gauge(r, "queue_packets", "Packets before the functions of a path.", of(|q| Some(q.packets)));
-    gauge(r, "queue_capacity_packets", "The most there may be.", of(|q| q.capacity_packets));
-    gauge(r, "queue_most_packets", "The most there were when its task began to work on them.", of(|q| q.most_packets));
+    gauge(r, "queue_packets", "Packets in the input queue of a path.", of(|q| Some(q.packets)));
+    gauge(r, "queue_capacity_packets", "Capacity of the input queue.", of(|q| q.capacity_packets));
+    gauge(r, "queue_most_packets", "Largest queue length at the start of a run.", of(|q| q.most_packets));
     let sum = of(|q| q.seen_packets);
-    counter(r, "queue_seen_packets", "Packets there were, summed over the times its task began to work on them.", sum);
-    counter(r, "queue_looks", "How often that was: seen by looks is the mean length.", of(|q| q.looks));
+    counter(r, "queue_seen_packets", "Sum of the queue lengths at the start of each run.", sum);
+    counter(r, "queue_looks", "Number of these runs; seen divided by looks is the mean length.", of(|q| q.looks));
     Ok(())
 }
 
 fn whole(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let status = daemon.status()?;
-    gauge(r, "info", "The version that runs.", [([("version", status.version)], 1)]);
+    gauge(r, "info", "The running version.", [([("version", status.version)], 1)]);
     for (name, help, value) in [
-        ("generation", "The number of the configuration that runs", status.generation),
-        ("uptime_ns", "How long the router has run", status.uptime_ns),
+        ("generation", "The generation of the running configuration", status.generation),
+        ("uptime_ns", "The time since the start", status.uptime_ns),
         ("frames", "Frames of the pool", status.frames),
-        ("frames_spare", "Frames nobody uses", status.frames_spare),
+        ("frames_spare", "Free frames", status.frames_spare),
         ("held_packets", "Packets in queues", status.held_packets),
         ("routes", "Routes", status.routes),
         ("neighbours", "Neighbours", status.neighbours),
-        ("ledger_balanced", "1 where every packet has met one fate", status.balanced.into()),
+        ("ledger_balanced", "1 if every packet has met one fate", status.balanced.into()),
     ] {
         let gauge: Gauge<u64, AtomicU64> = Gauge::default();
         gauge.set(value);
@@ -247,7 +250,7 @@ fn whole(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         ("dropped", total.dropped_packets),
     ];
     let fates = fates.into_iter().map(|(fate, n)| ([("fate", fate.to_owned())], n));
-    counter(r, "packets", "Packets by what became of them.", fates);
+    counter(r, "packets", "Packets by fate.", fates);
     let drops = daemon.drops()?.drops;
     counter(
         r,
@@ -264,12 +267,12 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         let label = |port: &Port| -> PortLabel { [("port", port.name.clone())] };
         ports.iter().map(move |port| (label(port), value(port))).collect::<Vec<_>>()
     };
-    gauge(r, "port_up", "1 where the medium is connected.", of(|p| p.up.into()));
+    gauge(r, "port_up", "1 if the medium is connected.", of(|p| p.up.into()));
     let label = |port: &Port| -> PortLabel { [("port", port.name.clone())] };
     declared(r, "port", &ports.iter().map(|port| (label(port), port.counters.0)).collect::<Vec<_>>());
     declared(r, "port", &ports.iter().map(|port| (label(port), port.link.0)).collect::<Vec<_>>());
-    gauge(r, "port_backlog_packets", "Packets waiting for the link.", of(|p| p.backlog_packets));
-    gauge(r, "port_backlog_bytes", "Bytes waiting for the link.", of(|p| p.backlog_bytes));
+    gauge(r, "port_backlog_packets", "Packets queued at the link.", of(|p| p.backlog_packets));
+    gauge(r, "port_backlog_bytes", "Bytes queued at the link.", of(|p| p.backlog_bytes));
     let lost = |p: &Port| [("receive", p.counters.lost_before_receive), ("transmit", p.counters.lost_after_transmit)];
     let lost = ports.iter().flat_map(|port| {
         lost(port).map(|(way, n)| -> (DropLabels, u64) { ([("port", port.name.clone()), ("way", way.into())], n) })
@@ -282,12 +285,12 @@ fn ports(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The links, and the queues of their schemes in groups (spec N-36).
+/// Registers the links, and the queue groups of their schemes (spec N-36).
 fn links(links: &[Link], r: &mut Registry) {
     let label = |link: &Link| [("worker", link.worker.to_string()), ("port", link.port.clone())];
     let of = |value: fn(&Link) -> u64| links.iter().map(move |link| (label(link), value(link))).collect::<Vec<_>>();
     declared(r, "link", &links.iter().map(|link| (label(link), link.counters.0)).collect::<Vec<_>>());
-    counter(r, "link_handler_ns", "Time used to ask the scheme of a link, and to transmit.", of(|l| l.handler_ns));
+    counter(r, "link_handler_ns", "Time used to run the scheme of a link, and to transmit.", of(|l| l.handler_ns));
     counter(r, "link_handler_packets", "Packets moved in that time.", of(|l| l.handler_packets));
     let uses = |link: &Link| {
         let idle = link.counters.wasted.saturating_sub(link.counters.withheld);
@@ -297,7 +300,7 @@ fn links(links: &[Link], r: &mut Registry) {
         let [worker, port] = label(link);
         uses(link).map(|(by, n)| ([worker.clone(), port.clone(), ("by", by.to_owned())], n))
     });
-    let help = "Opportunities of a link to send: used, nothing waited, or what waited was not to leave yet.";
+    let help = "Opportunities of a link to send: used, idle, or withheld by the scheme.";
     counter(r, "link_opportunities", help, opportunities);
     let each = || links.iter().flat_map(|link| link.groups.iter().map(move |group| (link, group)));
     let labels = |(link, group): (&Link, &QueueGroup)| {
@@ -305,13 +308,13 @@ fn links(links: &[Link], r: &mut Registry) {
         [worker, port, ("queues", group.name.clone())]
     };
     let of = |value: fn(&QueueGroup) -> u64| each().map(|both| (labels(both), value(both.1))).collect::<Vec<_>>();
-    counter(r, "queues_arrived_packets", "Packets that came to queues of a scheme.", of(|g| g.arrived_packets));
-    counter(r, "queues_sent_packets", "Packets that left them.", of(|g| g.sent_packets));
-    counter(r, "queues_marked_packets", "Packets of theirs that were marked.", of(|g| g.marked_packets));
-    let help = "Packets that joined a queue in which another flow waited, though each queue is for one flow.";
+    counter(r, "queues_arrived_packets", "Packets enqueued by a scheme.", of(|g| g.arrived_packets));
+    counter(r, "queues_sent_packets", "Packets dequeued by a scheme.", of(|g| g.sent_packets));
+    counter(r, "queues_marked_packets", "Packets marked by a scheme (ECN).", of(|g| g.marked_packets));
+    let help = "Packets enqueued behind another flow in a queue meant for one flow.";
     counter(r, "queues_collided_packets", help, of(|g| g.collided_packets));
-    gauge(r, "queues_backlog_packets", "Packets that wait in them.", of(|g| g.backlog_packets));
-    gauge(r, "queues_backlog_bytes", "Bytes that wait in them.", of(|g| g.backlog_bytes));
+    gauge(r, "queues_backlog_packets", "Packets in these queues.", of(|g| g.backlog_packets));
+    gauge(r, "queues_backlog_bytes", "Bytes in these queues.", of(|g| g.backlog_bytes));
     let drops = each().flat_map(|both| {
         let [worker, port, queues] = labels(both);
         let drop = move |drop: &crate::api::LinkDrop| {
@@ -321,10 +324,10 @@ fn links(links: &[Link], r: &mut Registry) {
     });
     counter(r, "queues_drops", "Packets dropped from queues of a scheme or before them, by reason.", drops);
     let rows = each().filter_map(|both| Some(Counted::of(labels(both), both.1.sojourn.as_ref()?))).collect();
-    let help = "How long packets waited for the link, from when their functions were done";
+    let help = "Sojourn time of packets in these queues, from the end of their functions";
     r.register("queues_sojourn_seconds", help, Histograms(rows));
     let rows = links.iter().filter_map(|link| Some(Counted::of(label(link), link.sojourn.as_ref()?))).collect();
-    let help = "The same of all packets of a link, also those that passed its scheme by";
+    let help = "Sojourn time of all packets of a link, including those that passed its idle scheme by";
     r.register("link_sojourn_seconds", help, Histograms(rows));
     let state: Family<_, Gauge<f64, AtomicU64>> = Family::default();
     for both in each() {
@@ -334,10 +337,10 @@ fn links(links: &[Link], r: &mut Registry) {
             state.get_or_create(&[worker.clone(), port.clone(), queues.clone(), of]).set(value.value);
         }
     }
-    r.register("scheme_state", "What a scheme remembers of the longest of these queues, by its literature", state);
+    r.register("scheme_state", "State variables of a scheme for the longest of these queues", state);
 }
 
-/// What packets want at ports with a policy, and what is in force.
+/// Registers the objectives of packets at ports with a policy, and the objective in force.
 fn policies(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let ports = daemon.policies()?.ports;
     let of = |value: fn(&PortPolicy, &Wanted) -> u64| {
@@ -350,15 +353,15 @@ fn policies(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         each.collect::<Vec<_>>()
     };
     counter(r, "port_wanted_packets", "Packets offered to a port with a policy, by objective.", of(|_, w| w.packets));
-    counter(r, "port_wanted_bytes", "Bytes of those.", of(|_, w| w.bytes));
+    counter(r, "port_wanted_bytes", "Bytes of these packets.", of(|_, w| w.bytes));
     let in_force = of(|port, wanted| u64::from(port.objective == wanted.objective));
     gauge(r, "port_objective", "1 for the objective in force at a port.", in_force);
     let changes = ports.iter().map(|port| -> (PortLabel, u64) { ([("port", port.port.clone())], port.changes) });
-    counter(r, "port_objective_changes", "How often another objective came into force.", changes);
+    counter(r, "port_objective_changes", "Changes of the objective in force.", changes);
     Ok(())
 }
 
-/// What was copied for multicast groups.
+/// Registers the counters of multicast groups.
 fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let groups = daemon.multicast()?.groups;
     let each = groups.iter().map(|group| -> ([(&'static str, String); 3], GroupCounters) {
@@ -368,15 +371,15 @@ fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     });
     let each: Vec<_> = each.collect();
     declared(r, "multicast", &each);
-    // As they were called before counters were declared.
+    // The names of these counters in earlier versions.
     let of =
         |value: fn(&GroupCounters) -> u64| each.iter().map(move |(labels, counters)| (labels.clone(), value(counters)));
-    counter(r, "multicast_copies", "Copies that were put on a path.", of(|counters| counters.copies));
-    counter(r, "multicast_dropped", "Copies that could not be made, or put there.", of(|counters| counters.dropped));
+    counter(r, "multicast_copies", "Copies enqueued on a path.", of(|counters| counters.copies));
+    counter(r, "multicast_dropped", "Copies that could not be made or enqueued.", of(|counters| counters.dropped));
     Ok(())
 }
 
-/// Whether the worker moves.
+/// Returns whether the worker makes progress.
 fn lives(worker: &Worker) -> bool {
     !matches!(worker.state, WorkerState::Stuck | WorkerState::Failed)
 }
@@ -387,14 +390,19 @@ fn workers(daemon: &Daemon, r: &mut Registry) {
         let label = |worker: &Worker| [("worker", worker.worker.to_string())];
         workers.iter().map(move |worker| (label(worker), value(worker))).collect::<Vec<_>>()
     };
-    gauge(r, "worker_up", "1 where the worker moves, 0 where it is stuck or has failed.", of(|w| u64::from(lives(w))));
-    gauge(r, "worker_heartbeat_age_ns", "Since when the worker has not moved.", of(|w| w.heartbeat_age_ns));
+    gauge(
+        r,
+        "worker_up",
+        "1 if the worker makes progress, 0 if it is stuck or has failed.",
+        of(|w| u64::from(lives(w))),
+    );
+    gauge(r, "worker_heartbeat_age_ns", "Time since the last progress of the worker.", of(|w| w.heartbeat_age_ns));
     counter(r, "worker_busy_ns", "Time in which the worker moved packets.", of(|w| w.busy_ns));
     counter(r, "worker_packets", "Packets moved, counted by each task that moves them.", of(|w| w.packets));
-    counter(r, "worker_wakeups", "How often a port or a thread has ended its sleep.", of(|w| w.wakeups));
-    counter(r, "worker_restarts", "How often the worker has failed and begun anew.", of(|w| w.restarts));
-    counter(r, "worker_handed_over_packets", "Packets handed to other workers.", of(|w| w.handed_over_packets));
-    counter(r, "worker_taken_over_packets", "Packets taken over from other workers.", of(|w| w.taken_over_packets));
+    counter(r, "worker_wakeups", "Wakeups by a port or another thread.", of(|w| w.wakeups));
+    counter(r, "worker_restarts", "Restarts of the worker after a failure.", of(|w| w.restarts));
+    counter(r, "worker_handed_over_packets", "Packets handed off to other workers.", of(|w| w.handed_over_packets));
+    counter(r, "worker_taken_over_packets", "Packets handed off by other workers.", of(|w| w.taken_over_packets));
 }
 
 fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
@@ -405,7 +413,12 @@ fn paths(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     let label = |path: &Path| [("path", path.name.clone())];
     declared(r, "path", &paths.iter().map(|path| (label(path), path.counters.0)).collect::<Vec<_>>());
     gauge(r, "path_queued_packets", "Packets in the queues of a path.", of(|p| p.queued_packets));
-    counter(r, "path_late_packets", "Packets that took longer than their path was promised.", of(|p| p.late_packets));
+    counter(
+        r,
+        "path_late_packets",
+        "Packets that exceeded the promised latency of their path.",
+        of(|p| p.late_packets),
+    );
     latencies(&paths, r);
     functions(daemon, r)
 }
@@ -420,27 +433,27 @@ fn functions(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         });
         each.collect::<Vec<_>>()
     };
-    counter(r, "filter_packets", "Packets a rule of a packet filter was about.", of(|c| c.packets));
-    counter(r, "filter_bytes", "Bytes of those.", of(|c| c.bytes));
+    counter(r, "filter_packets", "Packets that a rule of a packet filter has matched.", of(|c| c.packets));
+    counter(r, "filter_bytes", "Bytes of these packets.", of(|c| c.bytes));
     let nat = daemon.nat(0)?;
     if nat.most > 0 {
         let one = |what: &str, value: u64| ([("way", what.to_owned())], value);
         gauge(
             r,
             "nat_connections",
-            "Translated connections there are, and may be.",
+            "Translated connections, and their limit.",
             [one("used", nat.total), one("most", nat.most)],
         );
         counter(
             r,
             "nat_connections_lost",
-            "Connections given up for others, and refused because their host inside has as many as it may.",
+            "Connections evicted for others, or refused because their inside host had reached its limit.",
             [one("evicted", nat.evicted), one("host_limit", nat.limited)],
         );
         counter(
             r,
             "nat_packets",
-            "Packets by what translation made of them.",
+            "Packets by the result of translation.",
             [
                 one("out", nat.out_packets),
                 one("back", nat.back_packets),

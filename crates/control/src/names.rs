@@ -1,15 +1,14 @@
-//! The names of things, for those who only know their ids: events and packets name what may be gone when somebody reads
-//! of it.
+//! Names by id, for events and packets. They may name an object that no longer exists when they are read.
 
 use plane::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{InterfaceId, Mac, PathId, PortId};
 
-/// Names kept of each kind besides those in use; the oldest go first.
+/// Names kept of each kind besides those in use; the oldest are dropped first.
 const MOST: usize = 1000;
 
-/// Names by id. Ids are never given twice, so that a name stays right when its thing is gone.
+/// Names by id. Ids are never reused, so a name stays valid after its object is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     ports: BTreeMap<PortId, Arc<str>>,
@@ -28,22 +27,22 @@ impl Names {
         keep(&mut self.paths, snapshot.paths.iter().map(|path| (path.id, path.name.clone())));
     }
 
-    /// A port's name; its number where it is not known.
+    /// Returns the name of a port, or its number if it is unknown.
     pub fn port(&self, id: PortId) -> String {
         self.ports.get(&id).map_or_else(|| format!("#{id}"), |name| name.to_string())
     }
 
-    /// A port's station address, where it is known.
+    /// Returns the MAC address of a port, if it is known.
     pub fn station(&self, id: PortId) -> Option<Mac> {
         self.stations.get(&id).copied()
     }
 
-    /// An interface's name; its number where it is not known.
+    /// Returns the name of an interface, or its number if it is unknown.
     pub fn interface(&self, id: InterfaceId) -> String {
         self.interfaces.get(&id).map_or_else(|| format!("#{id}"), |name| name.to_string())
     }
 
-    /// A path's name; its number where it is not known.
+    /// Returns the name of a path, or its number if it is unknown.
     pub fn path(&self, id: PathId) -> String {
         self.paths.get(&id).map_or_else(|| format!("#{id}"), |name| name.to_string())
     }
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_things_that_are_gone_are_kept_but_not_for_ever() {
+    fn names_of_removed_objects_are_kept_up_to_a_bound() {
         let mut names = BTreeMap::new();
         for id in 1..5000 {
             keep(&mut names, [0, id].into_iter().map(|id| (id, format!("p{id}"))));

@@ -1,16 +1,16 @@
-//! What the plane has to say of its tasks and links, in words, and what to do about it.
+//! Puts the plane's warnings about tasks and links into words, with remedies.
 
 use packet::event::{Misdeed, Way};
 use packet::{LinkCounters, Remark};
 use units::{Nanos, WorkerId};
 
-/// No less than this, in whole units: fit for a configuration.
+/// Rounds a time up to whole units, fit for a configuration.
 fn at_least(time: Nanos) -> Nanos {
     let unit = if time >= Nanos::micros(10) { 1000 } else { 10 };
     Nanos::new(time.get().next_multiple_of(unit))
 }
 
-/// In one sentence.
+/// Returns a warning in one sentence.
 pub(crate) fn text(remark: &Remark) -> String {
     match remark {
         Remark::TimeoutsOnly { runs, batch } => {
@@ -44,7 +44,7 @@ pub(crate) fn text(remark: &Remark) -> String {
     }
 }
 
-/// What functions did, and what becomes of their path.
+/// Describes a failure of functions, and its effect on their path.
 pub(crate) fn misdeed(misdeed: Misdeed<'_>) -> String {
     let what = match misdeed {
         Misdeed::Panicked(words) => format!("its functions panicked: {words}"),
@@ -61,7 +61,7 @@ pub(crate) fn misdeed(misdeed: Misdeed<'_>) -> String {
     format!("{what}; it goes on with fresh ones")
 }
 
-/// What a policy has decided, and what came of it.
+/// Describes a decision of a policy, and its result.
 pub(crate) fn chosen(choice: &plane::Choice) -> String {
     let plane::policy::Decision { from, to, share } = choice.decision;
     let what = format!("{share} of the bytes want {to}");
@@ -72,8 +72,8 @@ pub(crate) fn chosen(choice: &plane::Choice) -> String {
     }
 }
 
-/// How a link came to another queueing scheme, or to other parameters: packets that waited, those of them that were dropped, and what was
-/// counted since the change before.
+/// Describes a change of the scheme or its parameters at a link: the backlog, the packets dropped for the change, and the counters since the previous
+/// change.
 pub(crate) fn scheme_changed(
     worker: WorkerId,
     (way, (waited, dropped)): (Way, (u32, u32)),
@@ -94,7 +94,7 @@ pub(crate) fn scheme_changed(
     )
 }
 
-/// What to do.
+/// Returns the remedy.
 pub(crate) fn hint(remark: &Remark) -> String {
     match remark {
         Remark::TimeoutsOnly { .. } => {

@@ -1,4 +1,4 @@
-//! From an HTTP request to what is asked: one pure function, so that it can be fuzzed.
+//! Parses HTTP requests into requests for the router: one pure function, so that it can be fuzzed.
 
 use crate::api::{ApiError, ENDPOINTS, ErrorKind, Needs};
 use crate::daemon::Back;
@@ -9,29 +9,29 @@ use packet::pool::SUPER_FRAME;
 use plan::{Match, Prefix};
 use units::Nanos;
 
-/// Routes answered where no limit is given, and at most.
+/// The default and the largest number of routes in an answer.
 const ROUTES: (usize, usize) = (1000, 1_000_000);
-/// Translated connections answered where no limit is given, and at most: they are copied under a lock.
+/// The default and the largest number of connections in an answer. They are copied under a lock.
 const CONNECTIONS: (u64, u64) = (1000, 100_000);
-/// Bytes of a packet a capture may be cut to, at least.
+/// The least `snaplen` of a capture: an Ethernet header.
 const LEAST_SNAPLEN: u64 = 14;
-/// How long there may be to confirm a configuration.
+/// The shortest and the longest trial.
 const LEAST_TRIAL: Nanos = Nanos::secs(1);
 const MOST_TRIAL: Nanos = Nanos::secs(86_400);
-/// Packets a second that are followed at most: more would keep a worker from its work.
+/// The highest packet rate of a trace. More would slow a worker down.
 const MOST_RATE: u64 = 10_000;
-/// Frames that are given to the router at once, at most: as many as a path has room for.
+/// The most frames injected at once, as many as a path can hold.
 pub const MOST_FRAMES: usize = 256;
-/// How long the CPU schedulers may be looked at.
+/// The shortest and the longest trace of the CPU schedulers.
 const LOOKS: (Nanos, Nanos) = (Nanos::millis(1), Nanos::secs(60));
-/// Events kept of each worker where nothing else is said, and at most.
+/// The default number of events kept of each worker.
 pub const EVENTS: usize = 100_000;
-/// See [`EVENTS`].
+/// The largest number of events kept of each worker.
 pub const MOST_EVENTS: usize = 2_000_000;
-/// Characters of the name of a configuration.
+/// The most characters in the name of a configuration.
 const MOST_NAME: usize = 4096;
 
-/// What is asked.
+/// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// The router as a whole.
@@ -44,35 +44,35 @@ pub enum Request {
     Queues,
     /// The links.
     Links {
-        /// Only those of this port.
+        /// Only links of this port.
         port: Option<String>,
-        /// The latest looks of each, at most so many.
+        /// The number of latest samples of each link.
         samples: usize,
     },
     /// The workers.
     Workers,
     /// The tasks.
     Tasks,
-    /// What packets want, and which schemes it brings.
+    /// The objectives of packets, and the schemes selected for them.
     Policies,
     /// Routes.
     Routes {
-        /// Only those within.
+        /// Only routes within this prefix.
         within: Option<Prefix>,
-        /// Only those from here.
+        /// Only routes of this origin.
         origin: Option<Origin>,
-        /// Only those of the VRF of this name.
+        /// Only routes of this VRF.
         vrf: Option<String>,
-        /// At most so many.
+        /// At most this many routes.
         limit: usize,
     },
-    /// To change routes and neighbours.
+    /// Changes routes and neighbours.
     Edit(Text),
-    /// How far that is.
+    /// Returns the progress of such a change.
     Editing,
     /// The functions of paths.
     Functions,
-    /// What is translated, with at most so many connections.
+    /// Address translation, with at most this many connections.
     Nat(usize),
     /// The multicast groups.
     Multicast,
@@ -80,116 +80,116 @@ pub enum Request {
     Counters,
     /// Ephemeral state.
     Ephemeral,
-    /// Of a store, or of all, at most so many entries.
+    /// At most this many entries of a store, or of all stores.
     EphemeralEntries(Option<String>, usize),
     /// The neighbours.
     Neighbours,
     /// Drops by reason.
     Drops,
-    /// What happened lately.
+    /// Recent events.
     Events {
-        /// The number of the first event wanted.
+        /// The number of the first event.
         since: u64,
     },
     /// The packet ledgers.
     Ledger,
-    /// The configuration that runs, or that of a generation in the history.
+    /// The running configuration, or that of a generation in the history.
     Config(Option<u64>),
-    /// The configurations that have run.
+    /// The history of configurations.
     History,
-    /// To check a configuration.
+    /// Checks a configuration.
     Check(Text),
-    /// What applying a configuration would change.
+    /// Returns the changes that applying a configuration would make.
     Diff(Text),
-    /// To apply a configuration.
+    /// Applies a configuration.
     Apply(Text, Conditions),
-    /// To keep the configuration that is on trial.
+    /// Confirms the configuration on trial.
     Confirm,
-    /// To have an earlier configuration run again.
+    /// Applies an earlier configuration again.
     RollBack(Back, Conditions),
-    /// What the router would do with a packet.
+    /// Explains what the router would do with a packet.
     Explain(Asked),
-    /// Packets as they meet their fates.
+    /// Captures packets as they meet their fates.
     Capture(Capture),
-    /// The way of packets through the router.
+    /// Traces packets through the router.
     Trace(Trace),
-    /// What the CPU schedulers do from now on.
+    /// Traces the CPU schedulers.
     Schedule(Schedule),
-    /// Frames to take in by a port.
+    /// Injects frames into a port.
     Inject(Inject),
     /// All counters.
     Metrics,
-    /// The API's own description.
+    /// The OpenAPI description of the API.
     OpenApi,
 }
 
 /// A configuration in a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Text {
-    /// Where it came from, for messages.
+    /// Its origin, for messages.
     pub name: String,
     /// The text.
     pub text: String,
 }
 
-/// Under which conditions a configuration is applied.
+/// The conditions of an apply.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Conditions {
-    /// It is left again unless confirmed within.
+    /// Roll back unless confirmed within this time.
     pub confirm: Option<Nanos>,
-    /// The login of whoever asks.
+    /// The login of the caller.
     pub login: Option<Login>,
-    /// Take interfaces that carry it all the same.
+    /// Take interfaces that carry it anyway.
     pub force: bool,
 }
 
-/// Which packets to capture.
+/// The packets to capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Capture {
-    /// What they look like.
+    /// The match they fulfil.
     pub matching: Match,
-    /// How many; without end where none.
+    /// The number of packets; none for no limit.
     pub limit: Option<u64>,
-    /// Bytes of each; all where none.
+    /// The most bytes of each packet; none for all.
     pub snaplen: Option<usize>,
-    /// Each as it came in as well.
+    /// Also capture each packet as received.
     pub arrivals: bool,
 }
 
-/// Which packets to follow.
+/// The packets to trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trace {
-    /// What they look like, and how many.
+    /// The match they fulfil, and their number.
     pub capture: Capture,
-    /// The port they come in by, where that matters.
+    /// Their ingress port, if it matters.
     pub port: Option<String>,
-    /// How many a second; a usual number where none.
+    /// The most packets a second; none for the default.
     pub rate: Option<u64>,
-    /// Those that were given to the router by `/v1/inject`, and no others.
+    /// Only packets injected with `/v1/inject`.
     pub injected: bool,
 }
 
-/// How much of what the CPU schedulers do.
+/// The extent of a trace of the CPU schedulers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Schedule {
-    /// For how long they are looked at.
+    /// The duration.
     pub time: Nanos,
-    /// The latest of what each worker does, at most so many events.
+    /// The number of latest events kept of each worker.
     pub events: usize,
 }
 
-/// Frames that come in by a port without its device.
+/// Frames to inject into a port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inject {
-    /// The name of the port; where there is none, the only one.
+    /// The name of the port; by default the only one.
     pub port: Option<String>,
-    /// They are for that port, whatever station they name.
+    /// True to treat them as addressed to that port, despite their destination MAC addresses.
     pub ours: bool,
     /// The frames.
     pub frames: Vec<Vec<u8>>,
 }
 
-/// Reads a request: its method, path and query as they stand in the request line, and its body, which becomes a text in it.
+/// Parses a request: its method, path and query from the request line, and its body, which becomes the text of the request.
 pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) -> Result<Request, ApiError> {
     let mut here = ENDPOINTS.iter().filter(|endpoint| endpoint.path == path).peekable();
     if here.peek().is_none() {
@@ -295,7 +295,7 @@ fn schedule(query: &Query) -> Result<Schedule, ApiError> {
     Ok(Schedule { time, events })
 }
 
-/// The body of an injection: a frame a line.
+/// Parses the body of an injection: one frame a line.
 fn inject(query: &Query, text: &str) -> Result<Inject, ApiError> {
     let port = query.get("port").map(str::to_owned);
     let frames: Vec<Vec<u8>> =
@@ -322,7 +322,7 @@ fn asked(query: &Query) -> Result<Asked, ApiError> {
     }
 }
 
-/// The bytes of pairs of hexadecimal digits.
+/// Decodes pairs of hexadecimal digits.
 fn bytes(hex: &str) -> Result<Vec<u8>, ApiError> {
     let pair = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
     let wrong = || bad("the frame is not in hexadecimal", "give two digits for each byte, and nothing between");
@@ -332,8 +332,8 @@ fn bytes(hex: &str) -> Result<Vec<u8>, ApiError> {
     hex.as_bytes().chunks(2).map(pair).collect::<Option<Vec<u8>>>().ok_or_else(wrong)
 }
 
-/// What the caller of a request has to be allowed, by its request line alone: before its body is read. What does not exist
-/// anybody may hear of who may look.
+/// Returns the rights that a request needs, from its request line alone, before its body is read. An unknown address needs read access only, so that
+/// its caller gets the right error.
 pub fn needs(method: &str, path: &str) -> Needs {
     let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == path && endpoint.method == method);
     endpoint.map_or(Needs::Read, |endpoint| endpoint.needs)
@@ -390,14 +390,14 @@ fn bad(reason: impl Into<String>, hint: impl Into<String>) -> ApiError {
     ApiError::new(ErrorKind::BadRequest, reason, hint)
 }
 
-/// What came from outside, fit to be repeated in a message.
+/// Makes input from outside safe to repeat in a message.
 fn shown(text: &str) -> String {
     const MOST: usize = 80;
     let clean: String = text.chars().take(MOST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(MOST).is_some() { clean + "…" } else { clean }
 }
 
-/// The parameters of a request, each declared and given once.
+/// The parameters of a request: each declared, and given at most once.
 struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -435,7 +435,7 @@ impl Query {
     }
 }
 
-/// For the fuzzer: bytes as a request line (`GET /v1/routes?limit=1`), a line end, and a body.
+/// An entry point for the fuzzer: bytes as a request line (`GET /v1/routes?limit=1`), a line end, and a body.
 pub fn exercise(bytes: &[u8]) {
     let (line, body) =
         bytes.iter().position(|&b| b == b'\n').map_or((bytes, &[][..]), |at| (&bytes[..at], &bytes[at + 1..]));
@@ -464,7 +464,7 @@ mod tests {
     fn every_declared_address_is_understood_with_its_examples() {
         for endpoint in ENDPOINTS {
             let mut query = form_urlencoded::Serializer::new(String::new());
-            // `to` instead of `steps`: one of them.
+            // `to` and `steps` exclude each other.
             let given = endpoint.parameters.iter().filter(|p| p.name != "steps");
             query.extend_pairs(given.map(|p| (p.name, p.example)));
             let body: &[u8] = if endpoint.path == "/v1/inject" { b"0200\n" } else { b"version = 1" };
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_refused_with_a_hint() {
+    fn invalid_requests_are_refused_with_a_hint() {
         for (method, path, query, body, kind) in [
             ("GET", "/", "", &b""[..], ErrorKind::NotFound),
             ("GET", "/v1/ports/", "", b"", ErrorKind::NotFound),

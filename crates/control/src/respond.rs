@@ -1,4 +1,4 @@
-//! From what is asked to the answer.
+//! Answers requests.
 
 use crate::access::Caller;
 use crate::api::{ApiError, openapi};
@@ -8,7 +8,7 @@ use crate::request::Request;
 use fib::RouteQuery;
 use serde::Serialize;
 
-/// An answer that is known whole.
+/// A complete answer.
 pub(crate) struct Reply {
     pub status: u16,
     pub media: &'static str,
@@ -24,7 +24,7 @@ impl Reply {
         Reply { status: 200, media: JSON, body }
     }
 
-    /// A refusal.
+    /// Builds a refusal.
     pub fn refusal(error: &ApiError) -> Reply {
         Reply { status: error.error.status(), ..Reply::json(error) }
     }
@@ -38,7 +38,7 @@ impl Reply {
     }
 }
 
-/// Answers everything but a capture, which is not known whole. May wait for workers, for some seconds at most.
+/// Answers every request except streams, whose answers grow. May wait for workers, for some seconds at most.
 pub(crate) fn respond(daemon: &Daemon, caller: &Caller, request: Request, format: Format) -> Reply {
     match request {
         Request::Status => Reply::of(daemon.status()),

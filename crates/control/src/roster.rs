@@ -1,5 +1,5 @@
-//! Who watches packets at the moment: a bounded list that workers read without a lock, each entry with a bounded channel
-//! to its reader. A worker waits for nobody: what a channel has no room for is the reader's loss, and counted.
+//! The open captures and traces: a bounded list that workers read without a lock. Each entry has a bounded channel to its reader. A worker never
+//! waits for a reader: an item for a full channel is counted as missed.
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Something that is watched for: it knows when its reader has had all that was wanted.
+/// A capture or trace, which knows when its reader has received all items.
 pub trait Watch {
-    /// What its reader gets.
+    /// The type of its items.
     type Item: Send;
-    /// Items that wait for the reader at most.
+    /// The capacity of the channel to the reader.
     const DEPTH: usize;
-    /// Whether nothing more will come.
+    /// Returns whether no more items will follow.
     fn is_done(&self) -> bool;
 }
 
-/// A watch and the way to its reader, which ends when this does.
+/// A watch and the channel to its reader, which ends when this is dropped.
 pub struct Armed<W: Watch> {
     pub watch: Arc<W>,
     pub sender: Sender<W::Item>,
@@ -29,37 +29,38 @@ impl<W: Watch> Clone for Armed<W> {
     }
 }
 
-/// The watches of one kind that are open.
+/// The open watches of one kind.
 pub struct Roster<W: Watch> {
     open: AtomicUsize,
     most: usize,
     list: ArcSwap<Vec<Armed<W>>>,
-    // Held while the list is changed. Nobody reads under it; true when no more are opened.
+    // Locked while the list changes, never for reading. True when no more watches are accepted.
     closed: Mutex<bool>,
 }
 
 impl<W: Watch> Roster<W> {
-    /// Nobody watches; at most `most` will at once.
+    /// Creates a list for at most `most` watches.
     pub fn new(most: usize) -> Roster<W> {
         Roster { open: AtomicUsize::new(0), most, list: ArcSwap::default(), closed: Mutex::new(false) }
     }
 
-    /// Whether anybody watches: one load, as workers ask once a step.
+    /// Returns whether there is a watch: a single load, because workers ask in every step.
     pub fn is_watched(&self) -> bool {
+        // Relaxed: `Daemon::follow` waits for a report of each worker, and after that all workers see the new watch.
         self.open.load(Ordering::Relaxed) > 0
     }
 
-    /// Those that are open, and the ways to their readers.
+    /// Returns the open watches with their channels.
     pub fn armed(&self) -> arc_swap::Guard<Arc<Vec<Armed<W>>>> {
         self.list.load()
     }
 
-    /// Those that are open.
+    /// Returns the open watches.
     pub fn list(&self) -> Vec<Arc<W>> {
         self.list.load().iter().map(|armed| armed.watch.clone()).collect()
     }
 
-    /// Opens a watch; nothing where there are as many as there can be, or the router is ending.
+    /// Opens a watch; none if the list is full or the router is ending.
     pub fn open(self: &Arc<Self>, watch: W) -> Option<Subscription<W>> {
         let closed = self.closed.lock();
         let list = self.list.load_full();
@@ -74,7 +75,7 @@ impl<W: Watch> Roster<W> {
         Some(Subscription { watch, receiver, roster: self.clone() })
     }
 
-    /// Ends every watch: their readers get what was taken, and then the end.
+    /// Ends every watch. Its reader gets the items already taken, and then the end.
     pub fn close(&self) {
         let mut closed = self.closed.lock();
         *closed = true;
@@ -87,7 +88,7 @@ impl<W: Watch> Roster<W> {
     }
 }
 
-/// The reader's end of a watch, which ends when this is dropped.
+/// The reader's end of a watch. Dropping it closes the watch.
 pub struct Subscription<W: Watch> {
     watch: Arc<W>,
     receiver: Receiver<W::Item>,
@@ -95,12 +96,12 @@ pub struct Subscription<W: Watch> {
 }
 
 impl<W: Watch> Subscription<W> {
-    /// What is watched for.
+    /// Returns the watch.
     pub fn watch(&self) -> &Arc<W> {
         &self.watch
     }
 
-    /// The next item; nothing when all that was wanted has come or the router ends.
+    /// Returns the next item; none when all wanted items have arrived or the router ends.
     pub async fn next(&mut self) -> Option<W::Item> {
         if self.watch.is_done() {
             self.receiver.close();
@@ -108,7 +109,7 @@ impl<W: Watch> Subscription<W> {
         self.receiver.recv().await
     }
 
-    /// The next item, if it is there.
+    /// Returns the next item if there is one.
     pub fn try_next(&mut self) -> Option<W::Item> {
         self.receiver.try_recv().ok()
     }
@@ -116,6 +117,7 @@ impl<W: Watch> Subscription<W> {
 
 impl<W: Watch> Drop for Subscription<W> {
     fn drop(&mut self) {
+        // The lock serializes changes, so that a watch opened at the same time is not lost.
         let _changing = self.roster.closed.lock();
         let list = self.roster.list.load_full();
         let others = list.iter().filter(|armed| !Arc::ptr_eq(&armed.watch, &self.watch));

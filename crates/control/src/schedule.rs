@@ -1,5 +1,5 @@
-//! Looking at what the CPU schedulers of a running router do: every worker keeps it for a while, within bounds, and hands it
-//! over. Nothing is kept where nobody looks.
+//! Records the CPU schedulers of a running router: every worker records events for a while, within a memory bound, and hands its record over. Without
+//! a recording, workers store no events.
 
 use crate::api::{ApiError, ErrorKind, Needs};
 use crate::daemon::Daemon;
@@ -15,43 +15,43 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use units::Instant;
 
-/// How long a worker may take to hand over what it has kept.
+/// The longest wait for the record of a worker.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Workers keep what they do, as long as this lives.
+/// A recording, which lasts until this is dropped.
 pub(crate) struct Looking {
     daemon: Arc<Daemon>,
     since: Instant,
     end: Arc<Notify>,
 }
 
-/// Has every worker keep the latest `events` of what its CPU scheduler does from now on.
+/// Makes every worker record the latest `events` of its CPU scheduler from now on.
 pub(crate) fn look(daemon: &Arc<Daemon>, caller: Needs, events: usize) -> std::result::Result<Looking, ApiError> {
     let end = daemon.take_look(caller).ok_or_else(|| {
         let reason = "somebody looks at the CPU schedulers already";
         ApiError::new(ErrorKind::Busy, reason, "try again when that is over")
     })?;
     let looking = Looking { daemon: daemon.clone(), since: clock::now(), end };
-    // Made here: a worker allocates nothing that is not small.
+    // The buffers are allocated here, because a worker must not make large allocations.
     drop(looking.ask(|| Some(Box::new(Trace::new(events)))));
     Ok(looking)
 }
 
 impl Looking {
-    /// Has workers keep what they do in other traces from now on.
+    /// Replaces the buffers of the workers, and receives the previous ones.
     fn ask(&self, trace: impl Fn() -> Option<Box<Trace>>) -> Receiver<Watched> {
         let (sender, receiver) = channel();
         self.daemon.post(|| Command::Watch(trace(), sender.clone()));
         receiver
     }
 
-    /// Completes when the owner records instead.
+    /// Completes when the owner starts a recording instead.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let end = self.end.clone();
         async move { end.notified().await }
     }
 
-    /// Writes what was done until now, and ends. Answers how many events were lost for want of room.
+    /// Writes the events recorded until now, and ends the recording. Returns how many events were lost for lack of space.
     pub fn write(self, out: &mut impl Write) -> Result<u64> {
         let answers = self.ask(|| None);
         let workers = self.daemon.worker_count();
@@ -61,6 +61,7 @@ impl Looking {
             let Ok(next) = answers.recv_timeout(deadline.since(clock::now()).into()) else { break };
             watched.push(next);
         }
+        // Workers stop at slightly different times; the trace ends with the last of them.
         let until = watched.iter().map(|watched| watched.until).max().unwrap_or(self.since).max(clock::now());
         watched.sort_by_key(|watched| watched.worker);
         let names = self.daemon.names();
@@ -76,7 +77,7 @@ impl Looking {
         }
         let started = (self.since + self.daemon.epoch()).get();
         let since = self.since;
-        // The workers have handed over their records: a slow reader need not keep the next caller waiting.
+        // The workers have handed over their records, so a slow reader need not delay the next caller.
         drop(self);
         write(out, &[Router { name: &name, cores }], (since, until), Some(started))?;
         Ok(lost)
@@ -90,7 +91,7 @@ impl Drop for Looking {
     }
 }
 
-/// What people call a task.
+/// Returns the name of a task for people.
 fn name(task: &TaskReport, names: &Names) -> String {
     let paths: Vec<String> = task.paths.iter().map(|&path| names.path(path)).collect();
     let of = task.port.map_or_else(|| paths.join(","), |port| names.port(port));

@@ -1,7 +1,6 @@
-//! Where the API is: a Unix socket that its owner may use, and the groups the owner names.
+//! The Unix socket of the API, for its owner and the groups that the owner names.
 //!
-//! A file has one group; where members of a second one may read, everybody can connect and the server looks at whom it
-//! has (`crate::access`).
+//! A file has only one group. If a second group has read access, everybody can connect, and the server checks the caller (`crate::access`).
 
 use crate::access::Groups;
 use rustix::fs::{Mode, fchmod};
@@ -13,11 +12,11 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt,
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Connections that wait to be accepted.
+/// The accept backlog.
 const BACKLOG: i32 = 1024;
 
-/// Where the API is where nobody says otherwise: `/run/switchpath/control.sock` for root, else in the user's runtime
-/// directory, else in a directory of the user's own under the one for temporary files.
+/// Returns the default path of the socket: `/run/switchpath/control.sock` for root; otherwise in the user's runtime directory, or in the user's own
+/// directory under the one for temporary files.
 pub fn default_path() -> PathBuf {
     let user = rustix::process::geteuid();
     let directory = if user.is_root() {
@@ -33,11 +32,11 @@ pub fn default_path() -> PathBuf {
 /// Why there is no socket.
 #[derive(Debug)]
 pub enum SocketError {
-    /// A router answers there already.
+    /// A router already answers there.
     InUse(PathBuf),
-    /// Something that is no socket is there.
+    /// The path is taken by another kind of file.
     NoSocket(PathBuf),
-    /// The system refused.
+    /// A system error.
     System(PathBuf, io::Error),
 }
 
@@ -59,17 +58,17 @@ impl fmt::Display for SocketError {
 
 impl std::error::Error for SocketError {}
 
-/// Who may connect, besides the socket's owner and root.
+/// Access to the socket, besides its owner and root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sharing {
     /// The groups.
     pub groups: Groups,
-    /// The mode of the socket's file; what suits the groups where none is given.
+    /// The mode of the socket's file; by default it follows from the groups.
     pub mode: Option<u32>,
 }
 
 impl Sharing {
-    /// Nobody else.
+    /// No access for others.
     pub const NONE: Sharing = Sharing { groups: Groups { full: None, read: None }, mode: None };
 
     fn mode(&self) -> u32 {
@@ -80,7 +79,7 @@ impl Sharing {
         })
     }
 
-    /// The mode of the directory, where it is made for the socket: whoever may connect has to come there.
+    /// Returns the mode of a directory created for the socket. Every user who may connect has to pass through it.
     fn directory_mode(&self) -> u32 {
         match self.mode() {
             mode if mode & 0o006 != 0 => 0o711,
@@ -90,24 +89,24 @@ impl Sharing {
     }
 }
 
-/// A socket that listens; its file is removed with it.
+/// A listening socket; its file is removed with it.
 #[derive(Debug)]
 pub struct Bound {
     listener: UnixListener,
     path: PathBuf,
     groups: Groups,
-    /// Device and inode: the file is removed only if it is still ours.
+    /// Device and inode: the file is removed only if it is still this socket's.
     identity: (u64, u64),
 }
 
 impl Bound {
-    /// As [`Bound::shared`], with nobody.
+    /// Same as [`Bound::shared`], without other users.
     pub fn new(path: &Path) -> Result<Bound, SocketError> {
         Bound::shared(path, &Sharing::NONE)
     }
 
-    /// Listens at `path`, never open to more than it is to be. A socket left behind by a router that was killed is removed;
-    /// one that answers is not. Makes the directory where it is not there.
+    /// Listens at `path`. The socket never has more permissions than it should. A stale socket of a killed router is replaced; one that answers is
+    /// kept. Creates the directory if necessary.
     pub fn shared(path: &Path, sharing: &Sharing) -> Result<Bound, SocketError> {
         let failed = |error: io::Error| SocketError::System(path.to_owned(), error);
         let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
@@ -130,24 +129,24 @@ impl Bound {
             groups: sharing.groups,
             identity: (metadata.dev(), metadata.ino()),
         };
-        // The group first: with the mode first it would be open to the owner's group for a moment. Nobody but the owner
-        // can change what is in this directory.
+        // The group first: with the mode first, the socket would be open to the owner's group for a moment. Only the owner can change files in this
+        // directory.
         chown(path, None, sharing.groups.full).map_err(failed)?;
         fs::set_permissions(path, fs::Permissions::from_mode(sharing.mode())).map_err(failed)?;
         Ok(bound)
     }
 
-    /// Who may use it besides its owner.
+    /// Returns the groups with access.
     pub(crate) fn groups(&self) -> Groups {
         self.groups
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A handle to accept connections with.
+    /// Returns a handle that accepts connections.
     pub(crate) fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
@@ -162,8 +161,8 @@ impl Drop for Bound {
     }
 }
 
-/// A directory that others may change is no place for the socket: they could put another in its place. One that only the
-/// owner of a file may take it from (the sticky bit, as on /tmp) will do.
+/// Refuses a directory in which others could replace the socket. A directory with the sticky bit, such as /tmp, is allowed, because only the owner of
+/// a file can remove it there.
 fn is_trusted(directory: &Path) -> io::Result<()> {
     let metadata = fs::metadata(directory)?;
     let owner = metadata.uid();
@@ -175,7 +174,7 @@ fn is_trusted(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The mode of a socket's file is that of the socket when it is bound (unix(7): fchmod before bind), so that nobody else
+/// Binds a private socket. The socket's file gets the mode that the socket has when it is bound (unix(7): fchmod before bind), so that no other user
 /// can connect in between.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -193,6 +192,7 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
         Ok(_) => {}
     }
     match UnixStream::connect(path) {
+        // A socket without a listener was left by a killed router.
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| SocketError::System(path.to_owned(), error))
         }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_socket_is_open_to_its_groups_and_nobody_else() {
+    fn a_shared_socket_is_open_to_its_groups_only() {
         let directory = tempfile::tempdir().unwrap();
         let own = rustix::process::getegid().as_raw();
         for (groups, mode, expected) in [
@@ -251,7 +251,7 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let first = Bound::new(&path).unwrap();
-        // Taken away under it, and another one put there: not the first one's to remove.
+        // The file was replaced by another socket, which the first one must not remove.
         fs::remove_file(&path).unwrap();
         let second = Bound::new(&path).unwrap();
         drop(first);

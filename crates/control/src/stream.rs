@@ -1,4 +1,4 @@
-//! A live capture as a growing pcapng file: packets with their fates as comments.
+//! A live capture as a growing pcapng file, with packet fates as comments.
 
 use crate::capture::{Captured, Capturing};
 use crate::daemon::Daemon;
@@ -20,12 +20,12 @@ use std::task::{Context, Poll};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use units::{Instant, Mac, Nanos, PortId};
 
-/// The trailer that counts the packets a reader was too slow for.
+/// The trailer with the number of packets that the reader missed.
 pub(crate) const MISSED: &str = "switchpath-missed";
-/// Packets put into one piece of the body.
+/// The most packets in one piece of the body.
 const TOGETHER: usize = 256;
 
-/// What the writer has written and nobody has taken.
+/// Bytes written but not sent yet.
 #[derive(Clone, Default)]
 struct Gathered(Arc<Mutex<Vec<u8>>>);
 
@@ -41,16 +41,16 @@ impl Write for Gathered {
 
 impl Sink for Gathered {
     fn cut(&mut self, _length: u64) -> std_io::Result<()> {
-        // Only asked for after a failed write, and none fails.
+        // Called only after a failed write, and these writes never fail.
         Ok(())
     }
 }
 
-/// Packets to pcapng.
+/// Encodes packets as pcapng.
 struct Encoder {
     writer: Writer<Gathered>,
     gathered: Gathered,
-    /// Their numbers in the file, by name and station address.
+    /// The numbers of the interfaces in the file, by name and MAC address.
     interfaces: HashMap<(String, Option<Mac>), u32>,
     snaplen: u32,
 }
@@ -63,8 +63,7 @@ impl Encoder {
         Ok(Encoder { writer, gathered, interfaces: HashMap::new(), snaplen: snaplen.unwrap_or(0) as u32 })
     }
 
-    /// Adds a packet: as it came in where that is known, and as it left by its port. Where the one is not known and the other did
-    /// not happen, as it was when it met its fate.
+    /// Adds a packet as received, if that is known, and as sent. If it was not sent and its received form is unknown, adds it as it met its fate.
     fn add(&mut self, packet: &Captured, names: &Names) -> Result<(), WriteError> {
         let comment = packet.comment(names);
         if let Some(came) = &packet.arrival {
@@ -107,14 +106,14 @@ impl Encoder {
         self.writer.packet(&Record { time, interface, link, original: length as u32, data, direction, comment })
     }
 
-    /// What was added since the last time.
+    /// Returns the bytes since the previous call.
     fn take(&mut self) -> Result<Bytes, WriteError> {
         self.writer.flush()?;
         Ok(std::mem::take(&mut *self.gathered.0.lock()).into())
     }
 }
 
-/// The body of an answer that grows.
+/// A growing body.
 pub(crate) struct Growing(Receiver<Frame<Bytes>>);
 
 impl http_body::Body for Growing {
@@ -129,7 +128,7 @@ impl http_body::Body for Growing {
     }
 }
 
-/// The body that tells of `packets`, and the work that fills it until either end is gone.
+/// Returns a body with `packets` as pcapng, and the future that fills it until either end is gone.
 pub(crate) fn growing(daemon: Arc<Daemon>, packets: Capturing) -> (Growing, impl Future<Output = ()> + Send) {
     let (sender, receiver) = channel(4);
     let work = async move {
@@ -143,7 +142,7 @@ pub(crate) fn growing(daemon: Arc<Daemon>, packets: Capturing) -> (Growing, impl
 
 async fn fill(daemon: &Daemon, mut packets: Capturing, body: &Sender<Frame<Bytes>>) -> Result<(), WriteError> {
     let mut encoder = Encoder::new(daemon.epoch(), packets.watch().wanted().snaplen)?;
-    // The header at once: its reader then knows that the capture has begun.
+    // Send the header at once: it shows the reader that the capture has begun.
     let mut open = body.send(Frame::data(encoder.take()?)).await.is_ok();
     while open {
         let next = tokio::select! {
@@ -163,20 +162,20 @@ async fn fill(daemon: &Daemon, mut packets: Capturing, body: &Sender<Frame<Bytes
     Ok(())
 }
 
-/// The last that is sent.
+/// Sends the trailer.
 async fn end(body: &Sender<Frame<Bytes>>, missed: u64) {
     let mut trailers = HeaderMap::new();
     trailers.insert(MISSED, HeaderValue::from(missed));
     let _ = body.send(Frame::trailers(trailers)).await;
 }
 
-/// The body that tells the way of `packets`, a line of JSON for each, and the work that fills it until either end is gone.
+/// Returns a body with the traces of `packets`, one line of JSON each, and the future that fills it until either end is gone.
 pub(crate) fn lines(daemon: Arc<Daemon>, packets: Tracing) -> (Growing, impl Future<Output = ()> + Send) {
     let (sender, receiver) = channel(4);
     (Growing(receiver), async move { tell(&daemon, packets, &sender).await })
 }
 
-/// The body that tells what the CPU schedulers did within `time`, and the work that waits for it and fills the body then.
+/// Returns a body with a CPU scheduler trace of `time`, and the future that records it and then fills the body.
 pub(crate) fn file(looking: Looking, time: Nanos) -> (Growing, impl Future<Output = ()> + Send) {
     let (sender, receiver) = channel(4);
     let work = async move {
@@ -196,7 +195,7 @@ pub(crate) fn file(looking: Looking, time: Nanos) -> (Growing, impl Future<Outpu
             let lost = looking.write(&mut out)?;
             out.flush().map(|()| lost)
         });
-        // Where it is not written, whoever asked has hung up.
+        // If it was not written, the client has hung up.
         if let Ok(Ok(lost)) = written.await {
             end(&sender, lost).await;
         }
@@ -207,7 +206,7 @@ pub(crate) fn file(looking: Looking, time: Nanos) -> (Growing, impl Future<Outpu
 /// Bytes of a piece of a body.
 const PIECE: usize = 64 << 10;
 
-/// A body that is written from a thread which may wait.
+/// A body written by a thread that may block.
 struct Pieces(Sender<Frame<Bytes>>);
 
 impl Write for Pieces {

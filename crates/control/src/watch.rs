@@ -1,7 +1,7 @@
-//! What the workers tell: events for the log, and packets for whoever captures or follows them.
+//! The observer of a worker: passes events to the log, and packets to captures and traces.
 //!
-//! A worker waits for nobody. A packet that a reader is not ready to take is counted as missed and forgotten; with nobody
-//! watching, a worker pays two loads a step.
+//! A worker never waits for a reader. A packet for a reader whose channel is full is counted as missed. Without a capture or a trace, a worker
+//! executes two loads per step.
 
 use crate::arrivals::Arrivals;
 use crate::capture::{Taps, offer};
@@ -12,7 +12,7 @@ use packet::{Meta, Packet};
 use std::sync::Arc;
 use units::{Instant, PortId};
 
-/// One worker's observer.
+/// The observer of one worker.
 pub(crate) struct Watcher {
     pub log: Arc<EventLog>,
     pub taps: Arc<Taps>,

@@ -1,7 +1,7 @@
-//! Real interfaces through the loop of a real worker: one that sleeps as long as its estimators allow, one that receives
-//! the way of interrupts, and one whose port waits where a path is full (spec ).
+//! Tests a worker on real interfaces: one that sleeps as long as its estimators allow, and one that receives by interrupts. A third test has a port
+//! that waits for a full path (spec ).
 //!
-//! Time on a shared machine is not ours: what is counted is processor time, packets, and where they were lost.
+//! The tests share their machine, so they measure no wall-clock time. They count processor time, packets, and the places of losses.
 
 #![allow(clippy::print_stdout)]
 
@@ -22,13 +22,13 @@ use units::{Mac, Nanos};
 
 const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const SENDER: Mac = Mac([2, 0, 0, 0, 0, 7]);
-/// How long anything may take.
+/// The longest wait for anything.
 const PATIENCE: Nanos = Nanos::secs(10);
 /// The slots of a `packet:` port's receive ring.
 const RING: usize = 4096;
-/// Nothing is done for so long before a burst.
+/// The idle time before a burst.
 const SILENCE: Nanos = Nanos::secs(1);
-/// What is looked at of a router with nothing to do, and the part of a processor that it may use in it.
+/// The time for which an idle router is observed, and the most processor time it may use in it.
 const REST: (Nanos, f64) = (Nanos::secs(2), 0.02);
 
 fn config(cpu: &str, lan: &str, paths: &str) -> String {
@@ -94,7 +94,7 @@ impl Site {
         self.sleeper.sleep([], span).unwrap();
     }
 
-    /// Sends so many packets, as fast as they leave.
+    /// Sends this many packets at full speed.
     fn send(&mut self, packets: usize) {
         let (mut batch, mut left) = (Batch::new(), packets);
         let end = clock::now() + PATIENCE;
@@ -112,7 +112,7 @@ impl Site {
         assert_eq!(self.sender.refused_late().packets, 0);
     }
 
-    /// How many of ours have come to the receiver since this was last asked.
+    /// Returns how many packets have reached the receiver since the previous call.
     fn received(&mut self) -> usize {
         let (mut batch, mut count) = (Batch::new(), 0);
         loop {
@@ -127,7 +127,7 @@ impl Site {
         }
     }
 
-    /// Waits until so many have come, or no more do. Answers how many.
+    /// Waits until this many packets have arrived, or no more do. Returns how many.
     fn await_packets(&mut self, packets: usize) -> usize {
         let (mut count, mut quiet) = (0, 0);
         while count < packets && quiet < 200 {
@@ -147,8 +147,8 @@ impl Site {
     }
 }
 
-/// Time that the worker's thread of this process has had on a processor, and how often it has slept (proc_pid_schedstat).
-/// Tests of this file run in one process, and each has a worker of its own: the latest is the one.
+/// Returns the processor time of the worker's thread (proc_pid_schedstat). The tests of this file run in one process, each with a worker of its own;
+/// the latest one counts.
 fn worker_time() -> Nanos {
     let tasks = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| Some(task.ok()?.path()));
     let worker =
@@ -159,17 +159,17 @@ fn worker_time() -> Nanos {
     Nanos::new(text.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// The parts run one after the other: each looks at the worker's thread of this process.
+/// The parts run one after the other, because each reads the time of the worker's thread in this process.
 #[test]
 fn real_ports_are_estimated_interrupted_and_wait() {
-    at_rest_it_sleeps_and_loses_nothing_of_a_burst();
-    a_sleep_that_is_too_long_for_the_ring_is_told();
-    packets_are_received_the_way_of_interrupts();
-    what_a_full_path_does_not_take_is_lost_in_the_ring();
+    an_idle_worker_sleeps_and_loses_no_packet_of_a_burst();
+    a_sleep_too_long_for_the_ring_is_reported();
+    packets_are_received_by_interrupts();
+    a_full_path_loses_packets_in_the_receive_ring();
 }
 
-fn at_rest_it_sleeps_and_loses_nothing_of_a_burst() {
-    // Of a cable in memory nobody knows the rate: what a burst is like here is measured by the first.
+fn an_idle_worker_sleeps_and_loses_no_packet_of_a_burst() {
+    // The rate of a veth pair is unknown, so the first packets teach the estimator the size of a burst.
     let text = config("", "estimator = true\nline_rate = '1488kpps'", "");
     let Some(mut site) = Site::new(&text) else { return };
     site.send(64);
@@ -185,7 +185,7 @@ fn at_rest_it_sleeps_and_loses_nothing_of_a_burst() {
         let tasks = site.daemon.tasks().unwrap().tasks;
         tasks.into_iter().find(|task| task.kind == "input" && task.port.as_deref() == Some("lan")).unwrap()
     };
-    // As many as the ring holds, at once: it would have to hold them all if nobody looked.
+    // As many packets at once as the ring holds. They fit only if the worker wakes up and empties it.
     for _ in 0..2 {
         site.rest(SILENCE);
         let (runs, lost) = (input(&site).runs, site.lan().counters.lost_before_receive);
@@ -198,7 +198,7 @@ fn at_rest_it_sleeps_and_loses_nothing_of_a_burst() {
     site.daemon.stop();
 }
 
-fn a_sleep_that_is_too_long_for_the_ring_is_told() {
+fn a_sleep_too_long_for_the_ring_is_reported() {
     // 4096 slots less a batch of 256 last 2.6 ms.
     let text = config("", "estimator = { sleep_max = '50ms' }\nline_rate = '1488kpps'", "");
     let Some(mut site) = Site::new(&text) else { return };
@@ -220,12 +220,12 @@ fn events(site: &Site) -> Vec<String> {
     events.into_iter().filter(|event| event.kind == EventKind::Scheduling).map(|event| event.text).collect()
 }
 
-fn packets_are_received_the_way_of_interrupts() {
+fn packets_are_received_by_interrupts() {
     let Some(mut site) = Site::new(&config("[cpu]\nreceive = 'interrupt'", "", "")) else { return };
     for round in 0..10 {
         site.send(100);
         assert_eq!(site.await_packets(100), 100, "round {round}: {:?} {:?}", site.lan(), site.drops());
-        // It sleeps in between, and wakes.
+        // It sleeps in between, and wakes up.
         site.rest(Nanos::millis(5));
     }
     let tasks = site.daemon.tasks().unwrap().tasks;
@@ -239,12 +239,12 @@ fn packets_are_received_the_way_of_interrupts() {
     site.daemon.stop();
 }
 
-fn what_a_full_path_does_not_take_is_lost_in_the_ring() {
+fn a_full_path_loses_packets_in_the_receive_ring() {
     let path = "[[path]]\nname = 'dear'\nmatch = 'udp dport 5060'\nfunctions = ['spin(cost=50us)', 'ip']\nqueue = 64";
     for (congestion, at_queue) in [("throttle", false), ("drop", true)] {
         let text = config("[cpu]\nadmission = 'warn'", &format!("congestion = '{congestion}'"), path);
         let Some(mut site) = Site::new(&text) else { return };
-        // Three times what the ring holds, in far less time than the path needs for it.
+        // Three times the size of the ring, in much less time than the path needs for them.
         let (sent, began) = (3 * RING, clock::now());
         site.send(sent);
         let after = clock::now().since(began);
@@ -255,7 +255,7 @@ fn what_a_full_path_does_not_take_is_lost_in_the_ring() {
         println!("{congestion}: of {sent} {came} came, {lost} were lost in the ring, {queue} at the queue");
         assert_eq!(came + lost + queue as usize, sent, "{:?}", site.drops());
         assert_eq!(queue > 0, at_queue);
-        // A ring holds a third of them; where the machine does not let the worker run it may overflow in either way.
+        // The ring holds a third of them. If the machine does not schedule the worker, the ring may overflow in both cases.
         assert!(at_queue || lost > 0);
         site.daemon.stop();
     }

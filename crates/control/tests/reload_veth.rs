@@ -1,12 +1,13 @@
-//! A hundred configurations are applied while numbered packets cross the router on real interfaces at half of what it can
-//! carry: none is missing, none overtakes another.
+//! Applies a hundred configurations while numbered packets cross the router on real interfaces at half of its capacity. No packet may be missing or
+//! overtake another.
 //!
-//! What a laboratory on a shared machine loses is told apart from what the router loses: every place between the sender
-//! and the receiver that can lose a packet counts what it lost. Losses at the receiver or on the cables make the
-//! measurement worthless, not the router, and it is made again at a lower rate. Losses before the router could receive
-//! them are the router's if it stood still, and the machine's if the worker was not let run: that is tried again at the
-//! same rate, and what happens three times in a row is the router's doing. A loss that nobody has counted, or that is
-//! among the router's drops, fails at once.
+//! The machine is shared, so the test separates losses of the machine from losses of the router. Every place between sender and receiver that can
+//! lose a packet counts its losses:
+//!
+//! - Losses at the receiver or on the cables make the measurement invalid. It is repeated at a lower rate.
+//! - Losses before the router come from a stalled router, or from a machine that did not schedule the worker. The measurement is repeated at the same
+//!   rate. Three times in a row count as a fault of the router.
+//! - A loss that no place has counted, or a drop by the router, fails at once.
 
 #![allow(clippy::print_stdout)]
 
@@ -27,23 +28,23 @@ use std::{fs, thread};
 use units::{Instant, Mac, Nanos};
 
 const APPLIES: usize = 100;
-/// Time from one apply to the next.
+/// The time between two applies.
 const SPACE: Nanos = Nanos::millis(15);
-/// How long each rate is tried when the capacity is measured.
+/// The time for which each rate is tried to find the capacity.
 const TRIAL: Nanos = Nanos::millis(150);
-/// How long the last packets may take to arrive.
+/// The longest wait for the last packets.
 const LAST: Nanos = Nanos::millis(200);
-/// Packets a second that are tried first and at most.
+/// The first and the highest rate tried, in packets a second.
 const RATES: (f64, f64) = (20_000.0, 1_500_000.0);
-/// Packets that the sender may be behind its schedule and still catch up.
+/// The most packets by which the sender may be late and still catch up.
 const BEHIND: u64 = 256;
-/// Frame bytes before the number.
+/// The bytes of a frame before the number.
 const HEADERS: usize = 14 + 20 + 8;
 
 const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const SENDER: Mac = Mac([2, 0, 0, 0, 0, 7]);
 
-/// The configuration after the `n`th change: each changes a route and a queue, many a path or a port besides.
+/// Returns the configuration after the `n`th change. Each changes a route and a queue; many also change a path or a port.
 fn config(n: usize) -> String {
     let faults = if n % 8 == 4 { "faults = { loss = 0.0, seed = 7 }\n" } else { "" };
     let mut text = format!(
@@ -52,7 +53,7 @@ fn config(n: usize) -> String {
         1000 + n % 5
     );
     for spare in (0..2).filter(|spare| n % 6 == 3 * spare) {
-        // A port that comes with one change and goes with the next, on an interface and in memory.
+        // A port added by one change and removed by the next, on an interface or in memory.
         let device = ["packet:spare", "memory:spare"][spare];
         text += &format!("[port.x{n}]\ndevice = '{device}'\naddress = ['10.{}.0.1/24']\n", n % 200);
     }
@@ -68,7 +69,7 @@ fn config(n: usize) -> String {
     text
 }
 
-/// A UDP packet to the router, 64 bytes with the number that is still to be written.
+/// Returns a UDP packet to the router: 64 bytes, with space for the number.
 fn frame() -> [u8; 64] {
     let mut frame = [0; 64];
     ethernet::write_header(&mut frame[..14], ROUTER, SENDER, None, ethertype::IPV4).unwrap();
@@ -88,7 +89,7 @@ fn frame() -> [u8; 64] {
     frame
 }
 
-/// The number of a packet of ours that the router has forwarded as it should; nothing for other packets.
+/// Returns the number of a test packet that the router has forwarded correctly; none for other packets.
 fn number(frame: &[u8]) -> Option<u64> {
     if frame.len() < 64 || frame[12..14] != [8, 0] || frame[30..34] != [203, 0, 113, 5] {
         return None;
@@ -98,20 +99,20 @@ fn number(frame: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(frame[HEADERS..HEADERS + 8].try_into().unwrap()))
 }
 
-/// What was found out about one run.
+/// The result of a run.
 #[derive(Clone, Copy, Default, Debug)]
 struct Count {
     sent: u64,
     received: u64,
-    /// Packets missing before one that arrived, or after the last.
+    /// Packets missing before a received one, or after the last.
     missing: u64,
-    /// Packets that arrived after one sent later, or twice.
+    /// Packets received after a later one, or twice.
     late: u64,
-    /// Packets a second that were sent.
+    /// The rate of sent packets, per second.
     rate: f64,
 }
 
-/// Sender and receiver, on one thread: the router has the other core.
+/// Sender and receiver on one thread. The router has the other core.
 struct Ends {
     sender: PacketPort,
     receiver: PacketPort,
@@ -119,7 +120,7 @@ struct Ends {
     batch: Batch,
     sleeper: Sleeper,
     template: [u8; 64],
-    /// The number of the next packet, over all runs.
+    /// The number of the next packet, counted over all runs.
     next: u64,
 }
 
@@ -143,7 +144,7 @@ impl Ends {
         most
     }
 
-    /// Receives what is there, counting it against `expected`, the number that should be next.
+    /// Receives all packets, and compares their numbers with `expected`, the next one.
     fn receive(&mut self, now: Instant, expected: &mut u64, count: &mut Count) {
         loop {
             self.receiver.receive(now, &mut self.batch, &mut self.pool);
@@ -162,7 +163,7 @@ impl Ends {
         }
     }
 
-    /// Sends at `rate` until `over`, by an ideal clock: what is late is caught up with, unless it is a great deal.
+    /// Sends at `rate` until `over` by an ideal clock. Short delays of the sender are caught up, long ones are not.
     fn run(&mut self, rate: f64, mut over: impl FnMut(Nanos) -> bool) -> Count {
         let (mut count, mut expected) = (Count::default(), self.next);
         let start = clock::now();
@@ -193,14 +194,14 @@ impl Ends {
     }
 }
 
-/// What places other than the router's tables and queues have lost so far.
+/// The losses so far at places other than the router's tables and queues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Lost {
-    /// The receiver's ring.
+    /// Losses in the receiver's ring.
     receiver: u64,
-    /// The rings of the router's ports: the kernel handed over packets faster than the worker was let run.
+    /// Losses in the rings of the router's ports, which the worker did not empty in time.
     router: u64,
-    /// The kernel, between the two ends of the cables.
+    /// Losses in the kernel, between the ends of the cables.
     cables: u64,
 }
 
@@ -210,7 +211,7 @@ impl Lost {
     }
 }
 
-/// Frames that the kernel has dropped at the links of a host (proc_net(5)).
+/// Returns the frames that the kernel has dropped at the links of a host (proc_net(5)).
 fn dropped_by_kernel(host: &Host) -> u64 {
     let table = host.run(|| fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
     let fields = table.lines().filter_map(|line| line.split_once(':')).map(|(_, fields)| fields);
@@ -221,7 +222,7 @@ fn dropped_by_kernel(host: &Host) -> u64 {
     fields.map(drops).sum()
 }
 
-/// sender - lan [router] wan - receiver, and a link of the router's that leads nowhere in particular.
+/// sender - lan [router] wan - receiver, and a spare link of the router.
 struct Site {
     hosts: [Host; 3],
     daemon: Arc<Daemon>,
@@ -276,7 +277,7 @@ impl Site {
         }
     }
 
-    /// The highest rate in a row of growing ones at which nothing is lost and the sender keeps up.
+    /// Tries growing rates, and returns the highest one without a loss that the sender achieves.
     fn capacity(&mut self) -> f64 {
         let (mut rate, mut best) = (RATES.0, 0.0);
         while rate < RATES.1 {
@@ -293,12 +294,12 @@ impl Site {
         best
     }
 
-    /// Sends at `rate` while `APPLIES` configurations, the first of them the `first`, are applied.
+    /// Sends at `rate` while `APPLIES` configurations are applied, beginning with number `first`.
     fn reload(&mut self, rate: f64, first: usize) -> (Count, Nanos) {
         let (done, daemon) = (AtomicBool::new(false), self.daemon.clone());
         thread::scope(|scope| {
             let applier = scope.spawn(|| {
-                // Whatever becomes of the applies, the sender ends.
+                // Ends the sender even if an apply panics.
                 let _end = SetAtEnd(&done);
                 let (mut sleeper, mut longest) = (Sleeper::new(Waker::new().unwrap()), Nanos::ZERO);
                 for n in first..first + APPLIES {

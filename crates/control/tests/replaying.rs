@@ -29,10 +29,10 @@ fn plan(text: &str) -> Plan {
     plan::check(text, "router.toml", &plane::catalogue()).unwrap()
 }
 
-/// A packet of a capture: its time in microseconds, interface, direction, time to live, destination, and bytes captured.
+/// A packet of a capture: time in microseconds, interface, direction, time to live, destination, and captured bytes.
 struct Captured(u64, u32, Direction, u8, [u8; 4], usize);
 
-/// A capture of these packets, on the interfaces `lan` and `wan`.
+/// A capture of packets on the interfaces `lan` and `wan`.
 struct Capture {
     directory: tempfile::TempDir,
 }
@@ -42,7 +42,7 @@ impl Capture {
         Capture::at([None, None], packets)
     }
 
-    /// With these station addresses of `lan` and `wan`.
+    /// Writes a capture with these MAC addresses of `lan` and `wan`.
     fn at(stations: [Option<Mac>; 2], packets: &[Captured]) -> Capture {
         let capture = Capture { directory: tempfile::tempdir().unwrap() };
         let file = File::create(capture.path()).unwrap();
@@ -76,7 +76,7 @@ impl Capture {
 
 const WHOLE: usize = usize::MAX;
 
-/// Five packets and one that was sent.
+/// Five received packets and a sent one.
 fn five() -> Capture {
     use Direction::{In, Out};
     Capture::of(&[
@@ -89,7 +89,7 @@ fn five() -> Capture {
     ])
 }
 
-/// Keeps what leaves.
+/// Keeps the packets that leave.
 #[derive(Default)]
 struct Kept(Vec<Departure>);
 
@@ -115,7 +115,7 @@ fn refused(capture: &Capture, options: &Options) -> String {
     replay(&capture.source(), options, (named, None), &mut ()).unwrap_err().to_string()
 }
 
-/// What left, a line for each: when, by which port, as which packet, and what.
+/// Compares the sent packets with the expected lines: time, port, packet number, and summary.
 fn check(departures: &[Departure], expected: Expect) {
     let mut text = String::new();
     for Departure { after, port, packet, frame } in departures {
@@ -255,8 +255,8 @@ fn packets_come_in_where_the_capture_or_the_operator_says() {
 }
 
 #[test]
-fn a_packet_is_judged_by_the_station_its_interface_had_when_it_was_captured() {
-    // The packet names 02:00:00:00:00:01. The port has that address or another, and so had the interface of the capture.
+fn a_packet_is_judged_by_the_recorded_mac_of_its_interface() {
+    // The packet's destination is 02:00:00:00:00:01. The port, and the interface of the capture, each have that address or another one.
     let (named, other) = (Some(Mac([2, 0, 0, 0, 0, 1])), Some(Mac([2, 0, 0, 0, 0, 7])));
     let elsewhere = ROUTER.replace("02:00:00:00:00:01", "02:00:00:00:00:05");
     for (station, router, fate) in [
@@ -276,7 +276,7 @@ fn a_packet_is_judged_by_the_station_its_interface_had_when_it_was_captured() {
         ];
         assert_eq!(counts.iter().find(|(_, n)| *n == 1).map(|(name, _)| *name), Some(fate), "{station:?}: {report:?}");
         assert_eq!(report.judged_packets(), u64::from(fate != "not judged"));
-        // The same with the same: alike only where it is known.
+        // Compared with itself: packets are equal only if they can be judged.
         let (new, old) = (plan(router), plan(router));
         let named = (Named { name: "new", plan: &new }, Some(Named { name: "old", plan: &old }));
         let against = replay(&capture.source(), &Options::default(), named, &mut ()).unwrap().against.unwrap();
@@ -286,7 +286,7 @@ fn a_packet_is_judged_by_the_station_its_interface_had_when_it_was_captured() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused_whole() {
+fn invalid_replays_are_refused_as_a_whole() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.pcap");
     let refused = |bytes: &[u8]| {

@@ -1,62 +1,63 @@
-//! The options of commands that look at configurations and change them.
+//! The options of commands that check, compare and change configurations.
 
 use super::{EXIT, Socket};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
-/// Where guests come from.
+/// The guest directory of a command.
 #[derive(Args, Debug, Clone)]
 pub struct GuestDirectory {
-    /// The directory with guests: `scheme = "guest:mine"` is its file mine.wasm (docs/guests.md) [default: there are none].
+    /// Load guests from this directory: `scheme = "guest:mine"` is the file mine.wasm in it (docs/guests.md) [default: no guests].
     #[arg(long, value_name = "DIR", env = "SWITCHPATH_GUESTS", value_hint = ValueHint::DirPath)]
     pub guests: Option<PathBuf>,
 }
 
-/// Check a configuration: every error at once, with its place, a reason and a hint; and what each task gets of the
-/// processor, where something is promised.
+/// Check a configuration and report every error at once, each with its position, its reason and a hint.
 ///
-/// Nothing is measured: what the configuration does not say (`cost`, `switch_cost`, `line_rate`) is assumed, and the
-/// assumptions are named. The router that takes it goes by what it measures.
+/// If the configuration has reservations, also print the processor share of each task.
+///
+/// Nothing is measured. Costs that the configuration does not state (`cost`, `switch_cost`, `line_rate`) are assumed, and the assumptions are listed.
+/// A running router measures the costs and uses the measured values.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
   switchpath check router.toml
   switchpath check -j router.toml | jq '.diagnostics[] | .reason'
-  switchpath check --shares router.toml      what each task gets, though nothing is promised
+  switchpath check --shares router.toml      the share of each task, even without reservations
 
 {EXIT}"))]
 pub struct Check {
-    /// The configuration; `-` for the standard input.
+    /// Check this configuration; `-` reads the standard input.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Show what each task gets of the processor even where nothing is promised.
+    /// Print the processor share of each task even without reservations.
     #[arg(long)]
     pub shares: bool,
     #[command(flatten)]
     pub guests: GuestDirectory,
-    /// Print what was found as JSON.
+    /// Print the result as JSON.
     #[arg(short, long)]
     pub json: bool,
 }
 
-/// Say what is different between two configurations, or between the one the running router has and another.
+/// Print the differences between two configurations, or between a configuration and the running router.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
   switchpath diff router.toml                what `apply` would change
-  switchpath diff old.toml new.toml          no router is needed
-  switchpath diff --from 3                   what has changed since generation 3
-  switchpath diff --from 3 --to 5            between two generations of the history
+  switchpath diff old.toml new.toml          compare two files, without a router
+  switchpath diff --from 3                   compare generation 3 with the running configuration
+  switchpath diff --from 3 --to 5            compare two generations of the history
 
 {EXIT}"))]
 pub struct Diff {
-    /// The configuration, or the older of two.
+    /// The configuration to compare with the running router, or the older of two.
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "from")]
     pub file: Option<PathBuf>,
-    /// From this generation of the history.
+    /// Compare this generation of the history.
     #[arg(long, value_name = "GENERATION", conflicts_with_all = ["file", "new"])]
     pub from: Option<u64>,
-    /// To this one; to what runs where it is left out.
+    /// Compare with this generation [default: the running configuration].
     #[arg(long, value_name = "GENERATION", requires = "from")]
     pub to: Option<u64>,
     /// The newer of two.
@@ -71,23 +72,23 @@ pub struct Diff {
     pub socket: Socket,
 }
 
-/// Change the running router to a configuration: all of it, or nothing. No packet is lost and none sees half of it.
+/// Apply a configuration to the running router: all of it, or nothing. No packet is lost, and none sees a mixture of old and new.
 ///
-/// With --confirm it is on trial: unless `switchpath confirm` comes in time, the router goes back by itself to what ran before,
-/// whatever becomes of this command and of the connection it was given over. While one is on trial no other is applied.
+/// With --confirm the configuration is on trial: the router rolls back by itself unless `switchpath confirm` arrives in time. It also rolls back if
+/// this command or its connection has died. During a trial the router refuses other configurations.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
   switchpath apply router.toml
-  switchpath apply router.toml --dry-run     only say what would change
+  switchpath apply router.toml --dry-run     print the changes, apply nothing
   switchpath apply router.toml --confirm 60s && ping -c 3 192.0.2.1 && switchpath confirm
 
 {EXIT}"))]
 pub struct Apply {
-    /// The configuration; `-` for the standard input.
+    /// Apply this configuration; `-` reads the standard input.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Only say what would change.
+    /// Print the changes and apply nothing.
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
@@ -101,18 +102,20 @@ pub struct Apply {
     pub socket: Socket,
 }
 
-/// Under which conditions a configuration is applied.
+/// Options of commands that apply a configuration.
 #[derive(Args, Debug, Clone)]
 pub struct Trial {
-    /// Go back by itself unless `switchpath confirm` comes within this time: 60s.
+    /// Roll back after this time unless `switchpath confirm` arrives before: 60s.
     #[arg(long, value_name = "TIME")]
     pub confirm: Option<units::Nanos>,
-    /// Take interfaces even where they carry your login.
+    /// Take interfaces from the kernel even if they carry your login.
     #[arg(long)]
     pub force: bool,
 }
 
-/// Keep the configuration that was applied with --confirm. Fails where none waits, and says whether it was left already.
+/// Keep the configuration that was applied with --confirm.
+///
+/// Fails if no configuration is on trial, and reports whether the router has rolled back already.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
@@ -127,25 +130,24 @@ pub struct Confirm {
     pub socket: Socket,
 }
 
-/// Have an earlier configuration run again: the one before, where nothing else is said.
+/// Apply an earlier configuration again, by default the previous one.
 ///
-/// It is applied as any other, as a generation of its own. Going back twice goes two configurations back; those that were
-/// left by a rollback, or never confirmed, are passed over. Of a configuration on trial this is the end. The file the
-/// configuration came from is not changed.
+/// A rollback is a new generation, applied like any other. Two rollbacks go two configurations back: a rollback skips configurations that were rolled
+/// back or never confirmed. A rollback during a trial ends the trial. The file of the configuration is not changed.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
-  switchpath rollback                        the one before
-  switchpath rollback 3                      three back
-  switchpath rollback --to 17                generation 17 of `switchpath history`
-  switchpath rollback --confirm 60s          and forward again unless confirmed
+  switchpath rollback                        to the previous configuration
+  switchpath rollback 3                      three configurations back
+  switchpath rollback --to 17                to generation 17 of `switchpath history`
+  switchpath rollback --confirm 60s          undone after 60 s unless confirmed
 
 {EXIT}"))]
 pub struct Rollback {
-    /// How many configurations back.
+    /// Go back this many configurations.
     #[arg(default_value = "1", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     pub steps: u64,
-    /// To the configuration of this generation.
+    /// Go back to the configuration of this generation.
     #[arg(long, value_name = "GENERATION", conflicts_with = "steps")]
     pub to: Option<u64>,
     #[command(flatten)]
@@ -157,25 +159,25 @@ pub struct Rollback {
     pub socket: Socket,
 }
 
-/// List the configurations that have run, who brought them and what became of them; the latest hundred.
+/// List the latest hundred configurations: when each was applied, by whom, and its state.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
   switchpath history
-  switchpath history show 17                 the text of generation 17
+  switchpath history show 17                 print the text of generation 17
   switchpath history show 17 > old.toml
-  switchpath diff --from 17                  what has changed since
+  switchpath diff --from 17                  print what has changed since then
 
 States:
   running      it runs
-  pending      it runs, and is left again unless confirmed
-  replaced     it ran until another one, or the end of the router
+  pending      it runs on trial: the router rolls back unless you confirm
+  replaced     it ran until another one was applied or the router ended
   rolled back  it was left by `switchpath rollback`
-  unconfirmed  it was left because nobody confirmed it
+  unconfirmed  its trial ended without a confirmation
 
 {EXIT}"))]
 pub struct History {
-    /// What of it.
+    /// The part of the history to show.
     #[command(subcommand)]
     pub of: Option<OfHistory>,
     /// Print JSON.
@@ -185,12 +187,12 @@ pub struct History {
     pub socket: Socket,
 }
 
-/// What of the history.
+/// Subcommands of `history`.
 #[derive(Subcommand, Debug, Clone)]
 pub enum OfHistory {
     /// Print the text of a configuration.
     Show {
-        /// Its number.
+        /// The number of the generation.
         generation: u64,
     },
 }

@@ -1,58 +1,58 @@
-//! The options of `guest`: schemes of one's own, from an empty folder to a live port.
+//! The options of `guest`: write a queueing scheme and put it onto a live port.
 
 use super::EXIT;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
-/// The published schemes, and the instruction, that a guest can be begun with.
+/// The published guests that `guest new --example` can start from: queueing schemes, and one instruction.
 pub const EXAMPLE_GUESTS: [&str; 4] = ["sfb", "mean", "afd", "edd"];
 
-/// Make queueing schemes of your own: write, build, check and measure guests.
+/// Write your own queueing schemes: create, build, check and measure guests.
 ///
-/// A guest is a scheme in WebAssembly that a port gets by name while the router runs. docs/guests.md tells what it may do.
+/// A guest is a queueing scheme in WebAssembly. A port loads it by name while the router runs. docs/guests.md describes what a guest may do.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
-  switchpath guest new mine --language c        a folder with a scheme that works
-  switchpath guest build mine --guests guests   built, checked, and where a router finds it
+  switchpath guest new mine --language c        create a folder with a working scheme
+  switchpath guest build mine --guests guests   build it, check it, and put it where a router finds it
   sed -i '/^\\[port.wan\\]/a scheme = \"guest:mine\"' router.toml
-  switchpath apply router.toml --guests guests  onto the live port
-  switchpath show queues                        what it does there
+  switchpath apply router.toml --guests guests  put it onto the live port
+  switchpath show queues                        see what it does there
 
 {EXIT}"))]
 pub struct Guest {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub of: OfGuest,
 }
 
-/// What to do.
+/// Subcommands of `guest`.
 #[derive(Subcommand, Debug)]
 pub enum OfGuest {
-    /// Begin a guest: write a folder with a scheme that works, to be changed.
+    /// Create a guest: write a folder with a working scheme for you to change.
     New(NewGuest),
     /// Build the guest of a folder, check it, and put it where the router finds it.
     Build(BuildGuest),
-    /// Say what a guest declares, and hold it to the laws of queueing schemes in virtual time.
+    /// Print what a guest declares, and test it against the rules of queueing schemes in virtual time.
     Check(CheckGuest),
-    /// Measure what a guest costs a packet, beside schemes that are built in.
+    /// Measure the cost of a guest per packet, next to built-in schemes.
     Bench(BenchGuest),
 }
 
-/// What a guest is written in.
+/// The language of a guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Language {
     /// Built with cargo.
     Rust,
     /// Built with clang and lld.
     C,
-    /// Built with asc, of the npm package assemblyscript.
+    /// Built with asc from the npm package assemblyscript.
     #[value(name = "assemblyscript", alias = "as")]
     AssemblyScript,
 }
 
 impl Language {
-    /// Its name, for people.
+    /// The name of the language for people.
     pub fn name(self) -> &'static str {
         match self {
             Language::Rust => "Rust",
@@ -62,9 +62,9 @@ impl Language {
     }
 }
 
-/// Begin a guest: write a folder with a scheme that works, to be changed. Nothing that is there is overwritten.
+/// Create a guest: write a folder with a working scheme for you to change. Existing files are not overwritten.
 ///
-/// Everything that it is built with is in the folder too, but for the tools of the language.
+/// The folder contains everything that the build needs except the compiler of the language.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
@@ -72,41 +72,41 @@ Examples:
   switchpath guest new mine --language assemblyscript
   switchpath guest new fair --example sfb      begin with a published scheme
 
-Examples to begin with:
+Published guests:
   sfb   Rust            Stochastic Fair BLUE: holds back flows that do not yield
   afd   C               Approximate Fair Dropping: the same share of one queue for all flows
-  edd   AssemblyScript  earliest due date: a bound for how long each class waits
-  mean  Rust            no scheme: an instruction of ephemeral state, the mean of what packets report
+  edd   AssemblyScript  earliest due date: bounds the waiting time of each class
+  mean  Rust            no scheme: an instruction of ephemeral state, the mean of reported values
 
 {EXIT}"))]
 pub struct NewGuest {
-    /// The guest's name, and the folder's: `scheme = "guest:NAME"`. May be a path that ends in it.
+    /// Create the guest in this folder, and name it after the folder: `scheme = "guest:NAME"`. NAME may be a path.
     #[arg(value_name = "NAME", value_hint = ValueHint::DirPath)]
     pub folder: PathBuf,
-    /// What to write it in.
+    /// Write the guest in this language.
     #[arg(short, long, value_enum, required_unless_present = "example", conflicts_with = "example")]
     pub language: Option<Language>,
-    /// Begin with this published scheme, in the language it is written in.
+    /// Start with this published guest, in its own language.
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(EXAMPLE_GUESTS))]
     pub example: Option<String>,
 }
 
 /// Build the guest of a folder, check it, and put it where the router finds it.
 ///
-/// The folder has Cargo.toml (Rust), asconfig.json (AssemblyScript) or files that end in .c. The guest is called as the folder, and is
-/// NAME.wasm in it; with --guests also there, where it passes the check.
+/// The folder contains Cargo.toml (Rust), asconfig.json (AssemblyScript) or .c files. The build writes NAME.wasm into the folder; NAME is the name of
+/// the folder. With --guests, a guest that passes the check is also copied into that directory.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
-  switchpath guest build                                     the folder one is in
+  switchpath guest build                                     the current folder
   switchpath guest build mine --guests /etc/switchpath/guests
 
 {EXIT}"))]
 pub struct BuildGuest {
-    /// The folder.
+    /// Build the guest of this folder.
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub folder: PathBuf,
-    /// The directory in which the router finds guests.
+    /// Copy the guest into this directory, where the router finds guests.
     #[arg(long, value_name = "DIR", env = "SWITCHPATH_GUESTS", value_hint = ValueHint::DirPath)]
     pub guests: Option<PathBuf>,
 }
@@ -114,10 +114,10 @@ pub struct BuildGuest {
 /// A guest and its options.
 #[derive(Args, Debug, Clone)]
 pub struct GuestFile {
-    /// The guest, NAME.wasm.
+    /// The guest, a file NAME.wasm.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Its options, as a configuration has them: 'limit=50,patience=5ms' [default: what it declares].
+    /// Set options as in a configuration: 'limit=50,patience=5ms' [default: the declared values].
     #[arg(short, long, value_name = "OPTIONS")]
     pub options: Option<String>,
     /// Print JSON.
@@ -125,9 +125,9 @@ pub struct GuestFile {
     pub json: bool,
 }
 
-/// Say what a guest declares, and hold it to the laws of queueing schemes in virtual time.
+/// Print what a guest declares, and test it against the rules of queueing schemes in virtual time.
 ///
-/// The same code gets the same verdict: traffic is drawn from seeds, time passes as it is told, and a call is ended after a number of
+/// The same code always gets the same verdict: seeds determine the traffic, the clock is virtual, and a call ends after a fixed number of
 /// instructions.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
@@ -140,14 +140,14 @@ Examples:
 pub struct CheckGuest {
     #[command(flatten)]
     pub of: GuestFile,
-    /// How many seeds of traffic to try it with.
+    /// Test the guest with this many seeds of traffic.
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: u64,
 }
 
-/// Measure what a guest costs a packet, beside schemes that are built in, in the same run.
+/// Measure the cost of a guest per packet, next to built-in schemes in the same run.
 ///
-/// Ten packets wait all the time; so many come, and as many leave, at once. What queues without any scheme take is taken off.
+/// The queue always holds ten packets. Packets arrive and leave in batches of the same size. The cost of queues without a scheme is subtracted.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
@@ -158,7 +158,7 @@ Examples:
 pub struct BenchGuest {
     #[command(flatten)]
     pub of: GuestFile,
-    /// One short round instead of the median of many: to see that it works, not what it costs.
+    /// Run one short round instead of the median of many: a smoke test, not a measurement.
     #[arg(short, long)]
     pub quick: bool,
 }

@@ -1,10 +1,10 @@
-//! The options of commands that are about this machine.
+//! The options of commands about this machine.
 
 use super::EXIT;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
-/// The groups of figures that `switchpath bench` can measure, in the order in which it does.
+/// The groups of figures that `switchpath bench` can measure, in the order of measurement.
 pub const BENCH_GROUPS: [&str; 13] = [
     "forwarding",
     "functions",
@@ -21,33 +21,32 @@ pub const BENCH_GROUPS: [&str; 13] = [
     "link",
 ];
 
-/// Measure what forwarding costs, beside a straight-line loop, or the kernel's own forwarding, in the same run.
+/// Measure the cost of forwarding, next to a straight-line loop or the kernel's own forwarding in the same run.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   switchpath bench
   switchpath bench forwarding -j
-  sudo switchpath bench promises     a reserved flow beside a flood and a dear function on the same core
+  sudo switchpath bench promises     a reserved flow beside a flood and an expensive function on the same core
   sudo switchpath bench io           every kind of port beside the kernel's own forwarding
 
-`io` offers 64-byte packets at many rates, the same to every router, and tells the most that came out at any of them (RFC 2285,
-maximum forwarding rate), what was offered then, and what comes out of a flood.")]
+`io` offers 64-byte packets at many rates, the same to every router. It reports the highest rate forwarded (RFC 2285, maximum
+forwarding rate), the rate offered then, and the rate forwarded during a flood.")]
 pub struct Bench {
-    /// Only this group. Without one, those that this machine does not let be measured are left out.
+    /// Measure only this group [default: every group that this machine permits].
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(BENCH_GROUPS))]
     pub group: Option<String>,
     /// Print the figures as JSON.
     #[arg(short, long)]
     pub json: bool,
-    /// One short round instead of the median of many: to see that it works, not what it costs.
+    /// Run one short round instead of the median of many: a smoke test, not a measurement.
     #[arg(short, long)]
     pub quick: bool,
 }
 
-/// Make a certificate that vouches for itself, its key and two tokens: what `run --listen` asks for. Good for ten years.
+/// Make a self-signed certificate, its key and two tokens for `run --listen`. Valid for ten years.
 ///
-/// Clients are given certificate.pem (--ca) and one of the tokens, by a way that nobody else can read. Files that are there
-/// are not replaced.
+/// Give clients certificate.pem (--ca) and one of the tokens over a secure channel. Existing files are not replaced.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
@@ -57,15 +56,15 @@ Examples:
 
 {EXIT}"))]
 pub struct Certificate {
-    /// The names and addresses by which clients ask.
+    /// The names and addresses by which clients reach the router.
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
-    /// Where to put the files.
+    /// Write the files into this directory.
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 }
 
-/// Say what this machine can and cannot do, and how to mend it. Changes nothing.
+/// Report what this machine can and cannot do, and how to fix it. Changes nothing.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  switchpath doctor\n  switchpath doctor -j | jq '.[] | select(.state == \"missing\")'"

@@ -1,4 +1,4 @@
-//! Every option, declared once: the parser, `--help`, the manual pages and the shell completions follow from it.
+//! Declares every option once. The parser, `--help`, the manual pages and the shell completions are generated from these declarations.
 
 mod changing;
 mod demo;
@@ -31,24 +31,24 @@ Exit status:
   1  failed, or the configuration has errors
   2  the command line cannot be understood";
 
-/// A software router that keeps its promises.
+/// A software router that accounts for every packet and keeps its reservations.
 #[derive(Parser, Debug)]
 #[command(name = "switchpath", version, after_help = concat!("\
 Examples:
   switchpath check router.toml        every error at once, with its line
   switchpath run router.toml          forward until ended
   switchpath show ports               ask the running router, from another terminal
-  switchpath apply router.toml        change it while it forwards
+  switchpath apply router.toml        change the configuration while it forwards
   switchpath capture udp dport 53     watch packets meet their fates
-  switchpath doctor                   what this machine can do, and how to mend what it cannot
+  switchpath doctor                   what this machine can do, and how to fix the rest
 "), after_long_help = concat!("\
 Examples:
   switchpath check router.toml        every error at once, with its line
   switchpath run router.toml          forward until ended
   switchpath show ports               ask the running router, from another terminal
-  switchpath apply router.toml        change it while it forwards
+  switchpath apply router.toml        change the configuration while it forwards
   switchpath capture udp dport 53     watch packets meet their fates
-  switchpath doctor                   what this machine can do, and how to mend what it cannot
+  switchpath doctor                   what this machine can do, and how to fix the rest
 
 Exit status:
   0  done
@@ -56,39 +56,39 @@ Exit status:
   2  the command line cannot be understood
 
 Environment:
-  SWITCHPATH_SOCKET  where the router is asked, instead of --socket
-  SWITCHPATH_LOG     what is logged: error, warn, info, debug
+  SWITCHPATH_SOCKET  the control socket, instead of --socket
+  SWITCHPATH_LOG     the log level: error, warn, info, debug
   NO_COLOR           no colours, even on a terminal"))]
 pub struct Arguments {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// Subcommands of `switchpath`.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Forward packets as a configuration says, until ended.
+    /// Run the router with a configuration, until ended.
     Run(Run),
-    /// Check a configuration: every error at once.
+    /// Check a configuration and report every error at once.
     Check(Check),
-    /// Say what is different between two configurations, or between one and the running router.
+    /// Print the differences between two configurations, or between one and the running router.
     Diff(Diff),
-    /// Change the running router to a configuration: all of it, or nothing.
+    /// Apply a configuration to the running router: all of it, or nothing.
     Apply(Apply),
-    /// Keep the configuration that was applied with a time to confirm it.
+    /// Keep the configuration that was applied with --confirm.
     Confirm(Confirm),
-    /// Have an earlier configuration run again.
+    /// Apply an earlier configuration again.
     Rollback(Rollback),
-    /// List the configurations that have run, who brought them and what became of them.
+    /// List the configurations that have run: when, by whom, and their states.
     History(History),
-    /// Ask the running router.
+    /// Show the state of the running router.
     Show(Show),
-    /// Add and take away routes while the router runs.
+    /// Add and remove routes while the router runs.
     Route(Routes),
-    /// Add and take away neighbours while the router runs.
+    /// Add and remove neighbours while the router runs.
     Neighbour(Neighbours),
-    /// Ephemeral state: what packets leave in routers for a while, and what hosts find out with it.
+    /// Use ephemeral state: values that packets leave in routers for a while, and computations of hosts with them.
     State(State),
     /// Watch packets as they meet their fates, or write them to a file.
     Capture(Capture),
@@ -96,25 +96,25 @@ pub enum Command {
     Top(Top),
     /// Follow packets through the stages of the running router.
     Trace(Trace),
-    /// Say what the router would do with a packet, step by step, and why; or why packets are dropped.
+    /// Explain what the router would do with a packet, step by step; or explain a drop reason.
     Explain(Explain),
-    /// Put a capture through a configuration, or through two, and say what becomes of each packet.
+    /// Replay a capture through one configuration, or two, and report the fate of each packet.
     Replay(Replay),
-    /// Run a command behind a link that is not there.
+    /// Run a command behind an emulated link.
     Link(Link),
-    /// Run a world, or an experiment, in virtual time.
+    /// Run a simulated world, or an experiment, in virtual time.
     Sim(Simulate),
-    /// Reproduce published results, each with its verdict.
+    /// Reproduce published results, each with a verdict.
     Reproduce(Reproduce),
     /// Watch hosts talk through Switchpath, with every packet accounted for.
     Demo(Demo),
-    /// Measure what forwarding costs, beside a straight-line loop in the same run.
+    /// Measure the cost of forwarding, next to a straight-line loop in the same run.
     Bench(Bench),
-    /// Make queueing schemes of your own: write, build, check and measure guests.
+    /// Write your own queueing schemes: create, build, check and measure guests.
     Guest(Guest),
-    /// Make a certificate, its key and tokens for the API from other machines.
+    /// Make a certificate, its key and tokens for remote access to the API.
     Certificate(Certificate),
-    /// Say what this machine can and cannot do, and how to mend it.
+    /// Report what this machine can and cannot do, and how to fix it.
     Doctor(Doctor),
     /// Print the JSON schema of configurations, for editors.
     #[command(after_help = "Examples:\n  switchpath schema > switchpath.schema.json")]
@@ -128,32 +128,32 @@ pub enum Command {
     /// Print the manual page, or write one for each command into a directory.
     #[command(after_help = "Examples:\n  switchpath man | man -l -\n  switchpath man /usr/share/man/man1")]
     Man {
-        /// Where to write the pages.
+        /// Write the pages into this directory.
         #[arg(value_hint = ValueHint::DirPath)]
         directory: Option<PathBuf>,
     },
 }
 
-/// Which router to ask.
+/// Options that select the router to ask.
 #[derive(Args, Debug, Clone)]
 pub struct Socket {
-    /// The socket of the running router [default: /run/switchpath/control.sock, or in $XDG_RUNTIME_DIR for users].
+    /// The control socket of the running router [default: /run/switchpath/control.sock, or in $XDG_RUNTIME_DIR for users].
     #[arg(long, value_name = "PATH", env = "SWITCHPATH_SOCKET", value_hint = ValueHint::FilePath, global = true)]
     pub socket: Option<PathBuf>,
-    /// Ask a router on another machine, which was started with --listen: https://HOST:PORT.
+    /// Ask a router on another machine, started with --listen: https://HOST:PORT.
     #[arg(long, value_name = "URL", env = "SWITCHPATH_REMOTE", global = true, requires = "token_file",
           value_hint = ValueHint::Url)]
     pub remote: Option<String>,
-    /// The file with the token for it.
+    /// Read the token for the remote router from this file.
     #[arg(long, value_name = "FILE", env = "SWITCHPATH_TOKEN_FILE", global = true, value_hint = ValueHint::FilePath)]
     pub token_file: Option<PathBuf>,
-    /// The certificates its own is checked against, PEM [default: those the system believes].
+    /// Verify the remote router's certificate against these certificates, PEM [default: those that the system trusts].
     #[arg(long, value_name = "FILE", env = "SWITCHPATH_CA", global = true, value_hint = ValueHint::FilePath)]
     pub ca: Option<PathBuf>,
 }
 
 impl Socket {
-    /// A client of that router.
+    /// Returns a client of the selected router.
     pub fn client(&self) -> control::Client {
         match (&self.remote, &self.token_file) {
             (Some(url), Some(token)) => control::Client::remote(control::RemoteRouter {
@@ -166,7 +166,7 @@ impl Socket {
     }
 }
 
-/// A command line that clap takes and that means nothing all the same.
+/// A command line that clap accepts but that is contradictory or incomplete.
 #[derive(Debug)]
 pub struct Usage(pub String);
 

@@ -1,13 +1,12 @@
-//! The options of commands that add and take away routes and neighbours.
+//! The options of commands that add and remove routes and neighbours.
 
 use super::{EXIT, Socket};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
-/// Add and take away routes while the router runs.
+/// Add and remove routes while the router runs.
 ///
-/// They stand beside those of the configuration, whose routes to the same destination come first. They stay when another
-/// configuration is applied, and end with the router.
+/// The routes complement those of the configuration, which win for the same destination. They survive a new configuration, and end with the router.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
@@ -16,12 +15,12 @@ Examples:
   switchpath route add vrf red ::/0 via fe80::1 port wan leak
   switchpath route add 10.2.0.0/16 blackhole
   switchpath route del 10.0.0.0/8
-  switchpath route batch changes.txt         one change a line, all of them or none; docs/routes.md
+  switchpath route batch changes.txt         one change a line, all or none; docs/routes.md
   switchpath route list
 
 {EXIT}"))]
 pub struct Routes {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: RouteCommand,
     /// Print the answer as JSON.
@@ -31,43 +30,42 @@ pub struct Routes {
     pub socket: Socket,
 }
 
-/// What to do with routes.
+/// Subcommands of `route`.
 #[derive(Subcommand, Debug)]
 pub enum RouteCommand {
-    /// Add a route, or have one lead elsewhere.
+    /// Add a route, or change its next hops.
     Add {
-        /// `[vrf NAME] PREFIX via ADDRESS [port NAME] [weight N] ... [leak]`, or `blackhole` or `unreachable` behind the
-        /// prefix.
+        /// `[vrf NAME] PREFIX via ADDRESS [port NAME] [weight N] ... [leak]`, or `[vrf NAME] PREFIX blackhole|unreachable`.
         #[arg(required = true, value_name = "ROUTE")]
         route: Vec<String>,
     },
-    /// Take a route away.
+    /// Remove a route.
     Del {
         /// `[vrf NAME] PREFIX`
         #[arg(required = true, value_name = "ROUTE")]
         route: Vec<String>,
     },
-    /// Take all such routes away.
+    /// Remove all routes that were added with `route`.
     Flush {
-        /// Only those of this VRF.
+        /// Remove only routes of this VRF.
         #[arg(long)]
         vrf: Option<String>,
     },
-    /// Make the changes of a file, one a line: all of them, or none.
+    /// Apply the changes of a file, one a line: all of them, or none.
     Batch {
-        /// The file; `-` for the standard input.
+        /// Read the changes from this file; `-` reads the standard input.
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
-    /// List the routes that were added this way.
+    /// List the routes that were added with `route`.
     List {
-        /// At most so many.
+        /// List at most this many routes.
         #[arg(long, default_value = "1000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
         limit: u64,
     },
 }
 
-/// Add and take away neighbours while the router runs. They are never asked, and end with the router.
+/// Add and remove neighbours while the router runs. The router never probes them; they end with the router.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
@@ -77,7 +75,7 @@ Examples:
 
 {EXIT}"))]
 pub struct Neighbours {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: NeighbourCommand,
     /// Print the answer as JSON.
@@ -87,24 +85,24 @@ pub struct Neighbours {
     pub socket: Socket,
 }
 
-/// What to do with neighbours.
+/// Subcommands of `neighbour`.
 #[derive(Subcommand, Debug)]
 pub enum NeighbourCommand {
-    /// Add a neighbour, or give it another MAC address.
+    /// Add a neighbour, or change its MAC address.
     Add {
-        /// Its address.
+        /// The IP address of the neighbour.
         address: std::net::IpAddr,
-        /// Its MAC address.
+        /// The MAC address of the neighbour.
         mac: String,
-        /// The interface it is on: `lan`, or `lan.20`.
+        /// The interface of the neighbour: `lan`, or `lan.20`.
         #[arg(long)]
         port: String,
     },
-    /// Take a neighbour away that was added this way.
+    /// Remove a neighbour that was added with `neighbour add`.
     Del {
-        /// Its address.
+        /// The IP address of the neighbour.
         address: std::net::IpAddr,
-        /// The interface it is on.
+        /// The interface of the neighbour.
         #[arg(long)]
         port: String,
     },

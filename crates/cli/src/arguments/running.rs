@@ -1,38 +1,38 @@
-//! The options of `run`: what the router keeps, gives away, and lets others ask.
+//! The options of `run`: state that is kept, privileges that are dropped, and access to the API.
 
 use super::{EXIT, GuestDirectory};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
-/// Forward packets as a configuration says, until ended.
+/// Run the router with a configuration, until ended.
 ///
-/// SIGHUP applies the file anew; where that fails, the configuration before it runs on. SIGINT and SIGTERM end the
-/// router in good order and print what became of every packet.
+/// SIGHUP applies the file again; if that fails, the running configuration stays. SIGINT and SIGTERM stop the router cleanly and print the fates of
+/// all packets.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:
   switchpath run router.toml
-  switchpath run examples/pcap.toml --until-idle     forward a capture to a capture, no root needed
+  switchpath run examples/pcap.toml --until-idle     forward a capture to a capture, without root
   switchpath run router.toml --guests /etc/switchpath/guests
-  systemctl reload switchpath                        apply the file anew (SIGHUP)
+  systemctl reload switchpath                        apply the file again (SIGHUP)
 
 {EXIT}"))]
 pub struct Run {
-    /// The configuration.
+    /// Run this configuration.
     #[arg(default_value = "/etc/switchpath/switchpath.toml", value_hint = ValueHint::FilePath)]
     pub config: PathBuf,
-    /// Where it answers on this machine [default: /run/switchpath/control.sock, or in $XDG_RUNTIME_DIR for users].
+    /// Answer on this control socket [default: /run/switchpath/control.sock, or in $XDG_RUNTIME_DIR for users].
     #[arg(long, value_name = "PATH", env = "SWITCHPATH_SOCKET", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
-    /// End when every input is the end of a file and every packet has met its fate. Opens no socket unless one is given.
+    /// End when every input file has ended and every packet has met its fate. Without --socket, no control socket is opened.
     #[arg(long)]
     pub until_idle: bool,
-    /// Where the history of configurations survives a restart [default: $STATE_DIRECTORY, else /var/lib/switchpath where
-    /// that is there and can be written; else the history ends with the router].
+    /// Keep the history of configurations in this directory across restarts [default: $STATE_DIRECTORY, else /var/lib/switchpath if it exists and is
+    /// writable; else the history ends with the router].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state_dir: Option<PathBuf>,
-    /// Take interfaces even where they carry your login, and start with the file even where it has what was applied on trial
-    /// and never confirmed.
+    /// Take interfaces from the kernel even if they carry your login. Also start with the file if it contains a configuration that was on trial and
+    /// never confirmed.
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
@@ -41,32 +41,31 @@ pub struct Run {
     pub sharing: SocketSharing,
     #[command(flatten)]
     pub remote: RemoteApi,
-    /// Serve /metrics in plain text to this machine on a loopback address, like 127.0.0.1:9469. No other request is answered
-    /// there.
+    /// Serve /metrics in plain text on this loopback address, such as 127.0.0.1:9469. No other request is answered there.
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<std::net::SocketAddr>,
     #[command(flatten)]
     pub confinement: Confinement,
-    /// Print what became of every packet as JSON.
+    /// Print the fates of all packets as JSON.
     #[arg(short, long)]
     pub json: bool,
-    /// What is logged: error, warn, info, debug.
+    /// Log messages from this level on: error, warn, info, debug.
     #[arg(long, value_name = "LEVEL", env = "SWITCHPATH_LOG", default_value = "info")]
     pub log: String,
 }
 
-/// Who may use the control socket, besides root and the user who starts the router.
+/// Access to the control socket, besides root and the user who starts the router.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Who may use the control socket")]
+#[command(next_help_heading = "Access to the control socket")]
 pub struct SocketSharing {
-    /// Members of this group may do everything.
+    /// Allow members of this group to do everything.
     #[arg(long, value_name = "GROUP")]
     pub socket_group: Option<String>,
-    /// Members of this group may look, and change nothing nor see packets.
+    /// Allow members of this group to read the state, but not to change it nor to see packets.
     #[arg(long, value_name = "GROUP")]
     pub read_group: Option<String>,
-    /// The mode of the socket's file [default: 0600; 0660 with a socket group; 0666 with a read group, whose members the
-    /// router then tells from strangers itself].
+    /// Give the socket's file this mode [default: 0600; 0660 with a socket group; 0666 with a read group, whose members the router itself
+    /// distinguishes from other users].
     #[arg(long, value_name = "MODE", value_parser = octal)]
     pub socket_mode: Option<u32>,
 }
@@ -77,45 +76,45 @@ fn octal(text: &str) -> Result<u32, String> {
     if mode <= 0o777 { Ok(mode) } else { Err(format!("'{text}' has more than permissions; use 0000 to 0777")) }
 }
 
-/// The API from other machines: over TLS and with a token, or not at all.
+/// Remote access to the API: over TLS and with a token only.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "The API from other machines (`switchpath certificate` makes the files)")]
+#[command(next_help_heading = "Remote access to the API (`switchpath certificate` makes the files)")]
 pub struct RemoteApi {
-    /// Answer on this address as well: ADDRESS:PORT.
+    /// Also answer on this address: ADDRESS:PORT.
     #[arg(long, value_name = "ADDRESS", requires_all = ["tls_cert", "tls_key", "token_file"])]
     pub listen: Option<std::net::SocketAddr>,
-    /// The certificate chain, PEM.
+    /// Use this certificate chain, PEM.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen")]
     pub tls_cert: Option<PathBuf>,
-    /// Its key, PEM, which others cannot read.
+    /// Use this key of the certificate, PEM. Only its owner may be able to read the file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen")]
     pub tls_key: Option<PathBuf>,
-    /// The file with the token that allows everything, which only its owner can read.
+    /// Read the token that allows everything from this file. Only its owner may be able to read it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen")]
     pub token_file: Option<PathBuf>,
-    /// The file with the token that allows to look.
+    /// Read the token that only allows reading the state from this file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen")]
     pub read_token_file: Option<PathBuf>,
 }
 
-/// What the router gives away when its ports are open.
+/// Privileges that the router drops when its ports are open.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "What is given away when the ports are open (docs/operations.md)")]
+#[command(next_help_heading = "Privileges dropped at start (docs/operations.md)")]
 pub struct Confinement {
-    /// Become this user, where started by root [default: switchpath, where there is such a user].
+    /// Become this user if started by root [default: switchpath, if that user exists].
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
-    /// With this group instead of the user's own.
+    /// Become this group instead of the user's own.
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
-    /// Let later configurations read and write captures in this directory as well; may be given again.
+    /// Allow later configurations to read and write captures in this directory too; may be repeated.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub allow_dir: Vec<PathBuf>,
-    /// Give away what opening ports needs, too: later configurations can open none, and an interface that goes away does not
-    /// come back.
+    /// Also drop the privileges that opening a port needs. Later configurations can open no ports, and an interface that disappears cannot be
+    /// reopened.
     #[arg(long)]
     pub no_new_ports: bool,
-    /// Give away nothing: for debugging.
+    /// Drop no privileges: for debugging.
     #[arg(long, conflicts_with_all = ["user", "group", "allow_dir", "no_new_ports"])]
     pub unconfined: bool,
 }

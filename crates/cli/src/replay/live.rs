@@ -1,5 +1,4 @@
-//! A capture into the running router: frames come in by one of its ports at the times they were captured, and the router tells
-//! what becomes of each.
+//! Replays a capture into the running router: frames enter on one of its ports at their recorded times, and the router reports the fate of each.
 
 use super::{Audience, Watching, none_judged, print};
 use crate::arguments::{Replay, Usage};
@@ -19,26 +18,26 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use units::{Instant, Nanos};
 
-/// Frames are given together that are due within so much.
+/// Frames due within this time are sent in one request.
 const TOGETHER: Nanos = Nanos::millis(1);
-/// How long to wait for the fate of packets the router still holds.
+/// The longest wait for the fate of packets that the router still holds.
 const PATIENCE: Nanos = Nanos::secs(5);
 
-/// Packets given to the router whose fates are still to be told, at most: the router keeps 1024 for a reader that is slow.
+/// The most packets without a reported fate. The router buffers 1024 reports for a slow reader.
 const UNTOLD: u64 = 768;
 
-/// What became of packets so far.
+/// The packet fates so far.
 #[derive(Default)]
 struct Fates {
     sent: BTreeMap<String, u64>,
     consumed: u64,
     dropped: BTreeMap<String, DropCount>,
     told: u64,
-    /// Packets whose fates were waited for in vain.
+    /// Packets whose fates were not reported in time.
     silent: u64,
 }
 
-/// Gives the capture to the router and says what became of it.
+/// Sends the capture to the router and reports the packet fates.
 pub fn replay(arguments: &Replay, source: &Source) -> Result<ExitCode> {
     let Some(port) = &arguments.port else {
         return Err(anyhow!(Usage("say by which port the packets come in, with --port".to_owned())));
@@ -87,7 +86,7 @@ pub fn replay(arguments: &Replay, source: &Source) -> Result<ExitCode> {
     Ok(if none_judged(&report)? { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What the router tells of packets, read by a thread that ends with it.
+/// Returns the packet reports of the router. A thread reads them, and ends when they end.
 fn told(body: Body) -> Result<Receiver<TracedPacket>> {
     let (sender, told) = channel();
     let read = move || {
@@ -102,11 +101,11 @@ fn told(body: Body) -> Result<Receiver<TracedPacket>> {
     Ok(told)
 }
 
-/// Gives frames to the router, those together that are due together.
+/// Sends frames to the router, in one request those that are due together.
 struct Giver<'a> {
     client: Client,
     port: &'a str,
-    /// Whether the frames that wait are for the port, whatever station they name.
+    /// True if the pending frames count as addressed to the port, despite their destination MAC addresses.
     ours: bool,
     frames: String,
     waiting: usize,
@@ -117,7 +116,7 @@ struct Giver<'a> {
 impl Giver<'_> {
     fn add(&mut self, due: Instant, frame: &[u8], ours: bool) -> Result<()> {
         if ours != self.ours {
-            // One request says this for all of its frames.
+            // The flag applies to all frames of a request.
             self.give()?;
             self.ours = ours;
         }
@@ -144,7 +143,7 @@ impl Giver<'_> {
 }
 
 impl Fates {
-    /// Takes what was told, until so many packets have been told of.
+    /// Receives reports until the fates of `wanted` packets are known.
     fn wait(&mut self, began: Instant, wanted: u64, told: &Receiver<TracedPacket>, watching: &mut Watching) {
         self.take(began, told.try_iter(), watching);
         let end = clock::now() + PATIENCE;
@@ -177,7 +176,7 @@ impl Fates {
         }
     }
 
-    /// What became of `all` packets. Without `judges` it is not known whether those for another station were for the router.
+    /// Reports the fates of `all` packets. Without `judges` the capture does not record whether frames for another host were addressed to the router.
     fn report(mut self, status: &Status, (source, judges): (&Source, bool), all: u64, took: Nanos) -> Report {
         let unknown = (!judges).then(|| self.dropped.remove(DropReason::OtherStation.name())).flatten();
         let mut dropped: Vec<DropCount> = self.dropped.into_values().collect();

@@ -1,5 +1,4 @@
-//! `switchpath replay`: a capture through a configuration in virtual time, or into the running router, and what becomes of
-//! each packet.
+//! `switchpath replay`: replays a capture through a configuration in virtual time, or into the running router, and reports the fate of each packet.
 
 mod live;
 
@@ -16,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use units::{Instant, Nanos};
 
-/// Replays a capture and says what became of its packets. Fails where another configuration does something else.
+/// Replays a capture and reports the packet fates. Fails if another configuration treats a packet differently.
 pub fn replay(arguments: &Replay) -> Result<ExitCode> {
     let source = Source::open(&arguments.file)?;
     if let Some(write) = &arguments.write
@@ -45,7 +44,7 @@ pub fn replay(arguments: &Replay) -> Result<ExitCode> {
     Ok(if changed || none_judged(&report)? { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Whether the replay says nothing at all, which is no success and is said on the standard error.
+/// Returns whether no packet could be judged. Such a replay is a failure, reported on the standard error.
 fn none_judged(report: &Report) -> Result<bool> {
     let none = report.judged_packets() == 0;
     if none {
@@ -58,7 +57,7 @@ fn named((name, plan): &(String, plan::Plan)) -> Named<'_> {
     Named { name, plan }
 }
 
-/// A configuration without errors, and its name.
+/// Returns a configuration without errors, and its name.
 fn good(file: &Path, arguments: &Replay) -> Result<(String, plan::Plan)> {
     let (configuration, plan) = read_good(file, &of(&arguments.guests)?)?;
     Ok((configuration.name, plan))
@@ -68,11 +67,11 @@ fn same(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Whoever waits for a replay: a person who wants to see it go on, and a file of what leaves.
+/// The audience of a replay: a progress display for a person, and a capture file of sent packets.
 struct Watching {
     file: Option<Written>,
     failed: Option<anyhow::Error>,
-    /// The hundredths that were shown last; nothing where nobody looks.
+    /// The percentage displayed last; none without a terminal.
     shown: Option<u64>,
 }
 
@@ -115,7 +114,7 @@ impl Watching {
     }
 }
 
-/// The capture of what left. It is there once there is something to write, so that a replay that cannot be leaves none.
+/// The capture of sent packets. It is created with the first packet, so that a failed replay leaves no file.
 struct Written {
     path: PathBuf,
     first: Instant,
@@ -132,7 +131,7 @@ impl Written {
         if self.writer.is_none() {
             let file =
                 File::create(&self.path).with_context(|| format!("{} cannot be written", self.path.display()))?;
-            // Nothing of the machine: the same packets are the same file everywhere.
+            // The file names nothing of the machine: the same packets make the same file everywhere.
             let name = concat!("switchpath ", env!("CARGO_PKG_VERSION")).to_owned();
             let application = Application { name, ..Application::default() };
             self.writer = Some(Writer::new(file, &application, Nanos::new(self.first.get()))?);
@@ -170,7 +169,7 @@ impl Written {
     }
 }
 
-/// What became of the packets, and what another configuration does with them.
+/// Prints the packet fates, and the differences to another configuration.
 fn print(out: &mut dyn Write, arguments: &Replay, report: &Report) -> Result<()> {
     let (bold, plain) = if is_coloured(&stdout()) { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     let (packets, config) = (report.packets, &report.config);
@@ -206,7 +205,7 @@ fn print(out: &mut dyn Write, arguments: &Replay, report: &Report) -> Result<()>
     report.against.as_ref().map_or(Ok(()), |against| compared(out, arguments, report, against))
 }
 
-/// What else is to be known of a replay.
+/// Prints remarks on the replay, such as generated packets and assumed neighbours.
 fn notes(out: &mut dyn Write, report: &Report) -> Result<()> {
     if !report.generated.is_empty() {
         writeln!(out, "The router sent packets of its own: {}.", counted(&report.generated))?;

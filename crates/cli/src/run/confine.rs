@@ -1,4 +1,4 @@
-//! What the router gives away when its ports are open, and who may use its socket.
+//! Drops privileges when the ports are open, and decides who may use the control socket.
 
 use crate::arguments::{Run, SocketSharing};
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,10 +12,10 @@ use std::fs;
 use std::os::unix::fs::lchown;
 use std::path::{Path, PathBuf};
 
-/// The user a router becomes where nobody says which.
+/// The user that the router becomes by default.
 const USER: &str = "switchpath";
 
-/// Who may use the socket.
+/// Returns who may use the socket.
 pub fn sharing(arguments: &SocketSharing) -> Result<Sharing> {
     let group = |name: &Option<String>| {
         let find = |name: &String| accounts::group_id(name).ok_or_else(|| no_such("group", name));
@@ -32,7 +32,7 @@ fn no_such(what: &str, name: &str) -> anyhow::Error {
     )
 }
 
-/// Gives away what the running router does not need.
+/// Drops the privileges that the running router does not need.
 pub fn confine(
     daemon: &Daemon,
     arguments: &Run,
@@ -44,16 +44,16 @@ pub fn confine(
         return Ok(());
     }
     let (mut read, mut write) = privilege::directories(plan);
-    // SIGHUP reads it again.
+    // SIGHUP reads the file again.
     read.extend(privilege::directory_of(&arguments.config));
     write.extend(state.map(Path::to_path_buf));
-    // The socket is removed in the end.
+    // The socket is removed at the end.
     write.extend(socket.and_then(|socket| privilege::directory_of(socket.path()).ok()));
     for directory in &arguments.confinement.allow_dir {
         let found = directory.canonicalize().with_context(|| format!("--allow-dir {}", directory.display()))?;
         write.push(found);
     }
-    // An apply reads them.
+    // An apply reads the guests.
     let guests = &arguments.guests.guests;
     read.extend(guests.iter().filter_map(|directory| directory.canonicalize().ok()));
     let user = user(arguments)?;
@@ -90,7 +90,7 @@ fn told(confined: &Confined) -> String {
     )
 }
 
-/// The user to become; nothing to stay who we are.
+/// Returns the user to become; none to keep the present user.
 fn user(arguments: &Run) -> Result<Option<User>> {
     let is_root = rustix::process::geteuid().is_root();
     let mut user = match &arguments.confinement.user {
@@ -120,7 +120,7 @@ fn no_group(arguments: &Run) -> Result<Option<User>> {
     }
 }
 
-/// Gives the directory of the history, and what is in it, to the user who will write there.
+/// Gives the directory of the history and its files to the user who will write there.
 fn give(history: &Path, user: &User) -> std::io::Result<()> {
     let mut paths = vec![history.to_path_buf()];
     paths.extend(fs::read_dir(history)?.flatten().map(|entry| entry.path()));

@@ -1,4 +1,4 @@
-//! What the router starts with: its file, unless that has what was tried and never confirmed; and where its history is.
+//! Opens the history, and selects the configuration to start with: the file, unless it contains a trial that was never confirmed.
 
 use crate::arguments::Run;
 use crate::configuration::Configuration;
@@ -7,10 +7,10 @@ use control::history::{History, Resumed};
 use plan::Catalogue;
 use std::path::{Path, PathBuf};
 
-/// The state directory of the system's router, used where it is there and can be written.
+/// The state directory of the system's router, used if it exists and is writable.
 const SYSTEM: &str = "/var/lib/switchpath";
 
-/// The history, and what of it could not be had.
+/// Opens the history, and returns warnings about parts that could not be read.
 pub fn open(arguments: &Run) -> Result<(History, Vec<String>)> {
     let given = arguments.state_dir.clone().or_else(of_service);
     let system = Path::new(SYSTEM);
@@ -26,7 +26,7 @@ pub fn open(arguments: &Run) -> Result<(History, Vec<String>)> {
     }
 }
 
-/// The directory that systemd made for the service (systemd.exec(5), StateDirectory=): the first of them.
+/// Returns the first directory that systemd made for the service (systemd.exec(5), StateDirectory=).
 fn of_service() -> Option<PathBuf> {
     let list = std::env::var_os("STATE_DIRECTORY")?;
     std::env::split_paths(&list).next().filter(|path| !path.as_os_str().is_empty())
@@ -36,16 +36,16 @@ fn is_writable(directory: &Path) -> bool {
     rustix::fs::access(directory, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// What to start with.
+/// The configuration to start with.
 pub struct Start {
     /// The configuration.
     pub configuration: Configuration,
-    /// The generation it was first run as, where it is not what the file says.
+    /// The generation that first had this configuration, if it is not the one in the file.
     pub restores: Option<u64>,
 }
 
-/// The configuration of the file, or the one before it, where the file has what was applied on trial and never confirmed:
-/// it may be what cut its operator off.
+/// Selects the configuration of the file, or the one before it if the file contains a trial that was never confirmed. Such a trial may have cut its
+/// operator off.
 pub fn choose(history: &History, file: Configuration, force: bool, catalogue: &Catalogue) -> Result<Start> {
     let before = match history.resume(&file.text) {
         Resumed::Instead(before) if !force => before,

@@ -1,4 +1,4 @@
-//! `switchpath run`: the router, until it is ended.
+//! `switchpath run`: runs the router until it is ended.
 
 mod confine;
 mod history;
@@ -32,7 +32,7 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use units::Instant;
 
-/// What the main thread waits for.
+/// Events that wake the main thread.
 enum Wake {
     Signal(i32),
     Notice(Notice),
@@ -48,7 +48,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     let Start { configuration, restores } = history::choose(&past, file, arguments.force, &catalogue)?;
     let (configuration, plan) = good(configuration)?;
     let (sender, wakes) = channel();
-    // Before anything is opened, so that a signal from now on ends in good order.
+    // Before anything is opened, so that a signal from now on ends the router cleanly.
     forward_signals(sender.clone())?;
     let wants_socket = !arguments.until_idle || arguments.socket.is_some();
     let path = arguments.socket.clone().unwrap_or_else(control::socket::default_path);
@@ -69,7 +69,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
         }
         other => anyhow!(other),
     })?;
-    // Before anybody can ask anything.
+    // Before the first request can arrive.
     confine::confine(&daemon, arguments, &plan, state.as_deref(), socket.as_ref())?;
     let server = serve(&daemon, Doors { socket, remote, metrics })?;
     notify("READY=1");
@@ -86,7 +86,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
         well.tell(&daemon);
         match wake {
             Wake::Signal(SIGHUP) => reload(&daemon, arguments, &catalogue),
-            // A file has grown to its limit: whoever writes it is told so by the write, and forwarding goes on.
+            // A file has grown to its size limit. The write fails and reports it to its caller; forwarding continues.
             Wake::Signal(SIGXFSZ) => {}
             Wake::Signal(_) => break None,
             Wake::Notice(Notice::Exhausted) if arguments.until_idle => break None,
@@ -104,7 +104,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode> {
     Ok(if closing.ledgers.balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Tells systemd that all workers make progress, as often as it wants to hear so, and not while one does not.
+/// Notifies systemd at the wanted interval while all workers make progress, and stops while one does not.
 struct Wellness {
     interval: Option<Duration>,
     due: Instant,
@@ -115,11 +115,11 @@ impl Wellness {
         Wellness { interval, due: clock::now() }
     }
 
-    /// How long until it is to be told again.
+    /// Returns the time until the next notification.
     fn patience(&self) -> Duration {
         match self.interval {
             Some(_) => self.due.since(clock::now()).into(),
-            // Nobody wants to hear it: any long time.
+            // No notification is wanted: any long time will do.
             None => Duration::from_secs(3600),
         }
     }
@@ -136,7 +136,7 @@ impl Wellness {
     }
 }
 
-/// The user this process belongs to, as one who changes the configuration.
+/// Returns the user of this process, as the author of a configuration.
 fn starter(via: Via) -> Who {
     let uid = rustix::process::getuid().as_raw();
     Who { uid: Some(uid), user: io::accounts::user_name(uid), ..Who::by(via) }
@@ -184,7 +184,7 @@ fn serve(daemon: &Arc<Daemon>, doors: Doors) -> Result<Option<Server>> {
     any.then(start).transpose()
 }
 
-/// Listens for scrapers of metrics on this machine.
+/// Listens for metrics scrapers on this machine.
 fn open_metrics(address: SocketAddr) -> Result<TcpListener> {
     if !address.ip().is_loopback() {
         let hint = "metrics for other machines are at --listen, over TLS";
@@ -193,8 +193,7 @@ fn open_metrics(address: SocketAddr) -> Result<TcpListener> {
     listen(address).with_context(|| format!("cannot listen on {address}"))
 }
 
-/// The API from other machines, where it is wanted. Its files are read and its port is bound before privileges are given
-/// away.
+/// Opens remote access to the API, if it is wanted. Reads its files and binds its port before privileges are dropped.
 fn open_remote(arguments: &RemoteApi) -> Result<Option<Remote>> {
     let RemoteApi { listen, tls_cert, tls_key, token_file, read_token_file } = arguments;
     let (Some(listen), Some(certificate), Some(key), Some(token)) = (listen, tls_cert, tls_key, token_file) else {
@@ -210,12 +209,12 @@ fn open_remote(arguments: &RemoteApi) -> Result<Option<Remote>> {
     Ok(Some(Remote::open(&options)?))
 }
 
-/// Applies the file anew. Whatever is wrong with it, the configuration before it runs on.
+/// Applies the file again. If it has errors, the running configuration stays.
 fn reload(daemon: &Daemon, arguments: &Run, catalogue: &Catalogue) {
     reloading();
     let result = read(&arguments.config, catalogue).and_then(|configuration| {
         show_diagnostics(&configuration.checked.diagnostics)?;
-        // Also where it has errors: the router notes that it was refused.
+        // Also with errors: the router records the refusal in its history.
         let logins = Login::current().into_iter().collect();
         let order = Order::new(&configuration.text, &configuration.name);
         let applied = daemon.order(Order { who: Who::by(Via::Signal), logins, ..order });
@@ -229,7 +228,7 @@ fn reload(daemon: &Daemon, arguments: &Run, catalogue: &Catalogue) {
     notify("READY=1");
 }
 
-/// What became of every packet.
+/// Prints the fates of all packets.
 fn print_closing(closing: &Closing, json: bool) -> Result<()> {
     let mut out = stdout();
     if json {

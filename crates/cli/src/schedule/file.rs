@@ -1,13 +1,13 @@
-//! Reads a file of trace events as strictly as its format allows: what is not known is refused.
+//! Reads a file of trace events strictly: unknown fields are refused.
 
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Tracks of a core: its own, the first, and one for each task.
+/// Track numbers of a core: the first is its own, then one for each task.
 pub const TRACKS: u64 = 1_000_000;
 
-/// A file.
+/// A file of trace events.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct TraceFile<'a> {
@@ -19,7 +19,7 @@ pub struct TraceFile<'a> {
     pub events: Vec<Event<'a>>,
 }
 
-/// What it says of itself.
+/// Metadata of the file.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Other {
@@ -53,7 +53,7 @@ pub struct Event<'a> {
     pub args: Args<'a>,
 }
 
-/// What is said of an event.
+/// Arguments of an event.
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields, default)]
 pub struct Args<'a> {
@@ -70,18 +70,18 @@ pub struct Args<'a> {
     pub percent: Option<f64>,
 }
 
-/// Microseconds with up to three places, as nanoseconds.
+/// Converts microseconds with up to three decimals to nanoseconds.
 fn micros<'d, D: Deserializer<'d>>(from: D) -> Result<u64, D::Error> {
     f64::deserialize(from).map(|us| (us * 1e3).round() as u64)
 }
 
 impl<'a> TraceFile<'a> {
-    /// Reads it.
+    /// Parses the file.
     pub fn read(text: &'a [u8]) -> serde_json::Result<TraceFile<'a>> {
         serde_json::from_slice(text)
     }
 
-    /// The names of its tracks, by process and track.
+    /// Returns the names of its tracks, by process and track.
     pub fn tracks(&self) -> BTreeMap<(u64, u64), &str> {
         let named = self.events.iter().filter(|event| event.phase == 'M' && event.name == "thread_name");
         named.filter_map(|event| Some(((event.process, event.track), event.args.name.as_deref()?))).collect()
@@ -94,8 +94,8 @@ type Slice<'a> = (u64, u64, &'a str);
 
 #[cfg(test)]
 impl TraceFile<'_> {
-    /// What is wrong with it: phases a viewer does not know, tracks without a name, times beyond the whole, slices of a track
-    /// that overlap. A viewer drops such things silently, or shows them in the wrong place.
+    /// Returns the errors in the file: phases unknown to viewers, unnamed tracks, times beyond the duration, overlapping slices of a track. A viewer
+    /// silently drops such events, or shows them in the wrong place.
     pub fn faults(&self) -> Vec<String> {
         let tracks = self.tracks();
         let mut faults = Vec::new();
@@ -121,7 +121,7 @@ impl TraceFile<'_> {
         for (track, slices) in &mut slices {
             slices.sort_unstable();
             let pairs = slices.windows(2).filter(|pair| pair[0].1 > pair[1].0);
-            // Looks that were put together lie around what happened to others meanwhile.
+            // Merged polls may surround the slices of other tasks.
             let pairs = pairs.filter(|pair| !pair[0].2.starts_with("looks"));
             faults.extend(pairs.map(|pair| format!("overlap on {track:?}: {pair:?}")));
         }

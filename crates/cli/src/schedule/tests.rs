@@ -1,7 +1,7 @@
 use super::*;
 use sim::{NoCaptures, World};
 
-/// A flow of voice, and a flood beside it, with the throttle: what one core can only just do.
+/// A voice flow beside a flood, with the throttle: a load that one core can just carry.
 const WORLD: &str = r#"
 duration = "60ms"
 [router.edge]
@@ -60,7 +60,7 @@ fn watched(events: usize) -> Vec<u8> {
 }
 
 #[test]
-fn the_trace_of_a_world_in_virtual_time_is_one_a_viewer_can_read_and_the_same_each_time() {
+fn cpu_trace_of_a_world_is_valid_and_repeatable() {
     let text = watched(100_000);
     assert_eq!(text, watched(100_000), "looking changes nothing");
     let trace = TraceFile::read(&text).unwrap();
@@ -78,7 +78,7 @@ fn the_trace_of_a_world_in_virtual_time_is_one_a_viewer_can_read_and_the_same_ea
 }
 
 #[test]
-fn a_trace_that_was_too_small_says_what_it_lost_and_is_right_in_what_it_has() {
+fn a_small_cpu_trace_counts_lost_events_and_covers_the_rest() {
     let text = watched(500);
     let trace = TraceFile::read(&text).unwrap();
     assert_eq!(trace.faults(), Vec::<String>::new());
@@ -88,7 +88,7 @@ fn a_trace_that_was_too_small_says_what_it_lost_and_is_right_in_what_it_has() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused() {
+fn malformed_trace_files_are_refused() {
     let text = String::from_utf8(watched(50)).unwrap();
     for (from, to) in [("\"ph\":\"X\"", "\"ph\":\"XX\""), ("\"pid\"", "\"pd\""), ("]}", "]")] {
         assert!(TraceFile::read(text.replace(from, to).as_bytes()).is_err(), "{from}");

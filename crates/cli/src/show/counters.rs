@@ -1,4 +1,4 @@
-//! `switchpath show counters`: every counter as it is declared.
+//! `switchpath show counters`: every declared counter.
 
 use super::{Shown, per_second};
 use crate::output::{Rows, short};

@@ -1,4 +1,4 @@
-//! What is before a port: its queues in groups, how long packets waited in them, and how that went lately.
+//! The queues of a port: its queue groups, the waiting times of packets in them, and their recent history.
 
 use super::{Screen, Shown};
 use crate::output::{Rows, brief, short};
@@ -9,18 +9,18 @@ use control::api::{EmulatedLink, Latency, Link, Links, LongQueue};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Characters of a line that shows half a minute.
+/// Characters of a graph over half a minute.
 const LINE: usize = 60;
 
 impl Screen {
-    /// The links of a port.
+    /// Shows the links of a port.
     pub(super) fn links(&self, client: &Client, port: &str) -> Result<ExitCode> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         self.show::<Links>(client, &format!("/v1/links?{}", query.append_pair("port", port).finish()))
     }
 }
 
-/// Cells that tell how long packets took since it was `before`.
+/// Returns cells with the latencies of packets since `before`.
 fn times(now: Option<&Latency>, before: Option<&Latency>) -> [String; 4] {
     let Some(now) = now else { return std::array::from_fn(|_| "-".into()) };
     let at = |thousandths| now.lately_ns(before, thousandths).map_or("-".into(), brief);
@@ -119,7 +119,7 @@ fn one(link: &Link, before: Option<&Link>, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// The link that a port pretends to have, and how well it does.
+/// Prints the emulated link of a port, and how accurate the emulation is.
 fn pretends(link: &EmulatedLink, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "pretends to be  {}", link.link)?;
     writeln!(

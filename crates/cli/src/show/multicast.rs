@@ -1,4 +1,4 @@
-//! `switchpath show multicast`: the groups that are forwarded, and what was copied for them.
+//! `switchpath show multicast`: the multicast groups, and the packets replicated to them.
 
 use super::{Shown, per_second};
 use crate::output::{Rows, or_dash, rate};
@@ -44,7 +44,7 @@ mod tests {
     use plane::multicast::GroupCounters;
 
     #[test]
-    fn groups_are_shown_with_what_was_copied() {
+    fn multicast_table_shows_groups_and_replicated_packets() {
         let group = |vrf: Option<&str>, group: &str, source: Option<&str>, packets: u64| api::MulticastGroup {
             vrf: vrf.map(str::to_owned),
             group: group.into(),

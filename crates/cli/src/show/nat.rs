@@ -1,4 +1,4 @@
-//! `switchpath show nat`: translated connections, and the limits that they meet.
+//! `switchpath show nat`: translated connections, and the limits of the table.
 
 use super::Shown;
 use crate::output::{Rows, span};

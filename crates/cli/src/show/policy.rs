@@ -1,4 +1,4 @@
-//! `switchpath show policy`: what packets want, and which schemes it brings.
+//! `switchpath show policy`: the objectives of packets, and the schemes that the policy selects.
 
 use super::{Shown, per_second};
 use crate::output::{Rows, rate, span};
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_and_in_force_is_shown() {
+    fn policy_table_shows_objectives_and_the_one_in_force() {
         let mut policies = api::Policies { time_ns: 0, ports: vec![], code_points: vec![], interfaces: vec![] };
         let shown = |policies: &api::Policies, before| {
             let mut out = Vec::new();

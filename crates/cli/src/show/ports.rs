@@ -59,7 +59,7 @@ impl Shown for api::Ports {
     }
 }
 
-/// The MTU of a port; where its device accepts less than the configuration says, both: `1400 of 1500`.
+/// Formats the MTU of a port; both values if its device accepts less than the configuration states: `1400 of 1500`.
 fn mtu(port: &api::Port) -> String {
     let now = port.interfaces.iter().map(|interface| interface.mtu_bytes).max();
     let configured = port.interfaces.iter().map(|interface| interface.configured_mtu_bytes).max();

@@ -12,7 +12,7 @@ pub fn entries(client: &Client, target: &str, json: bool) -> Result<ExitCode> {
     Screen { json, watch: None }.show::<api::EphemeralEntries>(client, target)
 }
 
-/// The store of a port, or the central one.
+/// The name of the store of a port, or of the central one.
 fn store_name(port: Option<&String>) -> String {
     port.map_or_else(|| "central".to_owned(), String::clone)
 }

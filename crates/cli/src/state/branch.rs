@@ -1,4 +1,4 @@
-//! Where the ways to several hosts part.
+//! Finds where the paths to several hosts diverge.
 
 use super::ping::randomness;
 use super::walk::{Walked, walk};
@@ -13,14 +13,14 @@ use std::io::{Write, stdout};
 use std::net::IpAddr;
 use std::process::ExitCode;
 
-/// A router: one that executes instructions by its name, which it has for this search, others by their address.
+/// A router. One that executes instructions is known by the name it gets in this search, others by their address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Router {
     Named(u64),
     At(IpAddr),
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Serialize)]
 struct Told {
     hops: Vec<ToldHop>,

@@ -1,4 +1,4 @@
-//! The instructions in a capture.
+//! Prints the instructions in a capture.
 
 use crate::output::{date_and_time, print_json};
 use anyhow::{Context, Result, bail};
@@ -13,7 +13,7 @@ use std::io::{BufReader, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Link types of which IP packets are found, in words.
+/// The link types in which IP packets are found, in words.
 const KNOWN: &str = "Ethernet (1), IP without a link (101, 228, 229), Linux cooked (113, 276), BSD loopback (0, 108)";
 
 /// A packet with an instruction.
@@ -26,12 +26,12 @@ struct Dumped {
     at: Vec<&'static str>,
     instruction: Option<String>,
     piggybacked: bool,
-    /// Whether it has a seal, which is not looked at.
+    /// True if it is sealed. The seal is not verified.
     sealed: bool,
-    /// Whether its sender wants to be able to follow it.
+    /// True if its sender asks routers to trace it.
     trace: bool,
     error: bool,
-    /// Why no router executes it.
+    /// The reason why no router executes it.
     wrong: Option<&'static str>,
 }
 
@@ -62,7 +62,7 @@ pub fn dump(file: &Path, carriages: &Carriages, json: bool) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// A packet in words, with what its link says where that is an Ethernet.
+/// Summarizes a packet, with its link header if that is Ethernet.
 fn described(record: &Record<'_>, l3: &[u8]) -> String {
     if record.link == LinkType::ETHERNET { summary(record.data).to_string() } else { ip_summary(l3).to_string() }
 }
@@ -112,7 +112,7 @@ fn read(carriages: &Carriages, l3: &[u8]) -> Option<Dumped> {
     Some(dumped)
 }
 
-/// Where it is to be executed, in words.
+/// The places at which it is to be executed, in words.
 fn names(locations: Locations) -> Vec<&'static str> {
     let places = [("input", locations.input), ("central", locations.central), ("output", locations.output)];
     places.into_iter().filter(|(_, at)| *at).map(|(name, _)| name).collect()

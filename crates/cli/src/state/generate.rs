@@ -1,4 +1,4 @@
-//! Many instructions, at a rate: what routers are measured with.
+//! Generates instructions at a given rate, to measure routers.
 
 use super::wire::Line;
 use crate::arguments::Usage;
@@ -16,27 +16,27 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use units::{Nanos, PacketRate};
 
-/// Bytes of headers.
+/// Lengths of IP headers in bytes.
 const IPV4: usize = 20;
 const IPV6: usize = 40;
-/// Bytes between a part and data.
+/// Bytes between an instruction part and the data.
 const TRAILER: usize = 2;
-/// The most that one instruction may be as often as another.
+/// The largest weight of an instruction in a mix.
 const MOST_OFTEN: u64 = 1_000_000;
 
-/// The longest from one look at what is due to the next.
+/// The longest pause between two checks for due packets.
 const PAUSE: Nanos = Nanos::micros(200);
-/// How long after the end packets are sent that were due before: this host may have slept longer than it should.
+/// Packets due before the end are still sent for this time, because this host may have overslept.
 const LATE: Nanos = Nanos::millis(10);
 
-/// Which instructions, each as often among others as its number says.
+/// A mix of instructions, each with its weight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mix(Vec<(Opcode, u64)>);
 
 impl FromStr for Mix {
     type Err = String;
 
-    /// `count`, or `count=3,compare=1`.
+    /// Parses `count`, or `count=3,compare=1`.
     fn from_str(text: &str) -> Result<Mix, String> {
         let one = |text: &str| {
             let (name, often) = text.split_once('=').unwrap_or((text, "1"));
@@ -51,7 +51,7 @@ impl FromStr for Mix {
 }
 
 impl Mix {
-    /// The instruction for a number drawn at random.
+    /// Returns the instruction for a random number.
     fn drawn(&self, number: u64) -> Opcode {
         let mut left = number % self.0.iter().map(|(_, often)| often).sum::<u64>().max(1);
         let found = self.0.iter().find(|(_, often)| {
@@ -63,7 +63,7 @@ impl Mix {
     }
 }
 
-/// An instruction about `tag`, and tags that follow from it: what COLLECT counts down COUNT has counted, RCOLLECT what RCHLD has.
+/// Builds an instruction for `tag` and tags derived from it. COLLECT thus decrements the counters of COUNT, and RCOLLECT those of RCHLD.
 fn about(opcode: Opcode, tag: u64, value: u64) -> Instruction {
     let [result, child] = [1, 2].map(|which| mix(tag, which) >> 1);
     match opcode {
@@ -81,32 +81,32 @@ fn about(opcode: Opcode, tag: u64, value: u64) -> Instruction {
     }
 }
 
-/// What is sent.
+/// The generated load.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Packets a second.
+    /// The packet rate.
     pub rate: PacketRate,
-    /// How long.
+    /// The duration.
     pub time: Nanos,
-    /// Of a hundred packets so many with a tag that was not used before.
+    /// How many of a hundred packets carry a new tag.
     pub new: u64,
-    /// Computations, in turn.
+    /// The number of computations, used in turn.
     pub computations: u64,
-    /// Which instructions.
+    /// The instructions.
     pub mix: Mix,
-    /// Bytes of each IP packet; no more than it has to have where it has to have more.
+    /// Bytes of each IP packet; a packet that needs more is longer.
     pub size: u64,
-    /// What tags and computations are drawn from.
+    /// The seed of tags and computations.
     pub seed: u64,
-    /// Whether routers are to note what becomes of them.
+    /// True if routers are to record the results.
     pub trace: bool,
 }
 
 impl Load {
-    /// The `n`th packet.
+    /// Returns the `n`th packet.
     fn part(&self, n: u64) -> Part {
         let key = Key::new([self.seed, !self.seed]);
-        // Tags so far: each hundred packets use as many as there are new ones in it, and at least the first is one.
+        // The number of tags used so far. Each hundred packets use `new` tags, and the first packet always has a new one.
         let used = (n / 100 * self.new + (n % 100).min(self.new)).max(1);
         let fresh = n % 100 < self.new;
         let tag = key.hash(if fresh { used } else { key.hash(!n) % used });
@@ -116,7 +116,7 @@ impl Load {
     }
 }
 
-/// What carries a part, filled up with data behind that to so many bytes.
+/// Returns the payload with a part, padded with data to this size.
 fn filled(line: Line, part: &Part, size: usize) -> Vec<u8> {
     let bare = line.bytes(part);
     match size.checked_sub(bare.len() + TRAILER) {
@@ -125,12 +125,12 @@ fn filled(line: Line, part: &Part, size: usize) -> Vec<u8> {
     }
 }
 
-/// What came of it.
+/// The result.
 #[derive(Serialize)]
 struct Told {
     time_ns: u64,
     sent_packets: u64,
-    /// Not taken by this host.
+    /// Packets refused by the socket of this host.
     refused_packets: u64,
     packets_per_second: u64,
     asked_packets: u64,
@@ -151,7 +151,7 @@ pub fn generate(host: IpAddr, line: Line, load: &Load, json: bool) -> Result<Exi
     let took = loop {
         let passed = clock::now().since(start);
         if tried < load.rate.within(passed.min(load.time)) && passed < load.time + LATE {
-            // A full queue of this host.
+            // The send buffer of this host is full.
             refused += u64::from(socket.send(&filled(line, &load.part(tried), size)).is_err());
             tried += 1;
         } else if passed >= load.time {
@@ -194,7 +194,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn as_many_tags_are_new_as_is_said_and_the_others_were_there_before() {
+    fn load_uses_the_requested_share_of_new_tags() {
         for new in [0, 1, 50, 100] {
             let (rate, time) = (PacketRate::kpps(1), Nanos::secs(1));
             let load =
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_that_was_reached_is_told_where_it_is_less_than_asked() {
+    fn generate_reports_a_rate_below_the_requested_one() {
         let (rate, time) = (PacketRate::kpps(1), Nanos::secs(2));
         let load =
             Load { rate, time, new: 50, computations: 1, mix: "nop".parse().unwrap(), size: 0, seed: 7, trace: true };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_mixed_as_is_said() {
+    fn mix_respects_the_weights_of_instructions() {
         let mix: Mix = "count=3, compare=1".parse().unwrap();
         let key = Key::new([1, 2]);
         let counts = (0..4000).filter(|n| mix.drawn(key.hash(*n)) == Opcode::Count).count();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_as_long_as_is_said_or_as_they_have_to_be() {
+    fn packets_are_padded_to_the_requested_size() {
         let line = Line::of(By::Datagrams(5937), None).unwrap();
         let part = Part {
             locations: Locations::INPUT,

@@ -1,4 +1,4 @@
-//! What a group of hosts finds out together: everybody reports, routers combine, and the root hears of it in few packets.
+//! Computes a value of a host group: each member reports, routers combine the reports, and the root receives only a few packets.
 
 use super::wire::Line;
 use crate::arguments::Member;
@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 use units::{Instant, Nanos};
 
-/// What came of a round.
+/// The result of a round.
 #[derive(Serialize)]
 struct Collected {
     result: Option<u64>,
@@ -38,7 +38,7 @@ pub fn collect(computation: u64, operator: Operator, member: &Member, (line, jso
             "'{operator}' compares; values are combined by add, min, max, and, or, xor"
         )));
     }
-    // Rounds begin at the same time for everybody whose clock is right, and each has tags of its own.
+    // All hosts with a correct clock begin a round at the same time. Each round has its own tags.
     let period = member.lifetime * 2;
     let (now, epoch) = (clock::now(), clock::epoch());
     let today = (now + epoch).get();
@@ -46,10 +46,10 @@ pub fn collect(computation: u64, operator: Operator, member: &Member, (line, jso
     let start = now + Nanos::new(attempt * period.get() - today);
     let schedule = Schedule::plan(start, member.lifetime, (member.delay, member.delay), member.tries)?;
     let random = RandomState::new();
-    // Members come in by several ports of a router and leave by the one towards the root: there they meet (spec E-38).
+    // Reports enter a router on several ports and leave on the one towards the root. There they meet in one store (spec E-38).
     let computation = Computation::new()?.joined(computation).at(Locations::OUTPUT);
     let round = computation.round(attempt as u32, operator);
-    // The next round is that of the next period, as for somebody who begins then.
+    // The next round is that of the next period, also for a member that joins only then.
     let attempts = Attempts { most: member.attempts, every: period };
     match member.to {
         Some(root) => {
@@ -69,7 +69,7 @@ fn report(reporters: impl Iterator<Item = Reporter>, root: IpAddr, line: Line) -
         members.retain_mut(|(reporter, socket)| {
             loop {
                 match reporter.poll(now) {
-                    // Nobody answers; where this host does not take it there is another try.
+                    // The part is not acknowledged. If this host cannot send it, a later attempt may.
                     Action::Send(part) => drop(socket.send(&line.bytes(&part))),
                     Action::Wait(until) => {
                         next = next.min(until);

@@ -1,4 +1,4 @@
-//! `switchpath state`: ephemeral state, for people.
+//! `switchpath state`: the tools for ephemeral state.
 
 mod branch;
 mod dump;
@@ -24,7 +24,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 use units::{Nanos, PacketRate, Rate};
 
-/// Does what is asked for.
+/// Executes the subcommand.
 pub fn state(arguments: &State) -> Result<ExitCode> {
     let State { command, json, carriage, port, protocol, key, socket } = arguments;
     let by = match carriage {
@@ -75,7 +75,7 @@ pub fn state(arguments: &State) -> Result<ExitCode> {
     }
 }
 
-/// How large a store has to be.
+/// The necessary size of a store.
 #[derive(Serialize)]
 struct Bound {
     packets_per_second: u64,

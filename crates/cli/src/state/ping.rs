@@ -1,4 +1,4 @@
-//! Which routers on the way to a host execute instructions.
+//! Finds the routers on the way to a host that execute instructions.
 
 use super::walk::{End, Walked, walk};
 use super::wire::Line;
@@ -12,11 +12,11 @@ use std::io::{Write, stdout};
 use std::net::IpAddr;
 use std::process::ExitCode;
 
-/// A way, as it is told.
+/// The result of a search.
 #[derive(Serialize)]
 struct Told {
     host: String,
-    /// How it ended: `host`, `unreachable`, `silence`, `limit`.
+    /// How the search ended: `host`, `unreachable`, `silence`, `limit`.
     end: &'static str,
     hops: Vec<ToldHop>,
 }
@@ -47,7 +47,7 @@ fn word(executes: Executes) -> &'static str {
     }
 }
 
-/// Randomness of the operating system.
+/// Returns random numbers of the operating system.
 pub fn randomness() -> [u64; 2] {
     let random = RandomState::new();
     [random.hash_one(0), random.hash_one(1)]
@@ -92,7 +92,7 @@ fn print(out: &mut dyn Write, told: &Told, end: End) -> Result<()> {
     let mut rows = Rows::new(&[">hop", "address", ">delay", "input", "central", "output", "node"]);
     for hop in &told.hops {
         let cell = |word: &'static str| if word == "unknown" { "?".to_owned() } else { word.to_owned() };
-        // Nothing leaves by the host.
+        // The last hop is the host, which forwards nothing and so has no output place.
         let last = end == End::Host && hop.hop == told.hops.len();
         rows.add([
             hop.hop.to_string(),

@@ -1,4 +1,4 @@
-//! Sockets by which parts travel: in datagrams, or right behind the header of IP packets (spec E-16).
+//! Sockets that carry instruction parts: in datagrams, or directly behind the header of IP packets (spec E-16).
 
 use anyhow::{Context, Error, Result, anyhow};
 use io::quotes::{self, Quote};
@@ -10,12 +10,12 @@ use std::io::{Error as IoError, ErrorKind, Result as IoResult};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// How often a part is handed over that a socket does not take because of earlier ones.
+/// How often to retry a send that fails because of the answer to an earlier packet.
 const TRIES: usize = 4;
-/// What a host answers that does not know the protocol of a packet, by IPv4 and by IPv6: errors for which std has no name.
+/// The answers of a host that does not support the protocol, for IPv4 and IPv6. The standard library has no names for these errors.
 const NO_PROTOCOL: [Errno; 2] = [Errno::NOPROTOOPT, Errno::PROTO];
 
-/// What parts travel in.
+/// The carriage of instruction parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     /// Datagrams to this port.
@@ -25,7 +25,7 @@ pub enum By {
 }
 
 impl By {
-    /// The port that they go to; 0 where there are none.
+    /// The destination port; 0 for IP packets.
     const fn port(self) -> u16 {
         match self {
             By::Datagrams(port) => port,
@@ -42,27 +42,27 @@ impl By {
     }
 }
 
-/// A socket.
+/// A socket for instruction parts.
 pub struct Socket {
     socket: UdpSocket,
-    /// Whether what comes begins with an IPv4 header.
+    /// True if received data begins with an IPv4 header.
     has_header: bool,
 }
 
 impl Socket {
-    /// One that sends to a host, and receives what that sends back.
+    /// Opens a socket that sends to a host and receives its answers.
     pub fn to(by: By, host: IpAddr) -> Result<Socket> {
         let socket = Socket::open(by, host.is_ipv4(), 0)?;
         socket.socket.connect((host, by.port())).with_context(|| format!("{host} cannot be reached"))?;
         Ok(socket)
     }
 
-    /// Those to which parts come: by IPv6 and IPv4 where the system does both; also those to a group. They never wait.
+    /// Opens non-blocking sockets that receive parts over IPv6, and over IPv4 if the system supports both; also those sent to a multicast group.
     pub fn here(by: By, group: Option<IpAddr>) -> Result<Vec<Socket>> {
         let open = |is_ipv4| Socket::open(by, is_ipv4, by.port());
         let sockets = match (group, by) {
             (Some(group), _) => vec![open(group.is_ipv4())?],
-            // Takes what comes by IPv4 as well.
+            // An IPv6 socket for datagrams also receives IPv4.
             (None, By::Datagrams(_)) => vec![open(false).or_else(|_| open(true))?],
             (None, By::Packets(_)) => [open(true)?].into_iter().chain(open(false).ok()).collect(),
         };
@@ -97,7 +97,7 @@ impl Socket {
         Ok(Socket { socket, has_header: is_ipv4 })
     }
 
-    /// Sends a part. A socket says of an earlier one that it came back before it takes another.
+    /// Sends a part. A socket first reports the ICMP error of an earlier packet, so a failed send is repeated.
     pub fn send(&self, bytes: &[u8]) -> IoResult<()> {
         let mut sent = self.socket.send(bytes);
         for _ in 1..TRIES {
@@ -109,44 +109,44 @@ impl Socket {
         sent.map(drop)
     }
 
-    /// Sends to whoever something came from.
+    /// Sends to the sender of a received packet.
     pub fn send_to(&self, bytes: &[u8], to: SocketAddr) -> IoResult<()> {
         self.socket.send_to(bytes, to).map(drop)
     }
 
-    /// What has come, from the part on, and from whom; none where nothing has that can be read.
+    /// Receives a part, without the headers before it, and its sender; none if nothing has arrived.
     pub fn receive<'a>(&self, buffer: &'a mut [u8]) -> IoResult<Option<(&'a [u8], SocketAddr)>> {
         let (length, from) = loop {
             match self.socket.recv_from(buffer) {
-                // What an earlier one was answered with is no reason to end.
+                // The ICMP error of an earlier packet does not end the reception.
                 Err(error) if is_of_an_answer(&error) => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(None),
                 came => break came?,
             }
         };
         let came = &buffer[..length];
-        // A packet whose header is wrong the kernel has not let through.
+        // The kernel has already discarded packets with a wrong header.
         let came = if self.has_header { raw::behind_header(came).unwrap_or_default() } else { came };
         Ok(Some((came, from)))
     }
 
-    /// Has what is sent from now on be quoted by whoever cannot let it pass, and receiving never wait.
+    /// Makes the socket keep the ICMP errors of sent packets, with the packets they quote, and never block.
     pub fn keep_quotes(&self) -> IoResult<()> {
         self.socket.set_nonblocking(true)?;
         quotes::keep(&self.socket)
     }
 
-    /// The next quote, if one has come.
+    /// Returns the next quoted packet, if one has arrived.
     pub fn quote(&self) -> IoResult<Option<Quote>> {
         quotes::next(&self.socket)
     }
 
-    /// What is sent from now on goes so far.
+    /// Sets the hop limit of packets sent from now on.
     pub fn set_hops(&self, hops: u8) -> IoResult<()> {
         quotes::set_hops(&self.socket, hops)
     }
 
-    /// What is sent to a group from now on goes so far.
+    /// Sets the hop limit of multicast packets sent from now on.
     pub fn set_group_hops(&self, is_ipv4: bool, hops: u32) -> IoResult<()> {
         if is_ipv4 { self.socket.set_multicast_ttl_v4(hops) } else { Ok(set_ipv6_multicast_hops(&self.socket, hops)?) }
     }
@@ -162,7 +162,7 @@ fn unspecified(is_ipv4: bool) -> IpAddr {
     if is_ipv4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
-/// Whether an error of a socket says that something it sent has come back.
+/// Returns whether a socket error reports the answer to an earlier packet.
 pub fn is_of_an_answer(error: &IoError) -> bool {
     use ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | ConnectionReset | HostUnreachable | NetworkUnreachable | Interrupted)
@@ -173,13 +173,13 @@ pub fn is_of_an_answer(error: &IoError) -> bool {
 mod tests {
     use super::*;
 
-    /// Over loopback the answer to each is there before the next one is sent.
+    /// Over loopback, the ICMP error of each packet arrives before the next packet is sent.
     #[test]
-    fn what_is_refused_because_of_an_earlier_one_is_sent_again() {
+    fn send_succeeds_despite_icmp_errors_of_earlier_packets() {
         let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         for by in [By::Datagrams(free), By::Packets(186)] {
             for host in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
-                // Not everybody may, and not everybody has IPv6.
+                // Raw sockets need a privilege, and a machine may have no IPv6.
                 let Ok(sender) = Socket::to(by, host) else { continue };
                 (0..3).for_each(|_| sender.send(b"nobody is there").unwrap());
                 let receivers = Socket::here(by, None).unwrap();

@@ -1,4 +1,4 @@
-//! To a part of a multicast group: receivers mark their way, data leaves by marked ports.
+//! Sends to the subscribers in a multicast group. Receivers mark the ports towards them, and data leaves by marked ports only.
 
 use super::ping::randomness;
 use super::socket::Socket;
@@ -15,11 +15,11 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{Instant, Nanos};
 
-/// How often a receiver marks its way in an epoch: against losses.
+/// How often a receiver marks its ports in an epoch, against losses.
 const TIMES: u64 = 3;
-/// What a datagram holds besides a part.
+/// The most bytes of data in a datagram.
 const MOST: usize = 1200;
-/// How far data goes.
+/// The hop limit of data.
 const HOPS: u32 = 64;
 
 /// `switchpath state subcast`
@@ -35,7 +35,7 @@ pub fn subcast(computation: u64, part: &Subcasting, (line, json): (Line, bool)) 
     }
 }
 
-/// The time by everybody's clock.
+/// Returns the time since 1970, the same on all hosts with a correct clock.
 fn today() -> Instant {
     Instant::new((clock::now() + clock::epoch()).get())
 }
@@ -112,17 +112,17 @@ fn receive(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a receiver asks for, and towards whom.
+/// The subscription of a receiver, and the source it is sent to.
 struct Wish {
     epochs: Epochs,
     line: Line,
     towards: Socket,
-    /// None where it wants all that is sent to those who ask.
+    /// None if it subscribes without layers.
     layers: Option<Mutex<Layers>>,
 }
 
 impl Wish {
-    /// Says what is to be said now. Answers how soon there is more.
+    /// Sends the marks that are due, and returns the time until the next ones.
     fn say(&self) -> Nanos {
         let Some(layers) = &self.layers else {
             let epoch = self.epochs.at(today());
@@ -140,12 +140,12 @@ impl Wish {
         }
     }
 
-    /// Nobody need take it; what an earlier one was answered with does not matter.
+    /// Marks are not acknowledged, so errors are ignored; some of them are ICMP errors of earlier packets.
     fn send(&self, part: &Part) {
         let _ = self.towards.send(&self.line.bytes(part));
     }
 
-    /// Reads from the standard input up to which layer everything is wanted, or `none`, and says so at once. Other lines change nothing.
+    /// Reads the highest wanted layer, or `none`, from each line of the standard input, and sends the marks at once. Other lines are ignored.
     fn follow_input(&self) {
         let Some(layers) = &self.layers else { return };
         for line in stdin().lines().map_while(Result::ok) {

@@ -1,4 +1,4 @@
-//! Instructions held to test vectors.
+//! Tests instructions against test vectors.
 
 use crate::output::{Rows, print_json};
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 const CONDITIONS: [&str; 5] = ["absent", "present", "expired", "full", "present in full"];
 
-/// What came of it.
+/// The result of the test.
 #[derive(Serialize)]
 struct Told {
     vectors: usize,

@@ -1,4 +1,4 @@
-//! Along the way to a host: probes whose time to live ends at one router after the other, and what comes back of them.
+//! Walks the way to a host: sends probes that expire at one router after the other, and evaluates the ICMP errors.
 
 use super::socket::{Socket, is_of_an_answer};
 use super::wire::Line;
@@ -13,55 +13,55 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use units::{Instant, Nanos};
 
-/// After so many hops in a row that do not answer nothing is expected any more.
+/// The walk ends after this many silent hops in a row.
 const SILENT: usize = 4;
-/// More than any probe has.
+/// A buffer larger than any probe.
 const LONGEST: usize = 256;
 
-/// What is known of a hop besides what it does with instructions.
+/// The answers of a hop, besides the results of instructions.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Hop {
-    /// Who answered; none where nobody did.
+    /// The address that answered; none without an answer.
     pub address: Option<IpAddr>,
-    /// How long that took.
+    /// The delay of the answer.
     pub delay: Option<Nanos>,
 }
 
-/// Where a walk ended.
+/// How a walk ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// At the host.
+    /// The host was reached.
     Host,
-    /// At a router that says it does not go on.
+    /// A router reported that the host is unreachable.
     Unreachable,
-    /// Nobody answers any more.
+    /// No router answers any more.
     Silence,
-    /// It was not to go farther.
+    /// The hop limit was reached.
     Limit,
 }
 
-/// A way that was walked.
+/// A completed walk.
 pub struct Walked {
     /// Its hops, the nearest first.
     pub hops: Vec<Hop>,
-    /// What they do.
+    /// The results of the probes.
     pub survey: Survey,
     /// How it ended.
     pub end: End,
 }
 
-/// A walk under way.
+/// A walk in progress.
 struct Walk {
     socket: Socket,
     host: IpAddr,
     hops: Vec<Hop>,
     survey: Survey,
     end: Option<End>,
-    /// The attempt at the present hop, and when it was made.
+    /// The current attempt at the current hop, and its time.
     attempt: (u8, Instant),
 }
 
-/// Walks to a host, and asks these questions of each router.
+/// Walks to a host, and sends these questions to each router.
 pub fn walk(host: IpAddr, line: Line, probes: Probes, questions: &[Question], way: &Way) -> Result<Walked> {
     let socket = line.to(host)?;
     socket.keep_quotes().context("this system does not tell what comes back of packets")?;
@@ -101,7 +101,7 @@ pub fn walk(host: IpAddr, line: Line, probes: Probes, questions: &[Question], wa
 }
 
 impl Walk {
-    /// Sends a probe. Where the answers to earlier ones do not end it is asked for again, with the next attempt.
+    /// Sends a probe. If ICMP errors of earlier probes block the send, the next attempt repeats it.
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
         match self.socket.send(bytes) {
             Err(error) if !is_of_an_answer(&error) => {
@@ -111,15 +111,15 @@ impl Walk {
         }
     }
 
-    /// Takes what has come back.
+    /// Evaluates all answers that have arrived.
     fn receive(&mut self) -> Result<()> {
         while let Some(Quote { from, why, data }) = self.socket.quote()? {
             let returned = self.survey.came(&data);
-            // Of IP packets also what other programs have sent to the host is quoted.
+            // A raw socket also gets quotes of packets that other programs have sent to the host.
             if returned.is_none() && seal::read(&data).is_ok() {
                 continue;
             }
-            // A quote that is too short to tell was most likely asked for last.
+            // A truncated quote does not identify its probe; most likely it belongs to the current hop.
             let hop = returned.map_or(self.hops.len(), |returned| usize::from(returned.hop));
             self.answered(hop, returned, from);
             let end = match why {

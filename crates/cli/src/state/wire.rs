@@ -1,4 +1,4 @@
-//! Instructions in packets to and from this host.
+//! Sends and receives instructions on this host.
 
 use super::socket::{By, Socket};
 use crate::arguments::{How, Place, Usage};
@@ -18,19 +18,19 @@ use std::path::Path;
 use std::process::ExitCode;
 use units::{Instant, Nanos};
 
-/// More than any part has.
+/// A buffer larger than any part.
 const LONGEST: usize = 2048;
 
-/// How parts travel: by what, and sealed with the operator's key if there is one.
+/// The carriage of parts, and the operator's key that seals them, if there is one.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// What they travel in.
+    /// The carriage.
     pub by: By,
     key: Option<OperatorKey>,
 }
 
 impl Line {
-    /// By this, with the key in a file.
+    /// Returns the carriage with the key of a file.
     pub fn of(by: By, key: Option<&Path>) -> Result<Line> {
         let read = |file: &Path| -> Result<OperatorKey> {
             let text = std::fs::read_to_string(file).with_context(|| format!("'{}' cannot be read", file.display()))?;
@@ -39,33 +39,33 @@ impl Line {
         Ok(Line { by, key: key.map(read).transpose()? })
     }
 
-    /// A socket by which parts are sent to a host.
+    /// Opens a socket that sends parts to a host.
     pub fn to(self, host: IpAddr) -> Result<Socket> {
         Socket::to(self.by, host)
     }
 
-    /// Where parts come to this host; also those to a group.
+    /// Opens the sockets that receive parts on this host; also those sent to a multicast group.
     pub fn here(self, group: Option<IpAddr>) -> Result<Inlet> {
         Ok(Inlet { line: self, sockets: Socket::here(self.by, group)?, sleeper: Sleeper::new(Waker::new()?) })
     }
 
-    /// What is sent of a part.
+    /// Returns the bytes of a part as sent.
     pub fn bytes(self, part: &impl Carried) -> Vec<u8> {
         self.key.map_or_else(|| part.carried(false), |key| key.seal(part))
     }
 
-    /// What is sent of a part in front of data.
+    /// Returns the bytes of a part followed by data.
     pub fn before_data(self, part: &Part, data: &[u8]) -> Vec<u8> {
         self.key.map_or_else(|| before_data(part, data), |key| before_data(&key.sealed(*part), data))
     }
 
-    /// The part in what has come; none where it has none, or a key is asked for and it is not sealed with that.
+    /// Reads the part of received bytes; none if there is no part, or if it is not sealed with the given key.
     fn read(self, bytes: &[u8]) -> Option<(Part, Option<&[u8]>)> {
         with_data_by(bytes, |bytes| self.key.map_or_else(|| Part::read(bytes), |key| key.read(bytes))).ok()
     }
 }
 
-/// Where parts come.
+/// The sockets that receive parts.
 pub struct Inlet {
     line: Line,
     sockets: Vec<Socket>,
@@ -73,7 +73,7 @@ pub struct Inlet {
 }
 
 impl Inlet {
-    /// The next part that comes before `until`; none where none does.
+    /// Returns the next part that arrives before `until`; none otherwise.
     pub fn next(&mut self, until: Instant) -> Result<Option<Came>> {
         let mut bytes = [0; LONGEST];
         loop {
@@ -97,21 +97,21 @@ impl Inlet {
         }
     }
 
-    /// Sends back what came, to a port of the sender's own choice: not to that which routers know instructions by.
+    /// Sends a packet back, from another port than that of instructions, so that no router executes it again.
     fn answer(&self, came: &Came) -> std::io::Result<()> {
         self.sockets.first().map_or(Ok(()), |socket| socket.send_to(&came.whole, came.from))
     }
 }
 
-/// A part that came.
+/// A received part.
 pub struct Came {
     /// The part.
     pub part: Part,
-    /// What it was in front of.
+    /// The data behind it.
     pub data: Option<Vec<u8>>,
-    /// All of the datagram.
+    /// The whole datagram.
     pub whole: Vec<u8>,
-    /// From whom.
+    /// Its sender.
     pub from: SocketAddr,
 }
 
@@ -127,7 +127,7 @@ pub fn send(host: IpAddr, line: Line, instruction: Instruction, how: &How) -> Re
     send_one(host, line, &part)
 }
 
-/// The same of an instruction that the operator of a router has registered.
+/// Sends an instruction that the operator of a router has registered.
 pub fn call(host: IpAddr, line: Line, instruction: RegisteredInstruction, how: &How) -> Result<ExitCode> {
     let (locations, computation, trace) = (locations(&how.at), how.computation, how.trace);
     let part = RegisteredPart { locations, error: false, piggybacked: false, trace, computation, instruction };
@@ -139,38 +139,38 @@ fn send_one(host: IpAddr, line: Line, part: &impl Carried) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// When to end.
+/// The end of a reception.
 #[derive(Clone, Copy)]
 pub struct Ends {
-    /// After so many.
+    /// The number of parts.
     pub count: u64,
-    /// At this time.
+    /// The time.
     pub until: Instant,
 }
 
 impl Ends {
-    /// After so many, or so long.
+    /// Ends after a number of parts, or after a time.
     pub fn of(count: Option<u64>, time: Option<Nanos>) -> Ends {
         let until = time.map_or(Instant::FAR, |time| clock::now() + time);
         Ends { count: count.unwrap_or(u64::MAX), until }
     }
 }
 
-/// A part that came, as it is told.
+/// A received part as it is printed.
 #[derive(Serialize)]
 struct Told {
     from: String,
     computation: String,
     instruction: String,
     error: bool,
-    /// What it carries along; bytes that are no text are replaced.
+    /// The data behind it; bytes that are no UTF-8 are replaced.
     data: Option<String>,
 }
 
-/// Tells of a part that came.
+/// Prints a received part.
 pub fn tell(out: &mut dyn Write, came: &Came, json: bool) -> Result<()> {
     let told = Told {
-        // What comes in IP packets comes from no port.
+        // IP packets have no port.
         from: if came.from.port() == 0 { came.from.ip().to_string() } else { came.from.to_string() },
         computation: format!("{:#x}", came.part.computation),
         instruction: came.part.instruction.to_string(),
@@ -202,7 +202,7 @@ pub fn listen(line: Line, group: Option<IpAddr>, ends: Ends, answer: bool, json:
         came += 1;
         tell(&mut out, &one, json)?;
         if answer {
-            // Who does not want it any more says so, and that is all.
+            // An answer may fail, for instance if the sender is gone. The listener goes on.
             let _ = inlet.answer(&one);
         }
     }

@@ -1,4 +1,4 @@
-//! Asks the router from a thread of its own, so that one that hangs does not hold up the keys.
+//! Asks the router in a thread of its own, so that a router that does not answer cannot block the keys.
 
 use super::sample::{Known, Sample};
 use anyhow::{Context, Result};
@@ -6,7 +6,7 @@ use control::{Client, ClientError};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// Asks when it is told to; one question at a time.
+/// Sends one request at a time.
 pub struct Asker {
     questions: Sender<Known>,
     answers: Receiver<Result<Sample, ClientError>>,
@@ -14,7 +14,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Will ask `client`. Its thread ends after the question it is at when this is dropped.
+    /// Starts the thread for `client`. When the asker is dropped, the thread ends after its present request.
     pub fn start(client: Client) -> Result<Asker> {
         let (questions, asked) = channel();
         let (sender, answers) = channel();
@@ -29,14 +29,14 @@ impl Asker {
         Ok(Asker { questions, answers, waits: false })
     }
 
-    /// Asks, unless the last question is still open; true where it does.
+    /// Asks, unless the previous request is still open. Returns whether it does.
     pub fn ask(&mut self, known: Known) -> bool {
         let asks = !self.waits && self.questions.send(known).is_ok();
         self.waits |= asks;
         asks
     }
 
-    /// The answer, once it is there.
+    /// Returns the answer when it has arrived.
     pub fn answer(&mut self) -> Option<Result<Sample, ClientError>> {
         let answer = self.answers.try_recv().ok()?;
         self.waits = false;

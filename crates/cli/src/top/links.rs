@@ -1,5 +1,5 @@
-//! The links on the whole screen: what waits before each port and how long, as lines over the last half minute; what is dropped and marked,
-//! group by group; and what the schemes remember.
+//! The full-screen view of links: backlogs and waiting times of each port as graphs over the last half minute; drops and marks of each queue group;
+//! and the state of the schemes.
 
 use super::sample::{LinkLine, QueuesLine};
 use super::state::{Pane, State};
@@ -11,12 +11,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
-/// Characters of a line that shows half a minute, at least and at most.
+/// The least and the largest number of characters of a graph over half a minute.
 const LINE: (usize, usize) = (20, 60);
-/// Columns that stand beside it.
+/// Columns beside the graph.
 const BESIDE: usize = 52;
 
-/// Draws them, as far as there is room.
+/// Draws the links, as far as there is room.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
     let lines = lines(state, area.width);
     let from = state.scrolled(Pane::Links, lines.len(), usize::from(area.height.saturating_sub(1)));
@@ -25,7 +25,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
     frame.render_widget(Paragraph::new(shown).wrap(Wrap { trim: false }).block(block), area);
 }
 
-/// Lines that they take.
+/// Returns the number of lines of the view.
 pub fn height(state: &State) -> u16 {
     let links = state.samples.links();
     let lines: usize = links.iter().map(|link| 4 + groups(link).count()).sum();
@@ -39,7 +39,7 @@ fn lines(state: &State, width: u16) -> Vec<Line<'static>> {
     state.samples.links().iter().flat_map(|link| of(link, width)).collect()
 }
 
-/// The groups worth a line of their own: several, or one whose scheme remembers something.
+/// Returns the queue groups with a line of their own: all of several, or one whose scheme has state.
 fn groups(link: &LinkLine) -> impl Iterator<Item = &QueuesLine> {
     link.queues.iter().filter(|group| link.queues.len() > 1 || !group.state.is_empty())
 }

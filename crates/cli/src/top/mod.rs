@@ -1,4 +1,4 @@
-//! `switchpath top`: the running router, live.
+//! `switchpath top`: the live view of the running router.
 
 mod asker;
 mod links;
@@ -33,33 +33,32 @@ use std::thread;
 use std::time::Duration;
 use units::Nanos;
 
-/// How soon an answer or a signal is noticed.
+/// The interval at which answers and signals are checked.
 const PATIENCE: Nanos = Nanos::millis(50);
-/// The least width of a snapshot, and its width where no terminal says another.
+/// The least width of a snapshot, and its width without a terminal.
 const LEAST_WIDTH: u16 = 80;
 const WIDTH: u16 = 120;
 
-/// Shows the router until told to end.
+/// Shows the router until ended.
 pub fn top(arguments: &Top) -> Result<ExitCode> {
     let client = arguments.socket.client();
     if arguments.once || arguments.json || !stdout().is_terminal() {
         return once(&client, arguments);
     }
-    // Asked before the screen is taken, so that it is said where it can be read that there is no router.
+    // Before the screen is switched, so that the error of a router that does not answer stays readable.
     let mut state = State::new(arguments.interval.to_string());
     state.samples.add(Sample::ask(&client, Known::default())?);
     let asker = Asker::start(client)?;
     let ended = Arc::new(AtomicBool::new(false));
     end_with_signals(ended.clone()).context("signals cannot be waited for")?;
-    // Its panic hook gives the terminal back before anything is said.
+    // Its panic hook restores the terminal before the message is printed.
     let mut terminal = ratatui::try_init().context("the terminal cannot be had")?;
     let result = live(&mut terminal, asker, &mut state, arguments.interval, &ended);
     ratatui::restore();
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// A signal ends the loop. Where the terminal has gone (SIGHUP) it ends the process: whoever waits for keys of a terminal
-/// that has been hung up does not come back (crossterm reads its end again and again).
+/// A signal ends the loop. SIGHUP ends the whole process, because the terminal is gone: crossterm reads its end again and again and never returns.
 fn end_with_signals(ended: Arc<AtomicBool>) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let wait = move || {
@@ -75,7 +74,7 @@ fn end_with_signals(ended: Arc<AtomicBool>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Draws, asks and listens to keys until told to end.
+/// Draws, asks and reads keys until ended.
 fn live(
     terminal: &mut DefaultTerminal,
     mut asker: Asker,
@@ -118,12 +117,12 @@ fn acted(state: &mut State, event: &Event) -> After {
             After::Quit
         }
         Event::Key(key) => state.key(key.code),
-        // A terminal of another size is drawn anew.
+        // A resized terminal is drawn again.
         _ => After::Draw,
     }
 }
 
-/// Prints everything once: the rates are those of one interval.
+/// Prints everything once. The rates are those of one interval.
 fn once(client: &Client, arguments: &Top) -> Result<ExitCode> {
     let mut state = State::new(arguments.interval.to_string());
     state.samples.add(Sample::ask(client, Known::default())?);
@@ -141,10 +140,10 @@ fn once(client: &Client, arguments: &Top) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Everything there is as text, as many lines as that takes.
+/// Returns everything as text, with as many lines as needed.
 fn whole(state: &mut State, width: u16) -> String {
     let height = view::height(state);
-    // Text only: what a terminal would be told lies in the buffer.
+    // Text only: the test backend keeps the characters in its buffer.
     let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
     let Ok(drawn) = terminal.draw(|frame| view::draw_whole(frame, state));
     lines(drawn.buffer)

@@ -1,4 +1,4 @@
-//! What the router tells at one moment, and what follows from two of them.
+//! Samples of the router's state, and the rates between two of them.
 
 use crate::seen;
 use control::api::{Drops, Event, Events, Latency, Link, Links, Paths, Ports, StateValue, Status, Tasks};
@@ -6,12 +6,12 @@ use control::{Client, ClientError};
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Points of the history that is drawn.
+/// The number of points in the graphs.
 const HISTORY: usize = 240;
-/// Events that are kept.
+/// The number of events kept.
 const EVENTS: usize = 100;
 
-/// Everything that is shown, as the router told it.
+/// The router's answers at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub status: Status,
@@ -20,12 +20,12 @@ pub struct Sample {
     pub paths: Paths,
     pub tasks: Tasks,
     pub drops: Drops,
-    /// What happened since the sample before.
+    /// Events since the previous sample.
     pub events: Events,
 }
 
 impl Sample {
-    /// Asks the router; events are those after what is known, unless another router answers now.
+    /// Asks the router for a sample. Its events are those not known yet; all of them if the router has been restarted.
     pub fn ask(client: &Client, known: Known) -> Result<Sample, ClientError> {
         let status: Status = client.get("/v1/status")?;
         let since = if known.started_ns == status.started_ns { known.next_event } else { 0 };
@@ -41,16 +41,16 @@ impl Sample {
     }
 }
 
-/// Which router was heard last, and how far its events are known.
+/// The router of the previous sample, and the events known of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Known {
-    /// When it was started.
+    /// Its start time.
     pub started_ns: u64,
-    /// The number of its first event that is not known.
+    /// The number of the first unknown event.
     pub next_event: u64,
 }
 
-/// Packets and bits a second, both ways, and drops a second.
+/// Packets and bits a second in both directions, and drops a second.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Rates {
     pub received_pps: f64,
@@ -60,7 +60,7 @@ pub struct Rates {
     pub dropped_pps: f64,
 }
 
-/// A port's line.
+/// The line of a port.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PortLine {
     pub name: String,
@@ -72,36 +72,36 @@ pub struct PortLine {
     pub backlog_packets: u64,
     pub backlog_bytes: u64,
     pub dropped_packets: u64,
-    /// What 99 of 100 packets waited no longer for the link than, of those since the sample before; none where there were none.
+    /// The 99th percentile of sojourn times at the link since the previous sample; none without packets.
     pub p99_sojourn_ns: Option<u64>,
-    /// The most packets that waited each tenth of a second, the latest last.
+    /// The largest backlog in each tenth of a second, the latest last.
     #[serde(skip)]
     pub backlog_series: Vec<u64>,
 }
 
-/// A link's line.
+/// The line of a link.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LinkLine {
-    /// Its port, and the worker behind a slash where there are several.
+    /// Its port; with several workers also the worker, after a slash.
     pub name: String,
     pub scheme: String,
     pub backlog_packets: u64,
     pub backlog_bytes: u64,
-    /// What half of the packets waited no longer than, and 99 of 100, of those since the sample before.
+    /// The median and the 99th percentile of sojourn times since the previous sample.
     pub p50_ns: Option<u64>,
     pub p99_ns: Option<u64>,
     pub dropped_pps: f64,
     pub marked_pps: f64,
     pub passed_pps: f64,
-    /// By reason, a second.
+    /// Drops a second by reason.
     pub drops: Vec<(String, f64)>,
     pub queues: Vec<QueuesLine>,
-    /// The most packets that waited each tenth of a second, the latest last; and the longest that one had waited which was sent.
+    /// The largest backlog in each tenth of a second, the latest last; and the longest sojourn time of a sent packet.
     pub backlog_series: Vec<u64>,
     pub sojourn_series_ns: Vec<u64>,
 }
 
-/// A group of its queues.
+/// The line of a queue group.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QueuesLine {
     pub name: String,
@@ -111,37 +111,37 @@ pub struct QueuesLine {
     pub state: Vec<StateValue>,
 }
 
-/// A path's line.
+/// The line of a path.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PathLine {
     pub name: String,
     pub functions: String,
     pub entered_pps: f64,
-    /// The part of a core that its tasks had, 1 for a whole one; several paths that share a task have it together.
+    /// The part of a core that its tasks used, 1 for a whole core. Paths that share a task share its value.
     pub cpu: f64,
     pub dropped_pps: f64,
     pub dropped_packets: u64,
     pub queued_packets: u64,
-    /// What 99 of 100 packets took no longer than, of those since the sample before; none where there were none.
+    /// The 99th percentile of latencies since the previous sample; none without packets.
     pub p99_ns: Option<u64>,
-    /// Packets that took longer than was promised, a second.
+    /// Packets a second that exceeded the promised latency.
     pub late_pps: f64,
 }
 
-/// A drop reason's line.
+/// The line of a drop reason.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DropLine {
     pub reason: String,
     pub explanation: String,
     pub packets: u64,
-    /// Since the sample before.
+    /// Drops since the previous sample.
     pub new_packets: u64,
     pub dropped_pps: f64,
-    /// Ports and how many each has.
+    /// The ports, and the drops of each.
     pub places: String,
 }
 
-/// What there is to see, for programs.
+/// All values of the view, for programs.
 // Large: a field for each answer of the API that the screen shows.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Snapshot {
@@ -163,19 +163,19 @@ pub struct Snapshot {
     pub drops: Vec<DropLine>,
 }
 
-/// A worker's line.
+/// The line of a worker.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct WorkerLine {
     pub worker: u16,
-    /// The share of its time that it spent on tasks, from 0 to 1.
+    /// The part of its time spent on tasks, from 0 to 1.
     pub busy: f64,
-    /// The efficiency index: the part of the time it spent that moved packets; and with empty looks as work.
+    /// The efficiency index: the part of its time in which it moved packets; the second value counts empty polls as work.
     pub efficiency: Option<f64>,
     pub efficiency_literal: Option<f64>,
 }
 
 impl Snapshot {
-    /// What the latest of these samples says; nothing where there is none.
+    /// Returns the values of the latest sample; none without samples.
     pub fn of(samples: &Samples) -> Option<Snapshot> {
         let Sample { status, ports, .. } = samples.now()?;
         Some(Snapshot {
@@ -214,16 +214,16 @@ fn worker_line(samples: &Samples, (worker, busy): (u16, f64)) -> WorkerLine {
 pub struct Samples {
     now: Option<Sample>,
     before: Option<Sample>,
-    /// Packets in, a second; the latest last.
+    /// Packets received per second; the latest last.
     pub packets: VecDeque<u64>,
-    /// Drops a second; the latest last.
+    /// Drops per second; the latest last.
     pub drops: VecDeque<u64>,
     /// The latest first.
     pub events: VecDeque<Event>,
 }
 
 impl Samples {
-    /// Takes a new one. What another router told says nothing about this one.
+    /// Adds a sample. Samples of a router that has been replaced are discarded.
     pub fn add(&mut self, sample: Sample) {
         if self.now.as_ref().is_some_and(|now| now.status.started_ns != sample.status.started_ns) {
             *self = Samples::default();
@@ -240,18 +240,18 @@ impl Samples {
         }
     }
 
-    /// What need not be asked for again.
+    /// Returns the state that need not be requested again.
     pub fn known(&self) -> Known {
         let known = |now: &Sample| Known { started_ns: now.status.started_ns, next_event: now.events.next };
         self.now.as_ref().map_or_else(Known::default, known)
     }
 
-    /// The latest.
+    /// Returns the latest sample.
     pub fn now(&self) -> Option<&Sample> {
         self.now.as_ref()
     }
 
-    /// How much a count grew in a second between two moments; nothing where it is not known.
+    /// Returns the rate of a counter between two readings; 0 if one is missing.
     fn grew(now: (u64, u64), before: Option<(u64, u64)>) -> f64 {
         match before {
             Some((count, time)) if time < now.1 => now.0.saturating_sub(count) as f64 * 1e9 / (now.1 - time) as f64,
@@ -259,7 +259,7 @@ impl Samples {
         }
     }
 
-    /// The ports, with their rates.
+    /// Returns the lines of the ports, with their rates.
     pub fn ports(&self) -> Vec<PortLine> {
         let Some(now) = &self.now else { return Vec::new() };
         let time = now.ports.time_ns;
@@ -292,13 +292,13 @@ impl Samples {
         now.ports.ports.iter().map(line).collect()
     }
 
-    /// The links of a port, each with what it was in the sample before.
+    /// Returns the links of a port, each with its previous state.
     fn links_of(&self, port: &str) -> impl Iterator<Item = (&Link, Option<&Link>)> {
         let links = self.now.iter().flat_map(|now| &now.links.links).filter(move |link| link.port == port);
         links.map(|link| (link, self.before.as_ref().and_then(|before| seen::link(&before.links.links, link))))
     }
 
-    /// The links, with their rates.
+    /// Returns the lines of the links, with their rates.
     pub fn links(&self) -> Vec<LinkLine> {
         let Some(now) = &self.now else { return Vec::new() };
         let several = now.links.links.iter().any(|link| link.worker > 0);
@@ -345,12 +345,12 @@ impl Samples {
         now.links.links.iter().map(line).collect()
     }
 
-    /// When the links were looked at before.
+    /// Returns the time of the previous link sample.
     fn links_before(&self) -> Option<u64> {
         Some(self.before.as_ref()?.links.time_ns)
     }
 
-    /// The paths, with their rates.
+    /// Returns the lines of the paths, with their rates.
     pub fn paths(&self) -> Vec<PathLine> {
         let Some(now) = &self.now else { return Vec::new() };
         let time = now.paths.time_ns;
@@ -379,7 +379,7 @@ impl Samples {
         now.paths.paths.iter().map(line).collect()
     }
 
-    /// The reasons packets were dropped for.
+    /// Returns the lines of the drop reasons.
     pub fn drops(&self) -> Vec<DropLine> {
         let Some(now) = &self.now else { return Vec::new() };
         let time = now.drops.time_ns;
@@ -400,7 +400,7 @@ impl Samples {
         now.drops.drops.iter().map(line).collect()
     }
 
-    /// All ports together, and every drop there is.
+    /// Returns the rates of all ports together, and the rate of all drops.
     pub fn total(&self) -> Rates {
         let mut total = Rates::default();
         for PortLine { rates, .. } in self.ports() {
@@ -413,7 +413,7 @@ impl Samples {
         total
     }
 
-    /// The part of a core that tasks had together.
+    /// Returns the part of a core that these tasks used together.
     fn cpu(&self, of: impl Fn(&control::api::Task) -> bool) -> f64 {
         let used = |tasks: &Tasks| tasks.tasks.iter().filter(|task| of(task)).map(|task| task.used_ns).sum::<u64>();
         let Some(now) = &self.now else { return 0.0 };
@@ -421,8 +421,7 @@ impl Samples {
         Self::grew((used(&now.tasks), now.tasks.time_ns), old) / 1e9
     }
 
-    /// The efficiency index of a worker between two moments, and the same with empty looks as work; nothing where it did
-    /// nothing.
+    /// Returns the efficiency index of a worker between two samples, and the index that counts empty polls as work; none if it did nothing.
     pub fn efficiency(&self, worker: u16) -> Option<(f64, f64)> {
         let of = |sample: &Sample| sample.tasks.cores.iter().find(|core| core.worker == worker).cloned();
         let mut core = of(self.now.as_ref()?)?;
@@ -434,7 +433,7 @@ impl Samples {
         core.efficiency().zip(core.efficiency_literal())
     }
 
-    /// How much of its time each worker was busy, from 0 to 1, by its number.
+    /// Returns the load of each worker from 0 to 1, by its number.
     pub fn busy(&self) -> BTreeMap<u16, f64> {
         let Some(now) = &self.now else { return BTreeMap::new() };
         let used = |tasks: &Tasks| {
@@ -451,7 +450,7 @@ impl Samples {
     }
 }
 
-/// How long packets of a link waited since the sample before.
+/// Returns a percentile of sojourn times at a link since the previous sample.
 fn waited(link: &Link, before: Option<&Link>, thousandths: u64) -> Option<u64> {
     lately(link.sojourn.as_ref(), before.and_then(|before| before.sojourn.as_ref()), thousandths)
 }
@@ -460,7 +459,7 @@ fn lately(now: Option<&Latency>, before: Option<&Latency>, thousandths: u64) -> 
     now?.lately_ns(before, thousandths)
 }
 
-/// The backlogs of several workers' links together, the latest last.
+/// Adds the backlog series of several workers' links, the latest last.
 fn summed(mut sum: Vec<u64>, link: &Link) -> Vec<u64> {
     let series = &link.series.most_packets;
     if sum.len() < series.len() {

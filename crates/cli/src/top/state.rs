@@ -1,25 +1,25 @@
-//! What the person at the terminal has chosen to see, and what keys do about it.
+//! The selections of the person at the terminal, and the keys that change them.
 
 use super::sample::{DropLine, PathLine, PortLine, Sample, Samples};
 use control::ClientError;
 use ratatui::crossterm::event::KeyCode;
 use std::cmp::Ordering;
 
-/// A part of the screen.
+/// A pane of the screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pane {
     Ports,
     Paths,
     Drops,
     Events,
-    /// On the whole screen.
+    /// Shown on the whole screen.
     Links,
 }
 
 impl Pane {
     const ALL: [Pane; 4] = [Pane::Ports, Pane::Paths, Pane::Drops, Pane::Events];
 
-    /// What it can be sorted by.
+    /// The columns it can be sorted by.
     pub fn orders(self) -> &'static [&'static str] {
         match self {
             Pane::Ports => &["name", "in", "out", "drops", "backlog"],
@@ -31,7 +31,7 @@ impl Pane {
     }
 }
 
-/// What to do after a key.
+/// The action after a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum After {
     /// Draw again.
@@ -42,19 +42,19 @@ pub enum After {
     Quit,
 }
 
-/// Everything that is drawn.
+/// The state of the view.
 pub struct State {
     pub samples: Samples,
-    /// How often the router is asked, for the header: `1s`.
+    /// The interval between requests, for the header: `1s`.
     pub interval: String,
     pub focus: Pane,
     pub paused: bool,
     pub help: bool,
-    /// Drops with their meaning, on the whole screen.
+    /// True if drops with their meanings fill the screen.
     pub detail: bool,
-    /// The links, on the whole screen.
+    /// True if the links fill the screen.
     pub links: bool,
-    /// Why the router was not heard the last time.
+    /// Why the previous request failed.
     pub error: Option<String>,
     sorting: [usize; 5],
     scroll: [usize; 5],
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// The router has answered, or not: it may come back.
+    /// Stores the answer of the router, or its error. A lost router may return.
     pub fn heard(&mut self, answer: Result<Sample, ClientError>) {
         self.error = match answer {
             Ok(sample) => {
@@ -87,7 +87,7 @@ impl State {
         };
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub fn key(&mut self, code: KeyCode) -> After {
         if self.help && code != KeyCode::Char('q') {
             self.help = false;
@@ -125,7 +125,7 @@ impl State {
         self.focus = Pane::ALL[(self.focus as usize + by) % Pane::ALL.len()];
     }
 
-    /// The pane that keys move in.
+    /// Returns the pane that keys scroll.
     fn shown(&self) -> Pane {
         match () {
             () if self.links => Pane::Links,
@@ -134,19 +134,19 @@ impl State {
         }
     }
 
-    /// What a pane is sorted by.
+    /// Returns the column a pane is sorted by.
     pub fn order(&self, pane: Pane) -> &'static str {
         pane.orders()[self.sorting[pane as usize]]
     }
 
-    /// How far a pane of `lines` lines is moved up, with room for `room`.
+    /// Returns how far a pane of `lines` lines is scrolled, with room for `room`.
     pub fn scrolled(&mut self, pane: Pane, lines: usize, room: usize) -> usize {
         let scroll = &mut self.scroll[pane as usize];
         *scroll = (*scroll).min(lines.saturating_sub(room));
         *scroll
     }
 
-    /// The ports as they are sorted.
+    /// Returns the ports in sorted order.
     pub fn ports(&self) -> Vec<PortLine> {
         let mut ports = self.samples.ports();
         match self.order(Pane::Ports) {
@@ -161,7 +161,7 @@ impl State {
         ports
     }
 
-    /// The paths as they are sorted.
+    /// Returns the paths in sorted order.
     pub fn paths(&self) -> Vec<PathLine> {
         let mut paths = self.samples.paths();
         match self.order(Pane::Paths) {
@@ -176,7 +176,7 @@ impl State {
         paths
     }
 
-    /// The drop reasons as they are sorted.
+    /// Returns the drop reasons in sorted order.
     pub fn drops(&self) -> Vec<DropLine> {
         let mut drops = self.samples.drops();
         match self.order(Pane::Drops) {
@@ -188,7 +188,7 @@ impl State {
     }
 }
 
-/// The larger first.
+/// Orders the larger value first.
 fn most(a: f64, b: f64) -> Ordering {
     b.total_cmp(&a)
 }

@@ -1,25 +1,25 @@
-//! How the panes of `top` look: the frame of each, and which text is bold, dim or red.
+//! The style of the panes of `top`: frames, and bold, dim or red text.
 
 use super::state::{Pane, State};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::{Block, Borders};
 
-/// For names and what has the focus.
+/// For names and the focused pane.
 pub fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-/// For what is beside the point.
+/// For secondary text.
 pub fn dim() -> Style {
     Style::new().fg(Color::DarkGray)
 }
 
-/// Red where something is wrong.
+/// Red for errors.
 pub fn alarm(wrong: bool) -> Style {
     if wrong { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() }
 }
 
-/// The frame of a pane, which says what it is sorted by, and which of its lines are shown where not all are.
+/// Returns the frame of a pane, with its sort order, and its visible lines if it does not show all.
 pub fn block(state: &State, pane: Pane, title: &str, lines: usize, from: usize, room: usize) -> Block<'static> {
     let sorted = match pane.orders() {
         [_] => String::new(),

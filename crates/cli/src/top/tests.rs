@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A port that has received and sent so many packets of 125 bytes, and dropped `dropped` of them.
+/// A port that has received and sent this many packets of 125 bytes, and dropped `dropped` of them.
 fn port(name: &str, received: u64, sent: u64, dropped: u64) -> Value {
     json!({
         "name": name, "device": format!("packet:{name}0"), "mac": "02:00:00:00:00:01", "up": name != "dmz", "closing": false,
@@ -21,7 +21,7 @@ fn port(name: &str, received: u64, sent: u64, dropped: u64) -> Value {
     })
 }
 
-/// A link of which half the packets waited, and every fourth was dropped.
+/// A link at which half of the packets waited and every fourth was dropped.
 fn link(port: &str, sent: u64) -> Value {
     let buckets = json!([{"most_ns": 4_000_000, "packets": sent / 2}, {"most_ns": 20_000_000, "packets": sent / 2}]);
     let sojourn = json!({"packets": sent, "sum_ns": sent, "p50_ns": 1, "p99_ns": 1, "p999_ns": 1, "max_ns": 19_500_000, "buckets": buckets});
@@ -59,7 +59,7 @@ fn drop_of(reason: &str, packets: u64) -> Value {
            "ports": [{"port": "lan", "reason": reason, "packets": packets}]})
 }
 
-/// What a router that was started at `started` tells after so many seconds.
+/// The answers of a router started at `started`, after this many seconds.
 fn sample(started: u64, seconds: u64) -> Sample {
     let (n, time) = (seconds, (started + seconds) * SECOND);
     let event = |sequence: u64, text: &str| json!({"sequence": sequence, "time_ns": sequence * SECOND, "kind": "applied", "subject": "lan", "text": text});
@@ -125,7 +125,7 @@ fn check(state: &mut State, (width, height): (u16, u16), expected: Expect) {
     expected.assert_eq(&screen(state, width, height));
 }
 
-/// The first words of the lines below the one that starts with `head`, as far as the table goes.
+/// Returns the first words of the lines below the line that starts with `head`, up to the end of the table.
 fn column(text: &str, head: &str) -> Vec<String> {
     let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(1);
     let rows = rows.take_while(|line| !line.contains('─'));
@@ -207,7 +207,7 @@ fn a_wide_terminal_has_room_for_more() {
 }
 
 #[test]
-fn what_is_printed_once_has_all_lines_and_no_keys() {
+fn a_snapshot_prints_all_lines_and_no_keys() {
     expect![[r#"
         edge forwards  generation 3 (edge.toml)  up 2s  every 1s
         in 1.50kpps 1.50mbit  out 1.30kpps 1.30mbit  drops 30/s  held 7
@@ -241,7 +241,7 @@ fn what_is_printed_once_has_all_lines_and_no_keys() {
 }
 
 #[test]
-fn help_and_drops_lie_over_the_rest() {
+fn help_and_drops_cover_the_other_panes() {
     let mut state = state();
     state.key(KeyCode::Char('d'));
     check(
@@ -283,7 +283,7 @@ fn help_and_drops_lie_over_the_rest() {
 }
 
 #[test]
-fn links_are_drawn_with_what_waits_how_long_and_what_their_schemes_remember() {
+fn links_view_draws_backlog_sojourn_and_scheme_state() {
     let mut state = state();
     state.key(KeyCode::Char('b'));
     check(
@@ -323,7 +323,7 @@ fn links_are_drawn_with_what_waits_how_long_and_what_their_schemes_remember() {
 }
 
 #[test]
-fn each_pane_is_sorted_by_what_was_asked_for() {
+fn each_pane_is_sorted_by_its_selected_column() {
     let mut state = state();
     let ports = |state: &mut State| column(&screen(state, 100, 30), "port ");
     assert_eq!(ports(&mut state), ["dmz", "lan", "wan"]);
@@ -349,7 +349,7 @@ fn a_pause_is_shown_and_its_end_asks_at_once() {
 }
 
 #[test]
-fn a_router_that_goes_away_is_said_and_one_that_comes_back_starts_from_nothing() {
+fn top_reports_a_lost_router_and_starts_anew_when_it_returns() {
     let mut state = state();
     let gone = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
     state.heard(Err(ClientError::Unreachable(Target::Socket("/run/router.sock".into()), gone)));
@@ -364,7 +364,7 @@ fn a_router_that_goes_away_is_said_and_one_that_comes_back_starts_from_nothing()
 }
 
 #[test]
-fn no_size_and_no_number_of_lines_is_too_much() {
+fn top_draws_any_terminal_size_and_any_number_of_lines() {
     let mut state = state();
     let mut many = sample(100, 3);
     let names: Vec<String> = (0..200).map(|i| format!("p{i}")).collect();
@@ -387,7 +387,7 @@ fn no_size_and_no_number_of_lines_is_too_much() {
 }
 
 #[test]
-fn programs_get_the_same_with_units_in_its_names() {
+fn top_json_has_the_same_values_with_units_in_the_keys() {
     let snapshot = serde_json::to_value(Snapshot::of(&state().samples).unwrap()).unwrap();
     let both =
         |worker: u16, busy: f64| json!({"worker": worker, "busy": busy, "efficiency": 0.8, "efficiency_literal": 0.9});

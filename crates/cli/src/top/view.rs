@@ -1,4 +1,4 @@
-//! One frame of the view, for a terminal of 80 by 24 and more.
+//! Draws one frame of the view, for a terminal of 80 by 24 and larger.
 
 use super::links;
 use super::sample::{DropLine, PathLine, PortLine, Rates};
@@ -13,17 +13,17 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Sparkline, Table, Wrap};
 
-/// The smallest terminal that everything fits.
+/// The smallest terminal on which everything fits.
 const LEAST: (u16, u16) = (60, 16);
 
-/// Lines above the panes, and of the last row of panes in a snapshot: at least, and for events at most.
+/// Lines above the panes; the least height of the bottom panes in a snapshot; and the most events there.
 const HEAD: u16 = 4;
 const LEAST_BOTTOM: u16 = 6;
 const EVENTS: usize = 20;
 
-/// From this width on there is room for more columns, and from this height on for a graph of more than one line.
+/// From this width on there are more columns, and from this height on a graph of several lines.
 const WIDE: u16 = 110;
-/// Characters of a line that shows the backlog of a port.
+/// Characters of a backlog graph of a port.
 const DRAWN: usize = 12;
 const HIGH: u16 = 30;
 
@@ -44,14 +44,14 @@ const HELP: &str = "\
  cpu of a path is in parts of a core, p99 what 99 of 100 packets took
  no longer than; red where some took longer than was promised.";
 
-/// Lines that everything takes.
+/// Returns the number of lines that show everything.
 pub fn height(state: &State) -> u16 {
     let bottom = titled(state.samples.drops().len().max(state.samples.events.len().min(EVENTS)));
     let other = bottom.max(LEAST_BOTTOM).saturating_add(links::height(state));
     tables(state).into_iter().fold(HEAD.saturating_add(other), u16::saturating_add)
 }
 
-/// Draws everything, on a screen as high as it takes: no keys, no history.
+/// Draws everything on a screen of the necessary height, without keys and history.
 pub fn draw_whole(frame: &mut Frame<'_>, state: &mut State) {
     let parts = [Constraint::Length(HEAD), Constraint::Min(8), Constraint::Length(links::height(state))];
     let [head, body, foot] = Layout::vertical(parts).areas(frame.area());
@@ -62,7 +62,7 @@ pub fn draw_whole(frame: &mut Frame<'_>, state: &mut State) {
     }
 }
 
-/// Draws it.
+/// Draws the view.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -144,7 +144,7 @@ fn history(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let [label, graph] = Layout::horizontal([Constraint::Length(18), Constraint::Min(10)]).areas(area);
     let most = state.samples.packets.iter().copied().max().unwrap_or(0);
     frame.render_widget(Paragraph::new(format!("in, most {}", pps(most as f64))).style(dim()), label);
-    // The latest are those that fit.
+    // Shows the latest points that fit.
     let width = usize::from(graph.width);
     let skip = state.samples.packets.len().saturating_sub(width);
     let mut data: Vec<u64> = vec![0; width.saturating_sub(state.samples.packets.len())];
@@ -152,7 +152,7 @@ fn history(frame: &mut Frame<'_>, state: &State, area: Rect) {
     frame.render_widget(Sparkline::default().data(&data).max(most.max(1)), graph);
 }
 
-/// The tables of ports and paths as long as they have lines, as far as there is room for the others.
+/// Divides the height between ports and paths: as many lines as they have, as far as the other panes leave room.
 fn shared(state: &State, area: Rect) -> [u16; 2] {
     let [ports, paths] = tables(state);
     let bottom = (area.height / 3).max(4);
@@ -160,17 +160,17 @@ fn shared(state: &State, area: Rect) -> [u16; 2] {
     [ports.min(area.height - bottom - middle).max(3), middle]
 }
 
-/// Lines of the tables of ports and paths.
+/// Returns the lines of the tables of ports and paths.
 fn tables(state: &State) -> [u16; 2] {
     [state.samples.ports().len(), state.samples.paths().len()].map(titled)
 }
 
-/// So many lines with a title and a head.
+/// Adds a title and a header to a number of lines.
 fn titled(lines: usize) -> u16 {
     u16::try_from(lines + 2).unwrap_or(u16::MAX)
 }
 
-/// The panes: ports and paths with so many lines, below them the others.
+/// Draws the panes: ports and paths with this many lines, the others below.
 fn panes(frame: &mut Frame<'_>, state: &mut State, area: Rect, [ports, paths]: [u16; 2]) {
     let parts = [Constraint::Length(ports), Constraint::Length(paths), Constraint::Min(4)];
     let [top, middle, bottom] = Layout::vertical(parts).areas(area);
@@ -181,14 +181,14 @@ fn panes(frame: &mut Frame<'_>, state: &mut State, area: Rect, [ports, paths]: [
     events_list(frame, state, events);
 }
 
-/// Where a pane of so many lines begins, and its frame.
+/// Returns the first visible line of a pane, and its frame.
 fn opened(state: &mut State, pane: Pane, title: &str, lines: usize, room: u16) -> (usize, Block<'static>) {
     let room = usize::from(room);
     let from = state.scrolled(pane, lines, room);
     (from, block(state, pane, title, lines, from, room))
 }
 
-/// A column: its head, how wide it is, and whether it is numbers, which stand to the right.
+/// A column: its header, its width, and whether it holds numbers, which are right-aligned.
 struct Column(&'static str, Constraint, bool);
 
 /// A column of words.
@@ -201,7 +201,7 @@ fn numbers(head: &'static str, width: u16) -> Column {
     Column(head, Constraint::Length(width), true)
 }
 
-/// As wide as the longest of these, its head included.
+/// Returns the width of the longest text, including the header.
 fn fitting<'a>(head: &str, texts: impl Iterator<Item = &'a str>) -> Constraint {
     let longest = texts.map(|text| text.chars().count()).max().unwrap_or(0);
     Constraint::Length(longest.max(head.len()).min(usize::from(u16::MAX)) as u16)
@@ -219,12 +219,12 @@ fn table(frame: &mut Frame<'_>, area: Rect, block: Block<'_>, columns: &[Column]
     frame.render_widget(Table::new(rows, widths).header(head).block(block).column_spacing(1), area);
 }
 
-/// Packets a second.
+/// Formats packets a second.
 fn pps(packets: f64) -> String {
     format!("{}pps", short(packets))
 }
 
-/// A count of what is bad, a second.
+/// Formats a rate of errors, in red if it is not zero.
 fn bad(packets: f64) -> Span<'static> {
     Span::styled(format!("{}/s", short(packets)), alarm(packets >= 1.0))
 }
@@ -330,7 +330,7 @@ fn events_list(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-/// The drops on the whole screen: what they mean, where, and what to do.
+/// Draws the drops on the whole screen: meaning, places, remedy.
 fn detail(frame: &mut Frame<'_>, state: &mut State, area: Rect) {
     let all = state.drops();
     let from = state.scrolled(Pane::Drops, all.len(), 1);

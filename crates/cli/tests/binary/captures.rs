@@ -1,4 +1,4 @@
-//! `capture`: packets with their fates, as lines and as files.
+//! `capture`: packets and their fates, printed as lines and written to files.
 
 use crate::rig::{PATIENCE, Place, config, until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,7 +13,7 @@ fn a_file_has_each_packet_with_its_fate() {
     assert!(said.status.success());
     assert_eq!(String::from_utf8_lossy(&said.stderr), "40 packets\n");
     let packets = place.read("fates.pcapng");
-    // Each as it came in, and those that left as they left.
+    // One record for each received packet, and a second one for each that was sent.
     let sent = packets.iter().filter(|(_, comment)| comment.starts_with("sent ")).count();
     assert_eq!(packets.len(), 40 + sent / 2);
     for (sport, comment) in packets {
@@ -26,7 +26,7 @@ fn a_file_has_each_packet_with_its_fate() {
     router.stop();
 }
 
-/// What a replay of `capture` through `config` says, and whether it was a success.
+/// Replays a capture, and returns the report and whether the command succeeded.
 fn replayed(place: &Place, arguments: &[&str]) -> (serde_json::Value, bool) {
     let output = place.run(&[&["replay"], arguments, &["-j"]].concat());
     let said = String::from_utf8(output.stdout).unwrap();
@@ -42,12 +42,12 @@ fn captured_and_traced_packets_meet_the_same_fates_when_they_are_replayed() {
     place.good(&["capture", "-c", "200", "-w", "captured.pcapng", "udp", "dport", "53"]);
     place.good(&["trace", "-n", "50", "-w", "traced.pcapng", "udp", "dport", "53"]);
     router.stop();
-    // Stations of its own: those of the router that captured are nowhere but in the captures.
+    // Other MAC addresses than those of the capturing router, which now appear in the captures only.
     let other = config("fast", "").replace("02:00:00:00:00:01", "02:00:00:00:01:01");
     let dropping = format!("{other}[[route]]\nto = '203.0.113.0/24'\nblackhole = true\n");
     place.write("same.toml", &other).write("dropping.toml", &dropping);
     for (file, packets) in [("captured.pcapng", 200), ("traced.pcapng", 50)] {
-        // Those that left have a second record.
+        // Sent packets have a second record.
         let sent = place.read(file).len() as u64 - packets;
         let (told, good) = replayed(&place, &[file, "--config", "same.toml", "--against", "run.toml"]);
         assert!(good, "{file}: {told}");
@@ -82,7 +82,7 @@ fn a_signal_ends_a_capture_and_leaves_a_whole_file() {
     let place = Place::new(60000);
     let router = place.write("run.toml", &config("5000pps", "")).start();
     let capture = place.command(&["capture", "-w", "live.pcapng"]).stderr(Stdio::piped()).spawn().unwrap();
-    // Packets are in the file while it is still being written.
+    // The file already has packets while the capture is still running.
     let path = place.path("live.pcapng");
     until(|| (std::fs::metadata(&path).ok()?.len() > 20_000).then_some(()));
     kill_process(Pid::from_child(&capture), Signal::INT).unwrap();
@@ -91,7 +91,7 @@ fn a_signal_ends_a_capture_and_leaves_a_whole_file() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let count: usize = said.split(' ').next().unwrap().parse().unwrap();
     let udp = place.read("live.pcapng").len();
-    // One that left has two records.
+    // A sent packet has two records.
     assert!(udp > 0 && udp <= 2 * count, "{udp} of {said}");
     router.stop();
 }

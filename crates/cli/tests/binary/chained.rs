@@ -1,11 +1,11 @@
-//! Two routers, one behind the other, over shared memory between their processes.
+//! Two routers in a chain, connected by memory shared between their processes.
 
 use crate::rig::{Place, config, until};
 use io::clock;
 use serde_json::Value;
 use units::Nanos;
 
-/// The second router: from the link to a capture.
+/// The configuration of the second router: from the link to a capture.
 fn second(link: &str) -> String {
     format!(
         r#"
@@ -26,7 +26,7 @@ port = "wan"
     )
 }
 
-/// Both places, ready to start: the first sends what its capture has to the second.
+/// Prepares both places. The first router sends the packets of its capture to the second.
 fn chain(packets: u16) -> (Place, Place) {
     let (first, last) = (Place::new(packets), Place::new(0));
     let link = last.path("link").display().to_string();
@@ -47,7 +47,7 @@ fn is_up(place: &Place, name: &str) -> bool {
 }
 
 #[test]
-fn what_one_router_sends_the_next_receives_in_order_and_both_account_for_it() {
+fn two_chained_routers_keep_order_and_account_for_every_packet() {
     let (first, last) = chain(2000);
     let behind = last.start();
     let router = first.start();
@@ -60,7 +60,7 @@ fn what_one_router_sends_the_next_receives_in_order_and_both_account_for_it() {
     router.stop();
     behind.stop();
     let arrived: Vec<u16> = last.read("out.pcapng").into_iter().map(|(sport, _)| sport).collect();
-    // What came before the two had found each other is counted (our own announcements too); all that came later is there.
+    // Packets sent before the two sides were connected are counted as lost, including the router's own announcements. All later ones arrive.
     let sent: Vec<u16> = (0..2000).filter(|i| i % 10 != 9).collect();
     let missing = sent.len() - arrived.len();
     assert!(missing as u64 <= lost && lost < 900, "{missing} missing, {lost} counted");

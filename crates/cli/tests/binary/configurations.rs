@@ -1,4 +1,4 @@
-//! `check`, `diff`, `apply`, and what the declarations print.
+//! `check`, `diff` and `apply`, and the output generated from the declarations.
 
 use crate::rig::{Place, config};
 use std::process::Stdio;
@@ -103,7 +103,7 @@ fn the_declarations_print_themselves() {
 
 /// Spec E-04.
 #[test]
-fn check_tells_what_lines_can_fill_of_each_store() {
+fn check_reports_the_bound_of_each_store() {
     let place = Place::new(1);
     let text = |more: &str| {
         format!(

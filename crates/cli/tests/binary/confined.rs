@@ -1,4 +1,4 @@
-//! A router that has given its privileges away does all it did before; and who may use its socket.
+//! A router without privileges still does everything, and its socket admits only the right users.
 
 #![allow(clippy::print_stdout)]
 
@@ -21,7 +21,7 @@ fn is_root() -> bool {
     is
 }
 
-/// What every thread of a router has of these.
+/// Returns the identity and the privileges of every thread of a router.
 fn threads(router: &Router) -> Vec<String> {
     let task = PathBuf::from(format!("/proc/{}/task", router.pid()));
     let status = |entry: fs::DirEntry| {
@@ -33,21 +33,21 @@ fn threads(router: &Router) -> Vec<String> {
     fs::read_dir(task).unwrap().flatten().filter_map(status).collect()
 }
 
-/// A directory that another user can use.
+/// Creates a directory that another user can use.
 fn open_place() -> Place {
     let place = Place::new(60000);
     fs::set_permissions(place.path(""), Permissions::from_mode(0o777)).unwrap();
     place
 }
 
-/// In a directory that only root may change, which the open place is not.
+/// The socket, in a directory that only root may change, unlike the open place.
 const SOCKET: &str = "deep/control.sock";
 
 /// CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF.
 const PORTS: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
 
 #[test]
-fn every_thread_has_given_away_what_it_does_not_need() {
+fn every_thread_has_dropped_its_privileges() {
     if !is_root() {
         return;
     }
@@ -66,7 +66,7 @@ fn every_thread_has_given_away_what_it_does_not_need() {
         for thread in all {
             assert!(thread.contains("NoNewPrivs: 1;") && thread.contains("Seccomp: 2;"), "{thread}");
             let after = |name: &str| thread.split(name).nth(1).unwrap().split(';').next().unwrap().trim().to_owned();
-            // Where nobody says which user, and there is one called switchpath, it is that.
+            // Without an option the router becomes the user switchpath if that user exists.
             if !options.is_empty() {
                 assert_eq!(after("Uid:"), format!("{uid} {uid} {uid} {uid}"));
             }
@@ -77,7 +77,7 @@ fn every_thread_has_given_away_what_it_does_not_need() {
         let status = place.json(&["show", "status", "--socket", SOCKET]);
         let told = &status["confinement"];
         assert!(told["seccomp"] == true && told["new_ports"] == (allowed != 0), "{told}");
-        // The history is written by whoever the router is by now.
+        // The history is written by the user that the router has become.
         place.write(
             "more.toml",
             &config("1000pps", "[router]\nworkers = 2\n[[route]]\nto = '10.0.0.0/8'\nblackhole = true"),
@@ -114,7 +114,7 @@ fn a_confined_router_opens_ports_takes_captures_and_answers() {
     place.write("run.toml", &ports(""));
     let command = place.command(&["run", "run.toml", "--user", "nobody", "--socket", SOCKET]);
     let router = place.start_by(command, |command| inside.spawn(command));
-    // A later configuration opens an interface, with a capture, and a file to write.
+    // A later configuration opens an interface with a capture, and a file to write.
     let two = "[port.two]\ndevice = 'packet:two'\naddress = ['10.2.0.1/24']\ncapture = 'two.pcapng'\n\
                [port.file]\ndevice = 'pcap:'\nwrite = 'later.pcapng'\naddress = ['10.3.0.1/24']\n";
     place.write("run.toml", &ports(two)).good(&["apply", "run.toml", "--socket", SOCKET]);
@@ -122,7 +122,7 @@ fn a_confined_router_opens_ports_takes_captures_and_answers() {
         let socket = std::net::UdpSocket::bind("10.2.0.9:0").unwrap();
         socket.set_read_timeout(Some(crate::rig::PATIENCE)).unwrap();
         socket.connect("10.2.0.1:9").unwrap();
-        // Nobody listens there, which the router says by an ICMP error.
+        // No process listens on that port, so the router sends an ICMP error.
         socket.send(b"x").unwrap();
         socket.recv(&mut [0; 8]).unwrap_err().kind()
     });
@@ -141,7 +141,7 @@ fn a_confined_router_opens_ports_takes_captures_and_answers() {
     router.await_notice("READY=1");
     assert_eq!(place.json(&["show", "status", "--socket", SOCKET])["generation"], 3);
     until(|| (fs::metadata(place.path("two.pcapng")).unwrap().len() > 200).then_some(()));
-    // What is out of its reach is said before anything is opened.
+    // A file outside of the allowed directories is reported before anything is opened.
     let far = "[port.far]\ndevice = 'pcap:'\nwrite = '/etc/later.pcapng'\naddress = ['10.3.0.1/24']\n";
     let said = place.write("run.toml", &ports(far)).bad(1, &["apply", "run.toml", "--socket", SOCKET]);
     assert!(said.contains("port far: '/etc/later.pcapng' is outside") && said.contains("--allow-dir /etc"), "{said}");
@@ -166,7 +166,7 @@ fn groups_say_who_may_look_and_who_may_change() {
     if !is_root() {
         return;
     }
-    // Numbers of nobody in particular: groups need no names.
+    // Arbitrary group numbers: groups need no names.
     let place = open_place();
     place.write("run.toml", &config("1000pps", ""));
     place.write("more.toml", &config("1000pps", "[[route]]\nto = '10.0.0.0/8'\nblackhole = true"));
@@ -175,7 +175,7 @@ fn groups_say_who_may_look_and_who_may_change() {
     let socket = ["--socket", "sockets/control.sock"];
     let groups = ["--socket-group", "daemon", "--read-group", "bin"];
     let router = place.start_as(place.command(&[&["run", "run.toml"], &socket[..], &groups].concat()));
-    // What was compiled may lie where only root can go.
+    // A copy, because the compiled program may be in a directory that only root can enter.
     let binary = place.path("switchpath");
     fs::copy(env!("CARGO_BIN_EXE_switchpath"), &binary).unwrap();
     let ask = |group: u32, arguments: &[&str]| {

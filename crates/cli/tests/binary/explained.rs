@@ -1,4 +1,4 @@
-//! What would become of a packet, with a router and without.
+//! `explain`: the treatment of a packet, with and without a running router.
 
 use crate::rig::{Place, config};
 use serde_json::Value;

@@ -1,14 +1,14 @@
-//! With `-j` every command says why it failed as one object, and nothing in words.
+//! With `-j` every command reports a failure as one JSON object, and prints no words.
 
 use crate::rig::{Place, config};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Output;
 
-/// Commands that fail as written, in a directory with what [`place`] puts there; nothing answers on its socket.
+/// Commands that fail as written in the directory that [`place`] prepares. No router answers on its socket.
 const FAILING: &[(&str, &[&str])] = &[
     ("run", &["run", "bad.toml"]),
-    // Its answer has the diagnostics.
+    // The answer of `check` contains the diagnostics, so it has no error object.
     ("check", &[]),
     ("diff", &["diff", "good.toml", "bad.toml"]),
     ("diff", &["diff", "good.toml"]),
@@ -46,7 +46,7 @@ fn place() -> Place {
     place
 }
 
-/// The error object, which is all that a command prints with `-j`.
+/// Returns the error object, which has to be the whole output of a command with `-j`.
 fn error(arguments: &[&str], output: &Output) -> Value {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success(), "{arguments:?} does not fail: {out}{err}");
@@ -58,7 +58,7 @@ fn error(arguments: &[&str], output: &Output) -> Value {
     error.clone()
 }
 
-/// Every command, and command of a command, that knows `-j`.
+/// Returns every command and subcommand that has `-j`.
 fn commands(place: &Place, of: &[&str]) -> Vec<String> {
     let help = place.good(&[of, &["--help"]].concat());
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
@@ -76,7 +76,7 @@ fn every_command_with_json_fails_in_json() {
     let place = place();
     let known = commands(&place, &[]);
     assert!(known.len() > 20, "{known:?}");
-    // A command line that means nothing.
+    // A wrong command line.
     for command in &known {
         let words: Vec<&str> = command.split(' ').chain(["--no-such-option", "-j"]).collect();
         let output = place.run(&words);
@@ -85,19 +85,19 @@ fn every_command_with_json_fails_in_json() {
         assert_eq!(error["kind"], "usage", "{command}: {error}");
         assert!(error["message"].as_str().unwrap().contains("--no-such-option"), "{command}: {error}");
     }
-    // A failure of its own: each command has one in the table.
+    // A failure of the command itself: each command has one in the table.
     let tried: BTreeSet<&str> = FAILING.iter().map(|(command, _)| *command).collect();
     let untried: Vec<&String> = known.iter().filter(|command| !tried.iter().any(|it| is_of(command, it))).collect();
     assert!(untried.is_empty(), "add to FAILING: {untried:?}");
     for (_, arguments) in FAILING.iter().filter(|(_, arguments)| !arguments.is_empty()) {
-        // Options stand before `--`.
+        // Options come before `--`.
         let at = arguments.iter().position(|word| *word == "--").unwrap_or(arguments.len());
         let words = [&arguments[..at], &["-j"], &arguments[at..]].concat();
         error(&words, &place.run(&words));
     }
 }
 
-/// Returns whether a command is `of`, or within it.
+/// Returns whether a command is `of` or one of its subcommands.
 fn is_of(command: &str, of: &str) -> bool {
     command == of || command.strip_prefix(of).is_some_and(|rest| rest.starts_with(' '))
 }
@@ -120,7 +120,7 @@ fn an_error_in_a_configuration_has_its_place_and_hint() {
             std::fs::read_to_string(place.path("bad.toml")).unwrap().lines().position(|line| line.starts_with("mtuu"));
         assert_eq!(error["line"].as_u64(), line.map(|line| line as u64 + 1));
         assert_eq!(error["diagnostics"][0]["path"], "port.lan2.mtuu");
-        // For people it is shown in its lines, as before.
+        // Without `-j` people see the error in its line of the file.
         let said = place.bad(1, &arguments[..arguments.len() - 1]);
         assert!(said.contains("mtuu") && said.contains("did you mean 'mtu'?") && !said.contains('{'), "{said}");
     }

@@ -1,4 +1,4 @@
-//! Guests from the command line: checked, put on a port of a router that is confined, and refused where there is no directory of them.
+//! Guests from the command line: checked, put on a port of a confined router, and refused without a guest directory.
 
 use crate::rig::{Place, with_scheme};
 

@@ -1,7 +1,7 @@
-"""Callers who may only look, or not even that, and mean no good: `hostile.py SECONDS SOCKET [HOST:PORT READ-TOKEN]`.
+"""Attacks by callers with read access, or without access: `hostile.py SECONDS SOCKET [HOST:PORT READ-TOKEN]`.
 
-Each attack runs in a thread for all of the time. At the end the number of times each got through to the router is printed,
-one `NAME COUNT` a line, so that whoever runs this can see that none was idle.
+Each attack runs in a thread for the whole time. At the end the script prints how often each has reached the router, one `NAME COUNT`
+a line. The counts show that no attack was idle.
 """
 
 import collections
@@ -42,7 +42,7 @@ def bearer(word):
 
 
 def hold(name, dial, number, first, drip=b"", pause=0.05):
-    """Keeps `number` connections that have said `first`, adds a byte of `drip` to each now and then, and never reads."""
+    """Holds `number` connections that have sent `first`, slowly sends a byte of `drip` on each, and never reads."""
     held = []
     at = 0
     while time.monotonic() < end:
@@ -60,7 +60,7 @@ def hold(name, dial, number, first, drip=b"", pause=0.05):
                 if drip:
                     connection.sendall(drip[at % len(drip):at % len(drip) + 1])
                 elif isinstance(connection, ssl.SSLSocket):
-                    # Nothing is read; only whether it is closed is looked at, below the encryption.
+                    # Checks only whether the connection was closed, below the encryption, and reads nothing.
                     if closed(connection.fileno()):
                         raise OSError
                 elif closed(connection.fileno()):
@@ -87,7 +87,7 @@ def closed(number):
 
 
 def repeat(name, dial, make):
-    """Sends whole requests one after the other, and reads the beginning of each answer."""
+    """Sends complete requests one after the other, and reads the beginning of each answer."""
     while time.monotonic() < end:
         try:
             with dial() as connection:
@@ -100,7 +100,7 @@ def repeat(name, dial, make):
 
 
 def flood(name, dial, keep):
-    """Connects as fast as it can, with so many connections open at a time."""
+    """Connects at full speed, with this many connections open at the same time."""
     held = collections.deque()
     while time.monotonic() < end:
         try:

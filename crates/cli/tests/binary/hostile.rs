@@ -1,5 +1,5 @@
-//! Callers who may only look, or not even that, keep the owner from nothing: neither from changing the router nor from
-//! looking at it, and they do not make it grow.
+//! Hostile callers with read access, or with no access, cannot keep the owner from reading and changing the router, and cannot make it use more
+//! memory.
 
 #![allow(clippy::print_stdout)]
 
@@ -13,16 +13,16 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use units::Nanos;
 
-/// A user and a group with nothing of their own, which every system has.
+/// A user and a group without privileges that every system has.
 const NOBODY: u32 = 65534;
-/// How long the attacks go on.
+/// The duration of the attacks.
 const TIME: Nanos = Nanos::secs(12);
-/// The longest a call of the owner may take while they do: about a second, and what a busy machine adds to it.
+/// The longest a call of the owner may take meanwhile: about a second, plus a margin for a busy machine.
 const CALL: Nanos = Nanos::secs(5);
-/// The router may grow by the memory of all requests together.
+/// The router may grow by the memory limit of all requests together.
 const GROWTH_KB: u64 = 64 << 10;
 
-/// A router that members of a group and holders of a token may look at.
+/// A router with read access for the members of a group and the holders of a token.
 struct Attacked {
     place: Place,
     router: Router,
@@ -43,7 +43,7 @@ impl Attacked {
         Attacked { place, router, address }
     }
 
-    /// The attacks, by a user who may look at the socket, and who has the token to look.
+    /// Starts the attacks, as a user with read access to the socket and with the read token.
     fn attack(&self) -> Child {
         let token = fs::read_to_string(self.place.path("tls/read-token")).unwrap();
         let mut command = Command::new("/usr/bin/python3");
@@ -54,14 +54,14 @@ impl Attacked {
         command.spawn().unwrap()
     }
 
-    /// Kilobytes of memory it has, or had at most.
+    /// Returns the memory of the router in kilobytes: the present or the peak value.
     fn memory(&self, which: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.router.pid())).unwrap();
         let line = status.lines().find(|line| line.starts_with(which)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// A call of the owner, which has to be a good one, and how long it took.
+    /// Makes a call of the owner, which has to succeed, and returns its duration.
     fn call(&self, arguments: &[&str], remote: bool) -> Nanos {
         let url = format!("https://{}", self.address);
         let how = ["--remote", &url, "--ca", "tls/certificate.pem", "--token-file", "tls/token"];
@@ -71,7 +71,7 @@ impl Attacked {
     }
 }
 
-/// The name of group 65534.
+/// Returns the name of group 65534.
 fn group() -> String {
     let groups = fs::read_to_string("/etc/group").unwrap();
     let found = groups.lines().find(|line| line.split(':').nth(2) == Some("65534"));
@@ -119,7 +119,7 @@ fn hostile_callers_keep_the_owner_from_nothing() {
     println!("{rounds} rounds, the slowest calls {slowest:?}, {before} kB before and {peak} kB at most\n{counts}");
     assert!(slowest.values().all(|took| *took < CALL), "{slowest:?}");
     assert!(peak - before < GROWTH_KB, "it grew from {before} to {peak} kB");
-    // None of the attacks was idle.
+    // Each attack made progress.
     for place in ["socket", "tls"] {
         for attack in
             ["half head", "half body", "slow head", "slow body", "unread /metrics", "schedule", "huge body", "flood"]
@@ -160,13 +160,13 @@ fn a_reader_has_bodies_of_a_megabyte_and_checks_of_a_bounded_size() {
             None => assert!(output.status.success(), "{said}"),
             Some(reason) => assert!(!output.status.success() && said.contains(reason), "{name}: {said}"),
         }
-        // The owner has no such bound.
+        // The owner has no such limit.
         attacked.place.good(&["diff", name]);
     }
     attacked.router.stop();
 }
 
-/// Wrong tokens from the owner's own address: the right one is right.
+/// Wrong tokens from the owner's address do not block the right one.
 #[test]
 fn wrong_tokens_lock_nobody_out() {
     let place = Place::new(60000);

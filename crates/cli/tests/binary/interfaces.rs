@@ -1,4 +1,4 @@
-//! Interfaces of the kernel under a router that is killed, and under one that has given its privileges away.
+//! Kernel interfaces under a router that is killed, and under one without privileges.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 use units::{Instant, Nanos};
 
-/// How long packets may fail to come through.
+/// The longest outage.
 const RECOVERY: Nanos = Nanos::secs(1);
 
 fn ip(text: &str) -> IpAddr {
@@ -44,7 +44,7 @@ impl Line {
         host.run(|| Line::configure(link, number).unwrap()).unwrap();
     }
 
-    /// Gives an interface of the namespace of this thread its address and the route by the router.
+    /// Configures an interface in the namespace of this thread: its address, and the route through the router.
     fn configure(link: &str, number: u8) -> Result<(), KernelError> {
         let mut netlink = Netlink::open().unwrap();
         netlink.set_up(link, true)?;
@@ -53,7 +53,7 @@ impl Line {
         netlink.add_route(&Route { destination: (ip("0.0.0.0"), 0), gateway, link: None })
     }
 
-    /// Starts a router there with these devices.
+    /// Starts a router in its namespace with these devices.
     fn start(&self, place: &Place, devices: [&str; 2]) -> Router {
         let [left, right] = devices;
         place.write(
@@ -66,13 +66,13 @@ impl Line {
         self.router.run(|| place.start()).unwrap()
     }
 
-    /// Runs `work` beside datagrams from the client to the server that say when they were sent.
+    /// Runs `work` while the client sends datagrams with their send times to the server.
     fn under_traffic(&self, work: impl FnOnce(&dyn Fn(Instant) -> Nanos)) {
         let received = self.server.run(|| UdpSocket::bind("0.0.0.0:7000").unwrap()).unwrap();
         received.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let sender = self.client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
         let stop = AtomicBool::new(false);
-        // How long after `since` something comes that was sent after it.
+        // The time from `since` until a datagram arrives that was sent after it.
         let outage = |since: Instant| {
             let mut sent = [0; 8];
             loop {
@@ -86,7 +86,7 @@ impl Line {
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.load(Ordering::Acquire) {
-                    // While the client's own interface is away there is no route.
+                    // There is no route while the client's own interface is away.
                     let _ = sender.send_to(&io::clock::now().get().to_be_bytes(), "10.0.2.2:7000");
                     thread::park_timeout(Duration::from_micros(500));
                 }
@@ -98,12 +98,12 @@ impl Line {
     }
 }
 
-/// A laboratory, or a word on why the test is skipped.
+/// Returns a laboratory, or prints why the test is skipped.
 pub fn lab() -> Option<Lab> {
     Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
 }
 
-/// Whether a host's kernel answers a ping; nothing where there is no ping(8).
+/// Returns whether a host's kernel answers a ping; none without ping(8).
 pub fn answers(from: &Host, to: &str) -> Option<bool> {
     let mut command = Command::new("ping");
     command.args(["-c1", "-W1", to]).stdout(Stdio::null());
@@ -111,10 +111,10 @@ pub fn answers(from: &Host, to: &str) -> Option<bool> {
 }
 
 #[test]
-fn killed_and_started_again_under_traffic_it_forwards_within_a_second_and_leaves_nothing_behind() {
+fn a_killed_router_forwards_again_within_a_second_after_restart() {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab);
-    // An address of the kernel's, which a router on the interface keeps from being heard.
+    // An address of the kernel. A router on the interface keeps it from receiving packets.
     line.router.add_address("left", ip("10.0.1.9"), 24).unwrap();
     let links = || line.router.run(|| Netlink::open().unwrap().links().unwrap()).unwrap();
     let before = links();
@@ -137,7 +137,7 @@ fn killed_and_started_again_under_traffic_it_forwards_within_a_second_and_leaves
         assert_ne!(answers(&line.client, "10.0.1.9"), Some(false), "nothing keeps the kernel out");
         assert_eq!(links(), before);
     }
-    // Nor does a tap device stay that was made by a router.
+    // A tap device made by the router disappears with it.
     let place = Place::new(1);
     let router = line.start(&place, ["packet:left", "tap:t0"]);
     assert_eq!(links().len(), before.len() + 1);
@@ -146,7 +146,7 @@ fn killed_and_started_again_under_traffic_it_forwards_within_a_second_and_leaves
 }
 
 #[test]
-fn a_router_that_has_given_its_privileges_away_gets_its_interfaces_back() {
+fn an_unprivileged_router_recovers_its_interfaces() {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab);
     let place = Place::new(1);
@@ -156,7 +156,7 @@ fn a_router_that_has_given_its_privileges_away_gets_its_interfaces_back() {
             line.router.run(|| Netlink::open().unwrap().delete_link("left").unwrap()).unwrap();
         }
         let router = line.start(&place, devices);
-        // A device that is taken away while the router still sets it up is given up by it, and made once more.
+        // A device can be moved away while the router still sets it up. The router gives it up and opens it again.
         let hand_over = || {
             let namespace = line.client.namespace();
             until(|| {
@@ -199,7 +199,7 @@ fn the_second_router_on_an_interface_is_told_who_has_it() {
 }
 
 #[test]
-fn a_datagram_between_two_hosts_is_followed_by_whichever_worker_has_it() {
+fn a_datagram_is_traced_by_the_worker_that_receives_it() {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab);
     let place = Place::new(1);
@@ -214,7 +214,7 @@ fn a_datagram_between_two_hosts_is_followed_by_whichever_worker_has_it() {
     until(|| (place.json(&["show", "status"])["traces"].as_array().unwrap().len() == 1).then_some(()));
     let received = line.server.run(|| UdpSocket::bind("0.0.0.0:7000").unwrap()).unwrap();
     received.set_read_timeout(Some(PATIENCE)).unwrap();
-    // As many senders as spread over both queues, more likely than not.
+    // Eight senders very likely spread over both queues.
     for number in 0..8 {
         let sender = line.client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
         sender.send_to(&[number], "10.0.2.2:7000").unwrap();

@@ -1,11 +1,11 @@
-//! Commands of the laboratory, which is a program of its own: executed where it is installed, missed in plain words where not.
+//! Commands of the laboratory, a separate program: executed if it is installed, otherwise refused with the name of its package.
 
 use crate::rig::{Place, program};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
-/// Runs a copy of the router's program in a place of its own, where nothing is on the path.
+/// Runs a copy of the router's program in its own directory, with an empty path.
 fn alone(place: &Place, arguments: &[&str]) -> Output {
     let copy = place.path("switchpath");
     if !copy.exists() {
@@ -28,7 +28,7 @@ fn a_missing_laboratory_is_named_with_the_package_that_has_it() {
         assert!(said.contains(&wanted) && said.contains("install the package switchpath-lab"), "{said}");
         assert_eq!(said.starts_with('{'), arguments.contains(&"-j"), "{said}");
     }
-    // Help needs no laboratory, and a wrong option is found without it.
+    // Help needs no laboratory, and a wrong option is reported without it.
     assert!(alone(&place, &["bench", "--help"]).status.success());
     assert_eq!(alone(&place, &["bench", "no-such-group"]).status.code(), Some(2));
 }

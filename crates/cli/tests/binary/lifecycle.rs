@@ -1,4 +1,4 @@
-//! A router from its start to its end, good or bad.
+//! A router from its start to its end, regular or not.
 
 use crate::rig::{Place, config, until};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -16,7 +16,7 @@ fn a_capture_is_forwarded_to_a_capture_and_every_packet_accounted_for() {
     let place = Place::new(1000);
     place.write("run.toml", &config("fast", "[router]\nworkers = 2"));
     let summary = place.json(&["run", "run.toml", "--until-idle"]);
-    // Each packet is a flow of its own: two workers keep no order between them.
+    // Each packet is its own flow, so two workers may reorder them.
     let mut forwarded: Vec<u16> = place.read("out.pcapng").into_iter().map(|(sport, _)| sport).collect();
     forwarded.sort_unstable();
     let expected: Vec<u16> = (0..1000).filter(|i| i % 10 != 9).collect();
@@ -74,9 +74,9 @@ fn after_kill_9_the_next_one_starts() {
     router.stop();
 }
 
-/// A capture that comes through a pipe, whose writer pauses: the worker that reads it is stuck for real.
+/// A capture arrives through a pipe whose writer pauses, so the worker that reads it really blocks.
 #[test]
-fn systemd_hears_that_all_is_well_while_every_worker_moves_and_not_while_one_is_stuck() {
+fn watchdog_notifications_stop_while_a_worker_is_stuck() {
     let place = Place::new(1000);
     let capture = fs::read(place.path("in.pcapng")).unwrap();
     mknodat(CWD, place.path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -101,7 +101,7 @@ fn systemd_hears_that_all_is_well_while_every_worker_moves_and_not_while_one_is_
     until(|| (stuck(states()) == 1).then_some(()));
     let table = place.good(&["show", "workers"]);
     assert!(table.contains("STUCK") && table.contains("heartbeat"), "{table}");
-    // What was said before it was noticed.
+    // Discard notifications sent before the block was noticed.
     while router.notice_within(Duration::from_millis(1)).is_some() {}
     assert_eq!(router.notice_within(Duration::from_millis(1200)), None, "three times as long as it promised");
     go_on.send(()).unwrap();
@@ -148,7 +148,7 @@ fn sighup_applies_the_file_and_a_bad_file_changes_nothing() {
 }
 
 #[test]
-fn what_cannot_run_is_said_port_by_port() {
+fn start_errors_are_reported_for_each_port() {
     let place = Place::new(1);
     let two = "[port.a]\ndevice = 'pcap:a.pcap'\naddress = ['10.0.0.1/8']\n\
                [port.b]\ndevice = 'pcap:b.pcap'\naddress = ['11.0.0.1/8']";
@@ -158,7 +158,7 @@ fn what_cannot_run_is_said_port_by_port() {
     assert!(!place.path("control.sock").exists());
 }
 
-/// A limit on the size of files stands in for a disk that fills up: writing fails in the same way, and needs no root.
+/// A limit on the file size simulates a full disk: writing fails in the same way, without root.
 #[test]
 fn a_full_disk_ends_the_capture_and_not_the_forwarding() {
     let place = Place::new(60000);
@@ -177,7 +177,7 @@ fn a_full_disk_ends_the_capture_and_not_the_forwarding() {
     let sent = || place.json(&["show", "ports"])["ports"][1]["sent_packets"].as_u64().unwrap();
     let before = sent();
     until(|| (sent() > before + 1000).then_some(()));
-    // What was written before is whole.
+    // Packets written before are complete.
     let written = place.read("all.pcapng");
     assert!(!written.is_empty() && fs::metadata(place.path("all.pcapng")).unwrap().len() <= 64 * 1024);
     let (out, _) = router.stop();

@@ -1,5 +1,5 @@
-//! The interface that carries a login is not taken: on kernel interfaces in namespaces, with the environment that sshd
-//! gives its sessions.
+//! The router does not take the interface that carries a login. Tested on kernel interfaces in namespaces, with the environment that sshd gives its
+//! sessions.
 
 #![allow(clippy::print_stdout)]
 
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 const LOGIN: &str = "192.0.2.7 50000 192.0.2.1 22";
 
-/// A machine somebody is logged in to by `eth0`, with `eth1` to spare.
+/// A machine with a login over `eth0` and the free interface `eth1`.
 fn machine() -> Option<(Lab, [Host; 2])> {
     let lab = match Lab::new() {
         Ok(lab) => lab,
@@ -36,7 +36,7 @@ fn config(interface: &str) -> String {
     format!("version = 1\n{ports}[port.m]\ndevice = 'memory:m'\naddress = ['10.1.0.1/24']\n")
 }
 
-/// Runs a command on a host to its end, which has to be a bad one; answers what it complained.
+/// Runs a command on a host, which has to fail, and returns its error message.
 fn bad(host: &Host, mut command: Command) -> String {
     let mut child = host.spawn({
         command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -65,13 +65,13 @@ fn a_router_does_not_start_on_the_interface_of_its_operators_login() {
         assert!(said.contains(word), "{said}");
     }
     assert!(!said.contains("port p1"), "{said}");
-    // sudo takes the variable away from the command, and leaves it with the shell above.
+    // sudo removes the variable from the command's environment, but its parent shell still has it.
     let mut command = Command::new("sh");
     let script = "env -u SSH_CONNECTION \"$0\" run run.toml; exit $?";
     place.prepare(command.args(["-c", script, env!("CARGO_BIN_EXE_switchpath")]));
     command.env("SSH_CONNECTION", LOGIN);
     assert!(bad(&machine, command).contains("'eth0' carries your login"));
-    // The console may: the router says what becomes of the machine's own packets.
+    // The console may take it. The router warns about the machine's own packets.
     let router = place.start_by(place.command(&["run", "run.toml"]), |command| machine.spawn(command));
     let (_, err) = router.stop();
     assert!(err.contains("port p0 takes eth0, over which this machine's only default route goes"), "{err}");
@@ -80,7 +80,7 @@ fn a_router_does_not_start_on_the_interface_of_its_operators_login() {
 }
 
 #[test]
-fn nor_is_it_taken_by_an_apply() {
+fn an_apply_does_not_take_the_interface_of_a_login() {
     let Some((_lab, [machine, _admin])) = machine() else { return };
     let place = Place::new(1);
     place.write("run.toml", &config("eth1")).write("both.toml", &config("eth1 eth0"));
@@ -90,7 +90,7 @@ fn nor_is_it_taken_by_an_apply() {
     assert_eq!(place.json(&["show", "status"])["generation"], 1);
     let mut forced = logged_in(&place, &["apply", "both.toml", "--force", "--confirm", "3600s"]);
     assert!(forced.status().unwrap().success());
-    // What is held already is nobody's login any more.
+    // An interface that the router already holds carries no login any more.
     place.good(&["confirm"]);
     place.write("both.toml", &config("eth1 eth0").replace("10.1.0.1", "10.2.0.1"));
     assert!(logged_in(&place, &["apply", "both.toml"]).status().unwrap().success());

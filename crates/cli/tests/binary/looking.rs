@@ -1,4 +1,4 @@
-//! `trace` and `top`: packets on their way, and the router as a whole, live.
+//! `trace` and `top`: packets in their stages, and the live view of the router.
 
 use crate::rig::{Place, Router, config, until};
 use io::pcap::{Direction, Reader};
@@ -41,7 +41,7 @@ fn a_trace_is_written_as_frames_before_and_after_beside_lines_of_json() {
     let mut reader = Reader::new(File::open(place.path("way.pcapng")).unwrap()).unwrap();
     let mut ways = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
-        // The time to live, and where in its way the frame is.
+        // The time to live, and the position of the frame in its way.
         ways.push((record.direction, record.data[22], record.comment.to_owned()));
     }
     assert_eq!(ways.len(), 5 + sent);
@@ -55,7 +55,7 @@ fn a_trace_is_written_as_frames_before_and_after_beside_lines_of_json() {
 }
 
 #[test]
-fn who_had_the_processor_is_a_table_and_a_file_for_a_viewer() {
+fn cpu_trace_prints_a_table_and_writes_a_viewer_file() {
     let (place, router) = running();
     let table = place.good(&["trace", "--cpu", "--time", "200ms", "-w", "cpu.json"]);
     for wanted in ["forwarding best-effort", "input lan", "output wan", "switch", "looks at ports"] {
@@ -76,7 +76,7 @@ fn who_had_the_processor_is_a_table_and_a_file_for_a_viewer() {
 }
 
 #[test]
-fn what_cannot_be_traced_is_said_before_anybody_is_asked() {
+fn invalid_traces_are_refused_before_the_router_is_asked() {
     let place = Place::new(1);
     let said = place.bad(2, &["trace", "udp", "dprt", "53"]);
     assert!(said.contains("  udp dprt 53\n      ^^^^"), "{said}");
@@ -117,7 +117,7 @@ fn a_worker_that_has_nothing_to_do_is_not_called_busy() {
     router.stop();
 }
 
-/// `top` on a terminal of its own.
+/// `top` on a pseudoterminal.
 struct Live {
     top: Child,
     terminal: OwnedFd,
@@ -152,7 +152,7 @@ impl Live {
         kill_process(Pid::from_child(&self.top), signal).unwrap();
     }
 
-    /// Waits until a screen that is drawn anew has this on it. It is another size each time: all of it is drawn then.
+    /// Waits until the screen shows this text. Each resize makes `top` draw the whole screen again.
     fn await_text(&self, text: &str) {
         let mut wide = false;
         until(|| {

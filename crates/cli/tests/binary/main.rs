@@ -1,4 +1,4 @@
-//! The binary as a user has it: processes, files, signals, sockets. No privileges, no devices.
+//! The binary as users run it: processes, files, signals, sockets. No privileges, no devices.
 
 mod captures;
 mod chained;

@@ -1,4 +1,4 @@
-//! `check` of a configuration that makes promises.
+//! `check` of configurations with reservations.
 
 use crate::rig::{Place, config};
 use expect_test::{expect, expect_file};
@@ -7,7 +7,7 @@ use serde_json::Value;
 const VOICE: &str = "[cpu]\nswitch_cost = '1us'\n[[path]]\nname = 'voice'\nmatch = 'iif lan ip dscp ef'\n\
                      reserve = '49kpps'\ncost = '2us'\n";
 
-/// Each configuration of the guide is followed by what `check` says of it; `UPDATE_EXPECT=1` writes that.
+/// In the guide each configuration is followed by the output of `check`; `UPDATE_EXPECT=1` writes it.
 #[test]
 fn the_guide_shows_what_check_says() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/promises.md");
@@ -47,7 +47,7 @@ fn promises_are_shown_as_a_table_and_as_data() {
 }
 
 #[test]
-fn what_does_not_fit_says_what_ran_out() {
+fn a_refused_reservation_names_the_exhausted_resource() {
     let place = Place::new(1);
     place.write("full.toml", &config("fast", &VOICE.replace("'2us'", "'25us'")));
     let said = place.good(&["check", "full.toml"]);

@@ -1,4 +1,4 @@
-//! The API from other machines: TLS and a token, or nothing.
+//! Remote access to the API: with TLS and a token only.
 
 use crate::rig::{PATIENCE, Place, Router, config};
 use std::fs::{self, Permissions};
@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
-/// A router that is asked from elsewhere, and how.
+/// A router with remote access, and its address.
 struct Remote {
     place: Place,
     router: Router,
@@ -25,7 +25,7 @@ impl Remote {
         let place = Place::new(60000);
         place.write("run.toml", &config("2000pps", ""));
         place.good(&["certificate", "--dir", "tls", "localhost", "127.0.0.1"]);
-        // Somebody else could take it in between; nobody does.
+        // Another process could take the port in between, which is unlikely.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let options = options(&address.to_string());
         let router = place.start_as(place.command(&options.iter().map(String::as_str).collect::<Vec<_>>()));
@@ -67,7 +67,7 @@ fn a_router_is_asked_and_changed_from_elsewhere() {
     }
     let lines = remote.ask("tls/token", &["capture", "-c", "5", "udp"]);
     assert_eq!(String::from_utf8(lines.stdout).unwrap().lines().count(), 5);
-    // It names the name in its certificate as well.
+    // The certificate also has this name.
     let url = format!("https://localhost:{}", remote.address.port());
     let how = ["--remote", &url, "--ca", "tls/certificate.pem", "--token-file", "tls/token"];
     remote.place.good(&[&["show"][..], &how].concat());
@@ -90,7 +90,7 @@ fn the_token_says_what_is_allowed_and_guessing_is_slow() {
     let said: Vec<String> = (0..11).map(|_| remote.refused("wrong", &["show", "ports"])).collect();
     assert!(said[..10].iter().all(|said| said.contains("the token is missing or wrong")), "{said:?}");
     assert!(said[10].contains("too many wrong tokens came from this address"), "{said:?}");
-    // On the machine itself nobody is kept waiting.
+    // Clients on the same machine are not delayed.
     remote.place.good(&["show", "ports"]);
     let (_, err) = remote.router.stop();
     assert!(err.contains("a remote request from 127.0.0.1") && !err.contains(&"x".repeat(64)), "{err}");
@@ -103,10 +103,10 @@ fn there_is_no_plain_text_and_no_believing_strangers() {
     plain.set_read_timeout(Some(PATIENCE)).unwrap();
     plain.write_all(b"GET /v1/status HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut answer = Vec::new();
-    // A TLS alert, or a connection that breaks.
+    // The answer is a TLS alert, or the connection breaks.
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.windows(4).any(|window| window == b"HTTP"), "{answer:?}");
-    // Another router's certificate.
+    // The certificate of another router.
     remote.place.good(&["certificate", "--dir", "other", "localhost", "127.0.0.1"]);
     let url = format!("https://{}", remote.address);
     let how = ["show", "--remote", &url, "--ca", "other/certificate.pem", "--token-file", "tls/token"];

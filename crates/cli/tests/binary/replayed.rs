@@ -1,9 +1,9 @@
-//! `replay`: captures through configurations, without a router that runs.
+//! `replay`: captures through configurations, without a running router.
 
 use crate::rig::{Place, config};
 use std::fs;
 
-/// A place with a capture of 1000 packets, every tenth with its time to live used up, a configuration and a later one.
+/// A place with a capture of 1000 packets, of which every tenth has an expired time to live, and two configurations.
 fn place() -> Place {
     let place = Place::new(1000);
     place.write("old.toml", &config("fast", ""));
@@ -14,7 +14,7 @@ fn place() -> Place {
 const OLD: [&str; 6] = ["replay", "in.pcapng", "--config", "old.toml", "--port", "lan"];
 
 #[test]
-fn what_becomes_of_a_capture_is_told_and_written_the_same_each_time() {
+fn replay_reports_and_writes_the_same_fates_each_time() {
     let place = place();
     let said = place.good(&[&OLD[..], &["--write", "one.pcapng"]].concat());
     for wanted in ["1000 packets of in.pcapng", "sent     wan", "900", "ttl_expired", "A traceroute, or a routing loop"]
@@ -63,7 +63,7 @@ fn a_replay_that_judges_no_packet_is_no_success() {
 }
 
 #[test]
-fn what_cannot_be_replayed_leaves_nothing_behind() {
+fn a_failed_replay_leaves_no_file() {
     let place = place();
     let said = place.bad(1, &["replay", "in.pcapng", "--config", "old.toml", "-w", "x.pcapng"]);
     assert!(said.contains("packets of the interface 'x'") && said.contains("--port: lan, wan"), "{said}");
@@ -82,7 +82,7 @@ fn what_cannot_be_replayed_leaves_nothing_behind() {
 #[test]
 fn a_capture_goes_into_a_router_that_runs_and_its_own_traffic_is_not_counted() {
     let place = place();
-    // Ten packets a second of its own.
+    // The router itself generates ten packets a second.
     let router = place.write("run.toml", &config("10pps", "")).start();
     let replay = ["replay", "in.pcapng", "--port", "lan", "--write", "live.pcapng"];
     let said = place.good(&[&replay[..], &["--speed", "0.001x"]].concat());

@@ -15,21 +15,21 @@ use std::thread;
 use std::time::Duration;
 use units::{Instant, Mac, Nanos};
 
-/// How long anything may take before a test fails.
+/// The longest wait for anything before a test fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A directory of its own, removed at the end.
+/// A temporary directory, removed at the end.
 pub struct Place {
     directory: tempfile::TempDir,
 }
 
-/// A router that runs.
+/// A running router.
 pub struct Router {
     child: Child,
     notify: UnixDatagram,
 }
 
-/// From `in.pcapng` to `out.pcapng`; `pace` is how fast, and `more` comes behind it.
+/// A configuration from `in.pcapng` to `out.pcapng`. `pace` is the speed; `more` is appended.
 pub fn config(pace: &str, more: &str) -> String {
     format!(
         r#"
@@ -59,7 +59,7 @@ via = "198.51.100.9"
     )
 }
 
-/// The configuration with this scheme on its second port.
+/// The configuration with this queueing scheme on its second port.
 pub fn with_scheme(scheme: &str) -> String {
     let text = config("1000pps", "");
     let port = text.rfind("[port.").expect("it has ports");
@@ -67,7 +67,7 @@ pub fn with_scheme(scheme: &str) -> String {
     format!("{}scheme = '{scheme}'\n{}", &text[..line], &text[line..])
 }
 
-/// The program that was built together with this test, or one beside it.
+/// The path of the program built together with this test, or of one beside it.
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let built = test.parent().and_then(Path::parent).unwrap().join(name);
@@ -76,8 +76,8 @@ pub fn program(name: &str) -> PathBuf {
 }
 
 impl Place {
-    /// A directory with a capture `in.pcapng` of so many packets, numbered in their source ports. The time to live of every
-    /// tenth is used up.
+    /// Creates a directory with a capture `in.pcapng` of this many packets, numbered in their source ports. The time to live of every tenth has
+    /// expired.
     pub fn new(packets: u16) -> Place {
         let directory = tempfile::tempdir().unwrap();
         let file = File::create(directory.path().join("in.pcapng")).unwrap();
@@ -104,7 +104,7 @@ impl Place {
         self
     }
 
-    /// The binary, in this directory and with its socket here.
+    /// Returns a command of the binary that uses this directory and its socket.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program("switchpath"));
         self.prepare(&mut command);
@@ -115,16 +115,16 @@ impl Place {
     pub fn prepare(&self, command: &mut Command) {
         command.current_dir(self.directory.path()).env("SWITCHPATH_SOCKET", self.path("control.sock"));
         command.env("NO_COLOR", "1").env_remove("NOTIFY_SOCKET").env_remove("STATE_DIRECTORY").stdin(Stdio::null());
-        // Whoever runs the tests may be logged in from somewhere.
+        // The user who runs the tests may have a remote login.
         command.env("SSH_CONNECTION", "127.0.0.1 1 127.0.0.1 22");
     }
 
-    /// Runs it to its end.
+    /// Runs a command to its end.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
-    /// Runs it to its end, which has to be a good one; answers what it printed.
+    /// Runs a command that has to succeed, and returns its output.
     pub fn good(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -132,7 +132,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs it to its end, which has to be a bad one with this code; answers what it complained.
+    /// Runs a command that has to fail with this code, and returns its error message.
     pub fn bad(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -140,7 +140,7 @@ impl Place {
         said
     }
 
-    /// What a command prints with `-j`.
+    /// Returns the output of a command with `-j`.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let printed = self.good(&[arguments, &["-j"]].concat());
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{arguments:?}: {error}\n{printed}"))
@@ -156,12 +156,12 @@ impl Place {
         self.start_by(command, |mut command| command.spawn())
     }
 
-    /// Starts a router by this command, which `spawn` carries out, and waits until it forwards.
+    /// Starts a router by this command, which `spawn` executes, and waits until it forwards.
     pub fn start_by(&self, mut command: Command, spawn: impl FnOnce(Command) -> std::io::Result<Child>) -> Router {
         let path = self.path("notify.sock");
         let _ = fs::remove_file(&path);
         let notify = UnixDatagram::bind(&path).unwrap();
-        // As systemd's is: whichever user the router becomes may tell.
+        // As the socket of systemd: any user that the router becomes may write to it.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         notify.set_read_timeout(Some(PATIENCE)).unwrap();
         command.env("NOTIFY_SOCKET", &path).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -171,7 +171,7 @@ impl Place {
         router
     }
 
-    /// Source ports and comments of the UDP packets in a capture.
+    /// Returns source ports and comments of the UDP packets in a capture.
     pub fn read(&self, name: &str) -> Vec<(u16, String)> {
         packets(&self.path(name))
     }
@@ -179,14 +179,14 @@ impl Place {
 
 impl Drop for Router {
     fn drop(&mut self) {
-        // Where a test has failed it is still there.
+        // After a failed test the router still runs.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Router {
-    /// Waits until it tells systemd this.
+    /// Waits until the router sends systemd this notification.
     pub fn await_notice(&self, wanted: &str) {
         let mut buffer = [0; 256];
         loop {
@@ -201,7 +201,7 @@ impl Router {
         }
     }
 
-    /// What it tells systemd next, where that is soon.
+    /// Returns the next notification to systemd, if it arrives within this time.
     pub fn notice_within(&self, patience: Duration) -> Option<String> {
         let mut buffer = [0; 256];
         self.notify.set_read_timeout(Some(patience)).unwrap();
@@ -219,7 +219,7 @@ impl Router {
         rustix::process::kill_process(process, signal).unwrap();
     }
 
-    /// Waits for its end; answers its status and what it printed on standard output and error.
+    /// Waits for the end of the router; returns its status and its output.
     pub fn end(mut self) -> (ExitStatus, String, String) {
         let (mut out, mut err) = (self.child.stdout.take().unwrap(), self.child.stderr.take().unwrap());
         let (sender, ended) = channel();
@@ -239,7 +239,7 @@ impl Router {
         (status, out, err)
     }
 
-    /// Ends it in good order; answers what it printed on standard output and error.
+    /// Ends the router regularly; returns its output.
     pub fn stop(self) -> (String, String) {
         self.signal(rustix::process::Signal::TERM);
         let (status, out, err) = self.end();
@@ -247,14 +247,14 @@ impl Router {
         (out, err)
     }
 
-    /// Kills it.
+    /// Kills the router.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 }
 
-/// Source ports and comments of the UDP packets in a capture.
+/// Returns source ports and comments of the UDP packets in a capture.
 pub fn packets(path: &Path) -> Vec<(u16, String)> {
     let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
     let mut seen = Vec::new();
@@ -285,7 +285,7 @@ fn udp(sport: u16, ttl: u8) -> Vec<u8> {
     frame
 }
 
-/// Asks again and again until there is an answer.
+/// Repeats `ask` until it returns something.
 pub fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     let end = io::clock::now() + PATIENCE.into();
     loop {

@@ -26,7 +26,7 @@ fn routes_are_added_listed_and_taken_away_from_the_command_line() {
     assert!(listed.contains("75.0%") && listed.contains("25.0%") && listed.contains("blackhole"), "{listed}");
     let shadowed = place.good(&["route", "add", "0.0.0.0/0", "blackhole"]);
     assert!(shadowed.contains("that one is used"), "{shadowed}");
-    // Options may stand behind the words.
+    // Options may follow the words.
     let deleted = place.good(&["route", "del", "10.0.0.0/8", "--json"]);
     assert!(deleted.contains("\"routes_removed\": 1"), "{deleted}");
     assert_eq!(place.good(&["route", "flush", "--vrf", "red"]), "1 route taken away\n");

@@ -1,9 +1,9 @@
-// `node schemas.cjs FOLDER-WITH-AJV SCHEMA INSTANCES`: what Ajv says of each instance that `schemas.py` printed.
+// `node schemas.cjs FOLDER-WITH-AJV SCHEMA INSTANCES`: prints Ajv's verdict on each instance from `schemas.py`.
 const { readFileSync } = require("node:fs");
 const { createRequire } = require("node:module");
 const [modules, schema, instances] = process.argv.slice(2);
 const Ajv = createRequire(modules + "/")("ajv/dist/2020").default;
-// Strict: keywords that are ignored, and patterns that ECMA-262 does not read, are errors of the schema.
+// Strict: unknown keywords, and patterns invalid in ECMA-262, are errors of the schema.
 const validate = new Ajv({ strict: true, allowUnionTypes: true, allErrors: true }).compile(JSON.parse(readFileSync(schema)));
 const found = {};
 for (const [name, { value }] of Object.entries(JSON.parse(readFileSync(instances)))) {

@@ -1,4 +1,4 @@
-"""`schemas.py SCHEMA FILE... > INSTANCES`: TOML files as JSON, and what Python's jsonschema says of each.
+"""`schemas.py SCHEMA FILE... > INSTANCES`: converts TOML files to JSON, and prints the verdict of Python's jsonschema on each.
 
 Prints an object: for each file its `value`, and `wrong`, the messages of the validator.
 """

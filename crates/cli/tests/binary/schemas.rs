@@ -1,4 +1,4 @@
-//! `schema`: other people's validators read it, accept every configuration the router accepts, and refuse simple mistakes.
+//! `schema`: independent validators read it, accept every configuration that the router accepts, and refuse simple mistakes.
 
 #![allow(clippy::print_stdout)]
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Mistakes in one value each, behind a port that is right.
+/// Mistakes in a single value, appended to a correct port.
 const WRONG: &[&str] = &[
     "colour = 1",
     "router.workers = 65",
@@ -41,7 +41,7 @@ const WRONG: &[&str] = &[
 
 const BASE: &str = "version = 1\nport.lan = { device = 'packet:eth0' }\n";
 
-/// Configurations of the repository: examples, and those its tests read.
+/// Returns the configurations of the repository: examples, and those of tests.
 fn configurations() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = ["examples", "crates/plan/corpus"].map(|folder| root.join(folder));
@@ -51,7 +51,7 @@ fn configurations() -> Vec<PathBuf> {
     files
 }
 
-/// Returns whether a tool is installed. In CI it must be.
+/// Returns whether a tool is installed. In CI it has to be.
 fn is_here(what: &str, probe: &mut Command) -> bool {
     let here = probe.output().is_ok_and(|output| output.status.success());
     assert!(here || std::env::var_os("CI").is_none(), "{what} is missing: .ci/setup test");

@@ -1,4 +1,4 @@
-//! Metrics on a loopback address: for Prometheus on the same machine, and nothing else.
+//! Metrics on a loopback address: for Prometheus on the same machine only.
 
 #![allow(clippy::print_stdout)]
 
@@ -76,7 +76,7 @@ fn prometheus_reads_them() {
         return;
     }
     let (place, router, address) = start();
-    // promtool accepts the text form. Its hints about names are no errors.
+    // promtool has to accept the text form. Its hints about names are no errors.
     let page = get(&address, "/metrics", "text/plain;version=0.0.4");
     let (_, body) = page.split_once("\r\n\r\n").unwrap();
     let mut promtool = Command::new("promtool");
@@ -85,7 +85,7 @@ fn prometheus_reads_them() {
     promtool.stdin.take().unwrap().write_all(body.as_bytes()).unwrap();
     let output = promtool.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    // 1 is for what cannot be read, 3 for hints.
+    // Exit status 1 reports an unreadable file, 3 only hints.
     assert!(output.status.code() != Some(1) && !said.contains("error while linting"), "{said}");
 
     let prometheus = free_address();
@@ -100,7 +100,7 @@ fn prometheus_reads_them() {
     command.arg(format!("--web.listen-address={prometheus}"));
     command.current_dir(place.path("")).stdout(Stdio::null()).stderr(fs::File::create(place.path("log")).unwrap());
     let _prometheus = Ends(command.spawn().unwrap());
-    // The field of the request is its own; it says `up` where it could read all of the answer.
+    // `up` is 1 if Prometheus could read the whole answer.
     for query in ["up", "switchpath_ledger_balanced", "switchpath_packets_total%3E0"] {
         until(|| {
             let mut stream = TcpStream::connect(&prometheus).ok()?;

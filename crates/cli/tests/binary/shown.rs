@@ -1,4 +1,4 @@
-//! `show`: a running router in tables and JSON.
+//! `show`: the state of a running router, in tables and JSON.
 
 use crate::rig::{Place, config, until};
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +16,7 @@ fn every_noun_has_a_table_and_the_documented_json() {
     let page = include_str!("../../../../docs/control-api.md");
     for noun in NOUNS {
         let json = place.json(&["show", noun]);
-        // The type of the answer, by the table of addresses in the page; its fields, by the table of the type.
+        // The page has a table of addresses with the type of each answer, and a table of fields for each type.
         let row = page.lines().find(|line| line.contains(&format!("`GET /v1/{noun}`"))).unwrap();
         let name = row.split("| [").nth(1).unwrap().split(']').next().unwrap();
         let section = page.split(&format!("\n### {name}\n")).nth(1).unwrap().split("\n### ").next().unwrap();
@@ -37,15 +37,15 @@ fn every_noun_has_a_table_and_the_documented_json() {
 }
 
 #[test]
-fn the_queues_of_a_port_tell_how_long_packets_wait_what_is_dropped_and_what_the_scheme_remembers() {
+fn show_queues_reports_sojourn_drops_and_scheme_state() {
     let place = Place::new(60000);
-    // 1,800 packets of 62 bytes a second are for a line that takes 806 of them.
+    // 1,800 packets of 62 bytes a second arrive at a line that carries 806 of them.
     let scheme = "write = \"out.pcapng\"\nscheme = \"shape(rate=400kbit, burst=0b){codel(limit=50)}\"";
     let router = place.write("run.toml", &config("2000pps", "").replace("write = \"out.pcapng\"", scheme)).start();
     let link = until(|| {
         let told = place.json(&["show", "queues", "wan"]);
         let link = &told["links"][0];
-        // Until the time while the queue fills says nothing.
+        // Wait until the line has filled: earlier waiting times say nothing.
         let many =
             link["dropped_packets"].as_u64() > Some(200) && link["groups"][0]["sent_packets"].as_u64() > Some(400);
         (many && link["series"]["time_ns"].as_array()?.len() > 3).then(|| link.clone())
@@ -57,7 +57,7 @@ fn the_queues_of_a_port_tell_how_long_packets_wait_what_is_dropped_and_what_the_
     assert_eq!(number(&group["arrived_packets"]), gone);
     let arrived = number(&group["arrived_packets"]) + number(&link["passed_packets"]);
     assert_eq!(number(&link["offered_packets"]), arrived, "{link:#}");
-    // Fifty packets wait for 62 ms before such a line, and longer where the machine stands still meanwhile.
+    // Fifty packets wait for 62 ms before such a line, and longer if the machine stalls meanwhile.
     let waits = number(&link["sojourn"]["p50_ns"]) / 1_000_000;
     assert!((30..300).contains(&waits), "{waits} ms: {link:#}");
     assert!(number(&link["opportunities_withheld"]) > 0 && number(&link["handler_ns"]) > 0, "{link:#}");
@@ -72,7 +72,7 @@ fn the_queues_of_a_port_tell_how_long_packets_wait_what_is_dropped_and_what_the_
     }
     assert!(!text.contains("counted  "), "{text}");
     assert!(place.bad(1, &["show", "queues", "wam"]).contains("the ports are lan, wan"));
-    // The queues of another version are counted anew, the link goes on.
+    // A changed scheme starts new queue counters; the counters of the link continue.
     let other = config("2000pps", "").replace("write = \"out.pcapng\"", &scheme.replace("limit=50", "limit=40"));
     place.write("other.toml", &other).good(&["apply", "other.toml"]);
     let text = place.good(&["show", "queues", "wan"]);
@@ -93,13 +93,13 @@ fn watching_shows_rates_until_nobody_looks() {
     let (first, second) = (received(), received());
     assert!(second > first, "{first} and {second}");
     drop(lines);
-    // Its next line finds nobody: that is no failure.
+    // The next line fails on the closed pipe, which is no error.
     assert!(watch.wait().unwrap().success());
     router.stop();
 }
 
 #[test]
-fn clients_that_hang_keep_nobody_waiting() {
+fn hanging_clients_delay_no_other_client() {
     let place = Place::new(60000);
     let router = place.write("run.toml", &config("1000pps", "")).start();
     let mut hanging: Vec<UnixStream> =

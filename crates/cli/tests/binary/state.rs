@@ -1,4 +1,4 @@
-//! `state`: a router that executes instructions, and the tools around it.
+//! `state`: a router that executes instructions, and the tools for it.
 
 use crate::rig::{Place, Router, config, until};
 use esp::host::Computation;
@@ -18,14 +18,14 @@ const OURS: &str = "00112233445566778899aabbccddeeff\n";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100\n";
 const STATE: &str = "[state]\nlifetime = \"60s\"\ndiagnostics = true\n";
 
-/// Counts of one computation, marks of tags each, and one that no router can execute.
+/// Counts of one computation, marks of different tags, and an instruction that no router can execute.
 fn instructions() -> Vec<Instruction> {
     let count = Instruction::Count { counter: 0x2a, threshold: 4, inclusive: false };
     let marks = (0..5).map(|n| Instruction::Mark { tag: 0x100 + n, value: n });
     std::iter::repeat_n(count, 6).chain(marks).chain([Instruction::Get { tag: 1, value: 0 }]).collect()
 }
 
-/// A capture of them.
+/// Writes a capture of them.
 fn write(place: &Place) {
     let part = |instruction| {
         let (locations, computation) = (Locations { input: true, central: false, output: true }, 7);
@@ -34,10 +34,10 @@ fn write(place: &Place) {
     write_parts(place, instructions().into_iter().map(part));
 }
 
-/// From whom to whom parts in captures go.
+/// Source and destination of parts in captures.
 const THERE: Addresses = Addresses::V4(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(203, 0, 113, 5));
 
-/// A capture of these parts.
+/// Writes a capture of these parts.
 fn write_parts<P: Carried>(place: &Place, parts: impl Iterator<Item = P>) {
     let mut header = vec![0; 14];
     let (to, from) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 9]));
@@ -46,7 +46,7 @@ fn write_parts<P: Carried>(place: &Place, parts: impl Iterator<Item = P>) {
     write_frames(place, "in.pcapng", LinkType::ETHERNET, parts.map(frame));
 }
 
-/// A capture of these frames.
+/// Writes a capture of these frames.
 fn write_frames(place: &Place, name: &str, link: LinkType, frames: impl Iterator<Item = Vec<u8>>) {
     let file = File::create(place.path(name)).unwrap();
     let mut writer = Writer::new(file, &Application::default(), Nanos::ZERO).unwrap();
@@ -60,7 +60,7 @@ fn write_frames(place: &Place, name: &str, link: LinkType, frames: impl Iterator
 }
 
 #[test]
-fn a_router_tells_what_packets_left_and_asked_for() {
+fn show_state_reports_entries_and_instructions() {
     let place = Place::new(1);
     write(&place);
     let router = place.write("run.toml", &config("fast", STATE)).start();
@@ -111,7 +111,7 @@ fn explain_and_dump_name_the_instruction() {
     assert!(dumped.contains("12 of 12 packets carry an instruction"), "{dumped}");
 }
 
-/// Of every link that is known the packet is told as it is, and never as one of a link it did not come by.
+/// `dump` reads packets of every known link type, and does not confuse one type with another.
 #[test]
 fn dump_reads_captures_of_other_links_and_says_which_it_does_not() {
     let place = Place::new(1);
@@ -137,7 +137,7 @@ fn dump_reads_captures_of_other_links_and_says_which_it_does_not() {
     assert!(dumped.contains(" > ") && !dumped.contains("ethertype") && !dumped.contains("truncated"), "{dumped}");
 }
 
-/// The words are those of `[state]`.
+/// The options are named like the keys of `[state]`.
 #[test]
 fn dump_finds_what_routers_carry_by_other_numbers() {
     let place = Place::new(1);
@@ -159,14 +159,14 @@ fn dump_finds_what_routers_carry_by_other_numbers() {
     assert!(place.bad(2, &["state", "dump", "other.pcapng", "--protocol", "50"]).contains("143..=254"));
 }
 
-/// A port that nobody has at this moment.
+/// Returns a port that is free at this moment.
 fn free_port() -> String {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }
 
-/// As many packets as it says; and nobody, at first, where they go.
+/// The load has the reported number of packets, also without a receiver.
 #[test]
-fn a_load_has_as_many_packets_as_it_tells() {
+fn generate_sends_the_reported_number_of_packets() {
     let place = Place::new(1);
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     receiver.set_nonblocking(true).unwrap();
@@ -180,14 +180,14 @@ fn a_load_has_as_many_packets_as_it_tells() {
     assert_eq!((&told["refused_packets"], &told["asked_packets"]), (&0.into(), &100.into()), "{told}");
     assert!(told["time_ns"].as_u64().is_some_and(|time| time >= 200_000_000), "{told}");
     drop(receiver);
-    // Each is answered with an error that says so when the next one is sent, which is no loss of that.
+    // The ICMP error of each packet is reported at the next send, which must not count it as a failure.
     let told = place.json(&load);
     assert_eq!(told["refused_packets"], 0, "{told}");
 }
 
-/// At a rate that no host keeps up with it ends when it should nevertheless.
+/// A load beyond the speed of any host still ends on time.
 #[test]
-fn a_load_ends_by_the_clock_and_says_what_it_reached() {
+fn generate_ends_on_time_and_reports_the_reached_rate() {
     let place = Place::new(1);
     let port = free_port();
     let load = ["state", "generate", "127.0.0.1", "--time", "300ms", "--rate", "1000mpps", "--port", &port];
@@ -202,7 +202,7 @@ fn a_load_ends_by_the_clock_and_says_what_it_reached() {
 #[test]
 fn sizes_and_vectors() {
     let place = Place::new(1);
-    // The worked value of the paper: two million for a hundred thousand packets a second.
+    // The example of the paper: two million entries for a hundred thousand packets a second.
     let size = place.json(&["state", "size", "--pps", "100kpps"]);
     assert_eq!((&size["entries"], &size["creates"]), (&2_000_000.into(), &2.into()));
     assert!(place.good(&["state", "size", "--line", "100mbit", "--lifetime", "1s"]).contains("297620"));
@@ -215,17 +215,17 @@ fn sizes_and_vectors() {
     assert!(place.bad(1, &["state", "conform", "in.pcapng"]).contains("cannot be read"));
 }
 
-/// The time of day, in nanoseconds.
+/// Returns the time of day in nanoseconds.
 fn wall() -> u64 {
     (io::clock::now() + io::clock::epoch()).get()
 }
 
-/// Whoever is started now takes part in the same round: there is half a period until it begins.
+/// Waits until a round is at least half a period away, so that all members started now take part in the same one.
 fn next_round_is_ahead(period: Nanos) {
     until(|| (wall() % period.get() < period.get() / 2).then_some(()));
 }
 
-/// Without a router in between the root hears of each member by itself.
+/// Without a router between them the root receives the report of each member.
 #[test]
 fn members_report_and_the_root_adds_up() {
     let place = Place::new(1);
@@ -262,7 +262,7 @@ fn members_report_and_the_root_adds_up() {
     assert!(output.status.success());
 }
 
-/// A member that is known and never reports: the round after the first is complete without it.
+/// A known member never reports. The first round is incomplete, the next one is complete without it.
 #[test]
 fn a_round_that_is_not_complete_is_followed_by_another() {
     let place = Place::new(1);
@@ -293,7 +293,7 @@ fn a_round_that_is_not_complete_is_followed_by_another() {
 }
 
 #[test]
-fn what_is_sent_is_heard() {
+fn listen_prints_sent_instructions() {
     let place = Place::new(1);
     for (name, key) in [("ours.key", OURS), ("other.key", OTHER)] {
         place.write(name, key);
@@ -328,9 +328,9 @@ fn what_is_sent_is_heard() {
     assert!(said.contains("nowhere"), "{said}");
 }
 
-/// The key's file is named, and what is in it never told.
+/// The file of the key is named in the output, its content is not.
 #[test]
-fn a_router_with_a_key_executes_what_is_sealed_and_tells_nobody_the_key() {
+fn a_router_with_a_key_executes_sealed_instructions_only() {
     let place = Place::new(1);
     write(&place);
     place.write("ours.key", OURS);
@@ -338,7 +338,7 @@ fn a_router_with_a_key_executes_what_is_sealed_and_tells_nobody_the_key() {
     until(|| {
         let told = place.json(&["show", "state"]);
         let lan = told["stores"].as_array()?.iter().find(|store| store["port"] == "lan")?.clone();
-        // One for each instruction.
+        // One abort for each instruction.
         let aborts = lan["places"][0]["aborts"].as_array()?;
         let sum: u64 = aborts.iter().filter_map(|abort| abort["packets"].as_u64()).sum();
         let all = aborts.len() == 3 && aborts.iter().all(|abort| abort["reason"] == "unauthenticated");
@@ -361,10 +361,10 @@ fn a_router_with_a_key_executes_what_is_sealed_and_tells_nobody_the_key() {
     router.stop();
 }
 
-/// An instruction that adds up, in text; and one that errs.
+/// A guest instruction that adds values, as WebAssembly text; and one that fails.
 const SUM: &str = include_str!("../../../../examples/guests/sum.wat");
 
-/// Registered, checked, executed, built anew while the router runs, and put aside where it errs.
+/// The instruction is registered, checked, executed, rebuilt while the router runs, and disabled when it fails.
 #[test]
 fn an_operators_instruction_is_executed_replaced_and_put_aside() {
     let place = Place::new(60000);
@@ -404,7 +404,7 @@ fn an_operators_instruction_is_executed_replaced_and_put_aside() {
     let explained = place.good(&explain);
     assert!(explained.contains("call 130 add 0x2a 1, which is sum of computation 0x7"), "{explained}");
     assert!(place.good(&["state", "dump", "in.pcapng"]).contains("call 130 add 0x2a 10 of 0x7 at input by ip"));
-    // Built anew it is another one, and the store stays.
+    // A rebuilt instruction is a new one; the store stays.
     let apply = [&["apply", "run.toml"], &guests[..]].concat();
     assert!(place.good(&apply).contains("nothing"), "the same");
     put(&SUM.replace("in text", "in other text"));
@@ -437,7 +437,7 @@ struct Way {
 }
 
 impl Way {
-    /// Or nothing, where there can be no laboratory.
+    /// Returns the laboratory, or none if there can be no namespaces.
     fn new(state: &str) -> Option<Way> {
         let lab = crate::interfaces::lab()?;
         let [router, client, server] = ["router", "client", "server"].map(|name| lab.host(name).unwrap());
@@ -460,7 +460,7 @@ impl Way {
         Some(Way { client, server, _router: started, place, _hosts: (router, lab) })
     }
 
-    /// Listens at the server, and has the client do something again and again until so many packets were heard.
+    /// Listens at the server while the client repeats `say`, until this many packets have arrived.
     fn heard(&self, count: &str, how: &[&str], say: impl Fn()) -> String {
         let listen = ["state", "listen", "--count", count, "--time", "20s"];
         let mut command = self.place.command(&[&listen[..], how].concat());
@@ -477,15 +477,15 @@ impl Way {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a tool of the client's says that has to come to a good end.
+    /// Runs a command at the client that has to succeed, and returns its output.
     fn client(&self, arguments: &[&str]) -> String {
         self.client.run(|| self.place.good(arguments)).unwrap()
     }
 }
 
-/// By IPv4 and IPv6, and by another number than the usual one where the router has that.
+/// Over IPv4 and IPv6, with the default protocol number and with another one.
 #[test]
-fn what_is_sent_in_ip_packets_is_executed_on_its_way_and_heard() {
+fn instructions_in_ip_packets_are_executed_and_received() {
     for (state, protocol) in [("", "253"), ("protocol = 200\n", "200")] {
         let Some(way) = Way::new(&format!("[state]\nlifetime = '60s'\n{state}")) else { return };
         let by = ["--carriage", "ip", "--protocol", protocol];
@@ -503,14 +503,14 @@ fn what_is_sent_in_ip_packets_is_executed_on_its_way_and_heard() {
     }
 }
 
-/// The second copy of a message ends at the router, that of another message does not.
+/// The router drops the second copy of a message, but not one of another message.
 #[test]
-fn of_a_message_the_router_lets_one_copy_pass() {
+fn dedup_forwards_one_copy_of_a_message() {
     let Some(way) = Way::new("[state]\nlifetime = '60s'\n") else { return };
     for carriage in ["udp", "ip"] {
         let by = ["--carriage", carriage];
         let text = way.heard("2", &by, || {
-            // Whatever comes through before somebody listens is lost for good: a message of its own each time.
+            // A message that passes before the server listens is lost, so each attempt uses a new one.
             let message = format!("{}", io::clock::now().get());
             for _ in 0..3 {
                 way.client(&[&["state", "dedup", "10.0.2.2", &message], &by[..]].concat());
@@ -523,7 +523,7 @@ fn of_a_message_the_router_lets_one_copy_pass() {
     }
 }
 
-/// Of forty members behind the router, each of which says everything several times, the root hears from one (spec E-X14).
+/// Forty members behind the router report several times each, and the root receives the report of one (spec E-X14).
 #[test]
 fn a_group_behind_a_router_is_counted_in_few_packets() {
     let Some(way) = Way::new("[state]\nlifetime = '2s'\n") else { return };
@@ -542,13 +542,13 @@ fn a_group_behind_a_router_is_counted_in_few_packets() {
     }
 }
 
-/// Who may not is told what to do.
+/// Without the privilege, the error names the remedy.
 #[test]
 fn a_raw_socket_is_for_those_who_may() {
     let place = Place::new(1);
     let mut command = place.command(&["state", "send", "127.0.0.1", "nop", "--carriage", "ip"]);
     if rustix::process::getuid().is_root() {
-        // Another user, one that has no capability, and cannot see the directory.
+        // A user without capabilities, who cannot enter the directory.
         command.uid(65534).gid(65534).current_dir("/");
     }
     let output = command.output().unwrap();

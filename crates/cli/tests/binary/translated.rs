@@ -1,5 +1,5 @@
-//! Address translation between hosts with the kernel's own TCP, UDP and ping: the server has no route back to the client, so
-//! whatever is answered was translated. Both leave checksums and segmentation to their cables, as hosts do.
+//! Address translation between hosts with the kernel's own TCP, UDP and ping. The server has no route to the client, so every answer was translated.
+//! Both hosts leave checksums and segmentation to their interfaces, as usual.
 
 use crate::interfaces::{answers, lab};
 use crate::rig::{Place, Router};
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-/// How long anything may take.
+/// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(10);
 const OURS: &str = "198.51.100.1";
 
@@ -54,10 +54,10 @@ impl Home {
     }
 }
 
-/// The same, with links that take less than the hosts' own do: the inside less than the outside.
+/// The same with small MTUs: the inner link has the smallest, the outer link one below that of the hosts.
 fn narrow() -> String {
     let more = |device: &str, mtu: u16| format!("device = 'packet:{device}'\nmtu = {mtu}");
-    // Many errors in a short time are sent here, more than the default rate allows.
+    // This test causes many ICMP errors in a short time, more than the default rate allows.
     let router = "version = 1\n[router]\nicmp_rate = 10000\nicmp_burst = 1000\n";
     let config = config("").replace("version = 1\n", router).replace("device = 'packet:lan'", &more("lan", 900));
     config
@@ -70,7 +70,7 @@ fn patient(stream: &TcpStream) {
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
 }
 
-/// So many bytes go one way and come back, the same.
+/// Sends this many bytes in both directions and compares them.
 fn echo(here: &mut TcpStream, there: &mut TcpStream, bytes: usize) {
     let sent: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect();
     thread::scope(|scope| {
@@ -86,7 +86,7 @@ fn echo(here: &mut TcpStream, there: &mut TcpStream, bytes: usize) {
     });
 }
 
-/// A connection from one host to an address, and its other end at another host.
+/// Opens a connection from a host to an address; returns both ends and the peer's address.
 fn connect((from, to): (&Host, &Host), address: &str, listen: &str) -> (TcpStream, TcpStream, SocketAddr) {
     let listener = to.run(|| TcpListener::bind(listen).unwrap()).unwrap();
     let address: SocketAddr = address.parse().unwrap();
@@ -104,7 +104,7 @@ fn hosts_inside_reach_the_outside_and_their_connections_outlive_an_apply() {
     let place = Place::new(1);
     let router = home.start(&place);
 
-    // TCP, with super-frames and partial checksums; the connection stays while the configuration changes.
+    // TCP with super-frames and partial checksums. The connection survives a new configuration.
     let (mut here, mut there, peer) = connect((&home.client, &home.server), "198.51.100.2:7000", "0.0.0.0:7000");
     assert_eq!((peer.ip(), peer.port()), (ip(OURS), here.local_addr().unwrap().port()), "from us, with its own port");
     echo(&mut here, &mut there, 1 << 20);
@@ -122,7 +122,7 @@ fn hosts_inside_reach_the_outside_and_their_connections_outlive_an_apply() {
     );
     place.good(&["apply", "run.toml"]);
 
-    // A port of ours that leads inside, and one that does not.
+    // A forwarded port, and one that is not forwarded.
     let (mut here, mut there, peer) = connect((&home.server, &home.client), "198.51.100.1:8080", "0.0.0.0:80");
     assert_eq!(peer.ip(), ip("198.51.100.2"));
     echo(&mut here, &mut there, 1 << 16);
@@ -130,7 +130,7 @@ fn hosts_inside_reach_the_outside_and_their_connections_outlive_an_apply() {
         home.server.run(|| TcpStream::connect_timeout(&"198.51.100.1:8081".parse().unwrap(), PATIENCE)).unwrap();
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused, "nobody asked for it: it is the router's");
 
-    // UDP, and an ICMP error that finds the socket which has to hear of it.
+    // UDP, and an ICMP error that reaches the right socket.
     let socket = home.client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
     let far = home.server.run(|| UdpSocket::bind("0.0.0.0:7001").unwrap()).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -146,9 +146,9 @@ fn hosts_inside_reach_the_outside_and_their_connections_outlive_an_apply() {
     socket.send(b"nobody").unwrap();
     assert_eq!(socket.recv(&mut buffer).unwrap_err().kind(), ErrorKind::ConnectionRefused, "ICMP port unreachable");
 
-    // Ping; where there is none, the rest stands.
+    // Ping, if it is installed.
     assert_ne!(answers(&home.client, "198.51.100.2"), Some(false));
-    // From the outside past the translation: the filter behind it knows no connection.
+    // From the outside without translation: the filter behind it knows no connection.
     home.server.add_default_route(ip(OURS)).unwrap();
     assert_ne!(answers(&home.server, "10.0.1.2"), Some(true));
     let functions = place.json(&["show", "functions"]);
@@ -157,7 +157,7 @@ fn hosts_inside_reach_the_outside_and_their_connections_outlive_an_apply() {
     router.stop();
 }
 
-/// Datagrams of all lengths, each with its number, go out and come back, put together by the kernels of both hosts.
+/// Sends datagrams of all lengths, each with its number, and compares the answers. The kernels reassemble the fragments.
 fn datagrams(home: &Home) {
     let near = home.client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
     let far = home.server.run(|| UdpSocket::bind("0.0.0.0:7001").unwrap()).unwrap();
@@ -185,13 +185,13 @@ fn datagrams(home: &Home) {
 }
 
 #[test]
-fn packets_longer_than_a_link_takes_pass_translation_in_order_and_paths_are_measured_towards_hosts_inside() {
+fn translated_packets_are_fragmented_and_path_mtu_discovery_works_inside() {
     let Some(lab) = lab() else { return };
     let home = Home::lay(&lab);
     let place = Place::new(1);
     place.write("run.toml", &narrow());
     let router = home.router.run(|| place.start()).unwrap();
-    // Hosts that measure paths forbid fragments. Datagrams are to be cut here, and segments of TCP are not.
+    // Hosts with path MTU discovery set DF. Here datagrams may be fragmented, and TCP segments may not.
     let measure = |yes: bool| {
         let text = if yes { "0" } else { "1" };
         let set = || std::fs::write("/proc/sys/net/ipv4/ip_no_pmtu_disc", text).is_ok();
@@ -201,17 +201,17 @@ fn packets_longer_than_a_link_takes_pass_translation_in_order_and_paths_are_meas
         datagrams(&home);
         assert!(measure(true));
     }
-    // Where there is no ping, the rest stands.
+    // Ping, if it is installed.
     let ping =
         home.client.run(|| Command::new("ping").args(["-c", "3", "-i", "0.2", "-s", "5000", "198.51.100.2"]).output());
     if let Ok(Ok(output)) = ping {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains("3 received"), "{text}");
     }
-    // The host outside sends segments as long as its own link takes, and may not have them cut.
+    // The outer host sends segments as long as its own link allows, with DF set.
     let (mut here, mut there, _) = connect((&home.server, &home.client), "198.51.100.1:8080", "0.0.0.0:80");
     echo(&mut here, &mut there, 1 << 18);
-    // Nothing listens on the router: TCP is reset, and UDP is refused.
+    // Nothing listens on the router: it resets TCP and refuses UDP.
     for address in ["198.51.100.1:8081", "198.51.100.1:22"] {
         let address: SocketAddr = address.parse().unwrap();
         for host in [&home.server, &home.client] {

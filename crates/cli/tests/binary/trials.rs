@@ -1,4 +1,4 @@
-//! Configurations on trial, the history, and what of them outlives the router.
+//! Configurations on trial, and the history after a restart.
 
 use crate::rig::{Place, config, until};
 use serde_json::Value;
@@ -11,7 +11,7 @@ fn with(name: &str) -> String {
     config("1000pps", &format!("[[path]]\nname = '{name}'\nmatch = 'udp dport 53'"))
 }
 
-/// Generations, states and files of the history.
+/// Returns generations, states and files of the history.
 fn history(place: &Place) -> Vec<(u64, String, String)> {
     let told = place.json(&["history"]);
     let entry = |e: &Value| {
@@ -26,7 +26,7 @@ fn told(of: &[(u64, &str, &str)]) -> Vec<(u64, String, String)> {
 }
 
 #[test]
-fn the_history_outlives_the_router_and_is_gone_back_to() {
+fn history_survives_a_restart_and_allows_rollback() {
     let place = Place::new(60000);
     place.write("run.toml", &config("1000pps", "")).write("a.toml", &with("a"));
     let router = place.start_as(place.command(&RUN));
@@ -37,7 +37,7 @@ fn the_history_outlives_the_router_and_is_gone_back_to() {
     assert_eq!(place.good(&["history", "show", "2"]), with("a"));
     router.kill();
     let router = place.start_as(place.command(&RUN));
-    // Numbers go on, and every text is still there.
+    // Generation numbers continue, and every text is still stored.
     assert_eq!(place.json(&["show", "status"])["generation"], 3);
     assert_eq!(
         history(&place),
@@ -53,7 +53,7 @@ fn the_history_outlives_the_router_and_is_gone_back_to() {
 }
 
 #[test]
-fn nobody_confirms_and_the_one_before_comes_back_though_the_client_is_gone() {
+fn an_unconfirmed_trial_rolls_back_without_its_client() {
     let place = Place::new(60000);
     let router = place.write("run.toml", &config("1000pps", "")).write("a.toml", &with("a")).start();
     let said = place.good(&["apply", "a.toml", "--confirm", "1s"]);
@@ -83,9 +83,9 @@ fn a_trial_that_is_confirmed_stays() {
     router.stop();
 }
 
-/// The configuration may be what made the machine unreachable, or what killed the router.
+/// The configuration may have made the machine unreachable, or killed the router.
 #[test]
-fn a_router_that_died_on_trial_does_not_start_with_what_was_tried() {
+fn a_router_that_died_on_trial_starts_with_the_previous_configuration() {
     let place = Place::new(60000);
     place.write("run.toml", &config("1000pps", ""));
     let router = place.start_as(place.command(&RUN));
@@ -113,7 +113,7 @@ fn two_routers_do_not_share_a_history() {
     router.stop();
 }
 
-/// A limit on the size of files stands in for a disk that is full: a text of 100 KB cannot be written.
+/// A limit on the file size simulates a full disk: a text of 100 KB cannot be written.
 #[test]
 fn a_full_disk_costs_the_history_and_not_the_apply() {
     let place = Place::new(60000);
@@ -128,7 +128,7 @@ fn a_full_disk_costs_the_history_and_not_the_apply() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.contains("generation 2 is not kept"), "{said}");
     assert_eq!(place.json(&["show", "status"])["generation"], 2);
-    // In memory it is, and can be left and come back.
+    // The history in memory has it, so the router can roll back and return.
     place.good(&["rollback"]);
     place.good(&["rollback", "--to", "2"]);
     let files: Vec<_> = fs::read_dir(place.path("state/history")).unwrap().map(|f| f.unwrap().file_name()).collect();
@@ -136,7 +136,7 @@ fn a_full_disk_costs_the_history_and_not_the_apply() {
     router.stop();
 }
 
-/// A folder in the place of the lock stands in for a disk that can only be read any more: root may write anywhere else.
+/// A folder instead of the lock file simulates a read-only disk, because root may write anywhere else.
 #[test]
 fn a_state_directory_that_cannot_be_written_costs_the_history_and_not_the_start() {
     let place = Place::new(60000);
@@ -144,7 +144,7 @@ fn a_state_directory_that_cannot_be_written_costs_the_history_and_not_the_start(
     place.write("tried.toml", &with("tried"));
     place.good(&["apply", "tried.toml", "--confirm", "3600s"]);
     router.stop();
-    // The router remembers that the file was never confirmed, and starts the configuration before it.
+    // The router has recorded that the file was never confirmed, and starts the configuration before it.
     place.write("run.toml", &with("tried"));
     fs::remove_file(place.path("state/lock")).unwrap();
     fs::create_dir(place.path("state/lock")).unwrap();

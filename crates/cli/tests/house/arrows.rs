@@ -1,12 +1,11 @@
-//! Which crate may use which: `units <- {packet, plan} <- {schemes, cpu, nat, fib} <- link <- stack <- plane <- {io, esp, ...} <- sim <- control <- cli
-//! <- lab`.
+//! Which crate may use which: `units <- {packet, plan} <- {schemes, cpu, nat, fib} <- link <- stack <- plane <- {io, esp, ...} <- sim <- control <-
+//! cli <- lab`.
 //!
-//! An arrow that points back makes two crates one that only looks like two. Tests are held to the same: a test that needs
-//! a higher crate is that crate's test.
+//! Two crates that depend on each other are really one. The rule includes tests: a test that needs a higher crate belongs to that crate.
 
 use crate::read::Crate;
 
-/// The layers, lowest first. A crate may use those of the layers before its own.
+/// The layers, lowest first. A crate may use crates of lower layers.
 const LAYERS: &[&[&str]] = &[
     &["units"],
     &["packet", "plan"],
@@ -25,7 +24,7 @@ fn layer(name: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&name))
 }
 
-/// Crates that use one that is not below them, and crates that have no layer.
+/// Returns crates that use a crate not below them, and crates without a layer.
 pub fn reversed(crates: &[Crate]) -> Vec<String> {
     let mut complaints = Vec::new();
     for user in crates {

@@ -1,28 +1,27 @@
-//! Calls that would break a promise wherever they stood but in their homes: the wall clock, sleeping, printing, unseeded
-//! randomness, unsafe code.
+//! Calls that are allowed in a few files only: the wall clock, sleeping, printing, unseeded randomness, unsafe code.
 
 use crate::lines::words;
 use crate::read::Crate;
 use crate::rust::Source;
 
-/// A name that may stand only in some files.
+/// A name that is allowed in some files only.
 struct Ban {
     name: &'static str,
-    /// Where it may stand: beginnings of paths.
+    /// The allowed places: beginnings of paths.
     homes: &'static [&'static str],
-    /// Whether test code may have it all the same.
+    /// True if it is also allowed in test code.
     in_tests: bool,
     why: &'static str,
 }
 
-/// The one place that reads the machine's clocks.
+/// The only place that reads the machine's clocks.
 const CLOCK: &[&str] = &["crates/io/src/clock"];
 const CLI: &[&str] = &["crates/cli/src/", "crates/lab/src/"];
 const NOWHERE: &[&str] = &[];
 const TIME: &str = "time is an argument, so that simulations and tests own it: take `now`, or ask io::clock";
 const SLEEP: &str = "wait for what is to happen (poll with a deadline, a channel, a condition), not for time to pass";
 const PRINT: &str = "only the command line prints; elsewhere return a value or emit an event";
-/// What nobody may guess is the kernel's to choose.
+/// Keys that must not be guessed come from the kernel.
 const SECRETS: &[&str] = &[
     "crates/control/src/daemon/secret.rs",
     "crates/control/src/remote/tokens.rs",
@@ -48,8 +47,8 @@ const BANS: &[Ban] = &[
     Ban { name: "OsRng", homes: NOWHERE, in_tests: false, why: CHANCE },
 ];
 
-/// Where unsafe code lives: the frame pool, what talks to the kernel, the hosts of guests, what C calls, and the allocator that
-/// counts, in the one test that no allocation happens.
+/// The homes of unsafe code: the frame pool, system calls, the hosts of guests, functions called from C, and the counting allocator of the test that
+/// forbids allocations.
 const UNSAFE_HOMES: &[&str] = &[
     "crates/packet/src/pool",
     "crates/io/",
@@ -57,14 +56,14 @@ const UNSAFE_HOMES: &[&str] = &[
     "crates/esp-c/src/",
     "crates/plane/tests/no_allocation.rs",
 ];
-/// The crates those are in, which so cannot forbid it as a whole.
+/// The crates with unsafe code, which cannot forbid it as a whole.
 const UNSAFE_CRATES: &[&str] = &["packet", "io", "extension", "esp-c"];
 
 fn at_home(path: &str, homes: &[&str]) -> bool {
     homes.iter().any(|home| path.starts_with(home))
 }
 
-/// Banned names outside of their homes.
+/// Returns banned names outside of their homes.
 pub fn banned(sources: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources {
@@ -79,7 +78,7 @@ pub fn banned(sources: &[Source]) -> Vec<String> {
     complaints
 }
 
-/// Unsafe code outside of its homes.
+/// Returns unsafe code outside of its homes.
 pub fn homeless_unsafe(sources: &[Source]) -> Vec<String> {
     let strangers = sources.iter().filter(|source| !at_home(&source.path, UNSAFE_HOMES));
     strangers
@@ -88,7 +87,7 @@ pub fn homeless_unsafe(sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// Roots of crates that need no unsafe code and do not forbid it.
+/// Returns roots of crates that need no unsafe code and do not forbid it.
 pub fn roots_without_forbid(crates: &[Crate], sources: &[Source]) -> Vec<String> {
     let safe = crates.iter().filter(|c| !UNSAFE_CRATES.contains(&c.name.as_str()));
     safe.flat_map(|c| &c.roots)

@@ -1,9 +1,8 @@
-//! No file of a crate imports from one that imports from it, directly or through others: two files in a circle are one that only
-//! looks like two, and nobody can read or change either by itself.
+//! No file of a crate imports from a file that imports from it, directly or through others. Files in a circle can only be read and changed together.
 //!
-//! An import is a `use`, or a path in code, that leads to a name which another file defines; where it leads through re-exports, the
-//! file counts that defines the name. A re-export by itself is no import. A child module may use what its ancestors define: it sees the
-//! parts of their types. Test code is left out.
+//! An import is a `use`, or a path in code, of a name that another file defines. If the path leads through re-exports, the file that defines the name
+//! counts. A re-export itself is no import. A child module may use the definitions of its ancestors, because it sees the private parts of their
+//! types. Test code is ignored.
 
 use crate::rust::Source;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,21 +13,21 @@ pub const EXEMPT: &[&str] = &[];
 /// A path within a crate, segment by segment: a module, or a name in one.
 type Path = Vec<String>;
 
-/// The names by which a file imports from other files, by file.
+/// The imported names of a file, by the file that defines them.
 type Imports = BTreeMap<Path, BTreeSet<String>>;
 
-/// What one file says.
+/// The definitions and imports of one file.
 struct Module {
     file: String,
-    /// Names of its items.
+    /// The names of its items.
     defines: BTreeSet<String>,
-    /// Names that it imports or re-exports, and where each leads.
+    /// Names that it imports or re-exports, and their targets.
     aliases: BTreeMap<String, Path>,
-    /// Paths that it mentions, but for its re-exports.
+    /// Paths that it mentions, except re-exports.
     mentions: BTreeSet<Path>,
 }
 
-/// Circles of imports within the crates that are not exempt.
+/// Returns circles of imports within the crates that are not exempt.
 pub fn circles(sources: &[Source], exempt: &[&str]) -> Vec<String> {
     let mut crates: BTreeMap<&str, Vec<(Path, &Source)>> = BTreeMap::new();
     for source in sources {
@@ -40,7 +39,7 @@ pub fn circles(sources: &[Source], exempt: &[&str]) -> Vec<String> {
     crates.values().flat_map(|sources| circles_of(sources)).collect()
 }
 
-/// The crate and the module of a source file; nothing for tests and benches.
+/// Returns the crate and the module of a source file; none for tests and benches.
 fn module_of(path: &str) -> Option<(&str, Path)> {
     let (name, file) = path.strip_prefix("crates/")?.split_once("/src/")?;
     let mut module: Path = file.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
@@ -54,7 +53,7 @@ fn circles_of(sources: &[(Path, &Source)]) -> Vec<String> {
     let names: BTreeSet<&Path> = sources.iter().map(|(module, _)| module).collect();
     let mut modules: BTreeMap<Path, Module> = BTreeMap::new();
     for (at, source) in sources {
-        // Of `lib.rs` and `main.rs` the first: the other is a crate of its own, which uses that by its name.
+        // Only the first of `lib.rs` and `main.rs`: the other is a crate of its own, which uses the first by its name.
         modules.entry(at.clone()).or_insert_with(|| read(source, at, &names));
     }
     let imports: BTreeMap<Path, Imports> =
@@ -79,7 +78,7 @@ fn circles_of(sources: &[(Path, &Source)]) -> Vec<String> {
         .collect()
 }
 
-/// The shortest circle in which `start` is the first of all files: so each circle is found from one file only.
+/// Returns the shortest circle in which `start` is the first of all files, so that each circle is found from one file only.
 fn shortest(start: &Path, imports: &BTreeMap<Path, Imports>) -> Option<Vec<Path>> {
     let mut before: BTreeMap<&Path, &Path> = BTreeMap::new();
     let mut open = VecDeque::from([start]);
@@ -102,7 +101,7 @@ fn shortest(start: &Path, imports: &BTreeMap<Path, Imports>) -> Option<Vec<Path>
     None
 }
 
-/// The files that a module imports from, and by which names.
+/// Returns the files that a module imports from, and the imported names.
 fn imports_of(at: &Path, module: &Module, modules: &BTreeMap<Path, Module>) -> Imports {
     let mut imports = Imports::new();
     for mention in &module.mentions {
@@ -114,9 +113,9 @@ fn imports_of(at: &Path, module: &Module, modules: &BTreeMap<Path, Module>) -> I
     imports
 }
 
-/// The module that defines what a path leads to.
+/// Returns the module that defines the target of a path.
 fn resolve(path: &[String], modules: &BTreeMap<Path, Module>, depth: usize) -> Option<Path> {
-    // More than any chain of re-exports has: it is none that ends.
+    // Deeper than any chain of re-exports: such a chain does not end.
     if depth > 8 {
         return None;
     }
@@ -147,7 +146,7 @@ fn read(source: &Source, at: &Path, modules: &BTreeSet<&Path>) -> Module {
         code.replace_range(range.clone(), &" ".repeat(range.len()));
     }
     for path in paths(&code) {
-        // Behind the name of an imported module stands what is used of it.
+        // An imported module is followed by the used name.
         let imported = aliases.get(&path[0]).filter(|module| modules.contains(module));
         let imported = imported.map(|module| [module, &path[1..]].concat());
         mentions.extend(imported.or_else(|| absolute(&path, at, is_child)));
@@ -156,7 +155,7 @@ fn read(source: &Source, at: &Path, modules: &BTreeSet<&Path>) -> Module {
     Module { file: source.path.clone(), defines, aliases, mentions }
 }
 
-/// A path from the root of the crate; nothing for one that leads out of it.
+/// Returns the path from the root of the crate; none for a path that leaves the crate.
 fn absolute(path: &[String], at: &Path, is_child: impl Fn(&String) -> bool) -> Option<Path> {
     let first = path.first()?;
     match first.as_str() {
@@ -170,7 +169,7 @@ fn absolute(path: &[String], at: &Path, is_child: impl Fn(&String) -> bool) -> O
     }
 }
 
-/// What stands between `use` and `;`, and whether it is a re-export.
+/// Returns the ranges between `use` and `;`, each with a flag for re-exports.
 fn uses(code: &str) -> Vec<(std::ops::Range<usize>, bool)> {
     let mut found = Vec::new();
     for at in crate::lines::words(code, "use") {
@@ -185,7 +184,7 @@ fn uses(code: &str) -> Vec<(std::ops::Range<usize>, bool)> {
     found
 }
 
-/// The paths of a `use` with the names by which they are known from then on.
+/// Returns the paths of a `use` with their local names.
 fn tree(text: &str, above: &[String]) -> Vec<(Path, String)> {
     let text = text.trim();
     if let Some((before, inside)) = text.strip_suffix('}').and_then(|text| text.split_once('{')) {
@@ -201,7 +200,7 @@ fn tree(text: &str, above: &[String]) -> Vec<(Path, String)> {
     name.map(|name| (path, name)).into_iter().collect()
 }
 
-/// The parts of a list between its commas.
+/// Splits a list at its commas.
 fn split(list: &str) -> Vec<&str> {
     let mut depth = 0;
     let is_end = |c: char| {
@@ -211,7 +210,7 @@ fn split(list: &str) -> Vec<&str> {
     list.split(is_end).filter(|part| !part.trim().is_empty()).collect()
 }
 
-/// A path that begins with `::` leads out of the crate, and keeps its empty first segment.
+/// Splits a path. One that begins with `::` leaves the crate, and keeps its empty first segment.
 fn segments(path: &str) -> Path {
     let path = path.trim();
     let path = path.strip_suffix("::").unwrap_or(path);
@@ -221,7 +220,7 @@ fn segments(path: &str) -> Path {
         .collect()
 }
 
-/// Every path of several segments in code, as far as it is one of names.
+/// Returns every path of several segments in code, up to the first segment that is no name.
 fn paths(code: &str) -> BTreeSet<Path> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut paths = BTreeSet::new();
@@ -247,7 +246,7 @@ fn paths(code: &str) -> BTreeSet<Path> {
     paths
 }
 
-/// The name of the item that a line begins, where it is one of the file itself and not of something in it.
+/// Returns the name of the item that begins in a line, if it belongs to the file itself and not to another item.
 fn defined(line: &str) -> Option<&str> {
     if line.starts_with(|c: char| !c.is_alphabetic()) {
         return None;
@@ -295,7 +294,7 @@ fn a_circle_through_several_files_is_found_once() {
 
 #[test]
 fn names_are_followed_through_reexports_to_the_file_that_defines_them() {
-    // By `a` itself this would be no circle: it only hands on what `a/inner` defines.
+    // Without following re-exports this would be no circle: `a` only re-exports a definition of `a/inner`.
     let found = complaints_about(&[
         ("lib", "mod a;\nmod b;\n"),
         ("a/mod", "mod inner;\npub use inner::run as start;\n"),

@@ -1,10 +1,9 @@
-//! Documents that still say what is so: links lead to files and headings, paths in backticks are there, and nothing names
-//! a place on one machine.
+//! Documents have to be valid: links lead to files and headings, paths in backticks exist, and no text names a path of one machine.
 
 use crate::lines::line_of;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Links of Markdown documents, and paths under `crates/` that they put in backticks, that lead nowhere.
+/// Returns broken links of Markdown documents, and paths under `crates/` in backticks that do not exist.
 pub fn broken_links(texts: &BTreeMap<String, String>, paths: &BTreeSet<String>) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".md")) {
@@ -26,14 +25,14 @@ pub fn broken_links(texts: &BTreeMap<String, String>, paths: &BTreeSet<String>) 
     complaints
 }
 
-/// Places of one machine or one account, which mean nothing elsewhere.
+/// Returns paths of one machine or account, which are invalid elsewhere.
 pub fn machine_paths(texts: &BTreeMap<String, String>) -> Vec<String> {
-    // In two halves, for this file is read too.
+    // Written in two halves, because this file is checked too.
     let places = [["/wo", "rk/"], ["/ho", "me/"], ["/ro", "ot/"], ["/Us", "ers/"]].map(|halves| halves.concat());
     let mut complaints = Vec::new();
     for (path, text) in texts {
         for place in &places {
-            // Part of a longer path it is no place of a machine: `net/home/`.
+            // As a part of a longer path, such as `net/home/`, it is no path of a machine.
             let own =
                 |&(at, _): &(usize, &str)| !text[..at].ends_with(|c: char| c.is_alphanumeric() || "._-)}".contains(c));
             for (at, _) in text.match_indices(place.as_str()).filter(own) {
@@ -44,7 +43,7 @@ pub fn machine_paths(texts: &BTreeMap<String, String>) -> Vec<String> {
     complaints
 }
 
-/// The text with fenced blocks blanked, line by line.
+/// Returns the text with its fenced blocks blanked, line by line.
 fn without_fences(text: &str) -> String {
     let mut fenced = false;
     let mut prose = String::new();
@@ -57,7 +56,7 @@ fn without_fences(text: &str) -> String {
     prose
 }
 
-/// The targets of `[text](target)` and of `[name]: target`, with where they stand.
+/// Returns the targets of `[text](target)` and of `[name]: target`, with their positions.
 fn links(prose: &str) -> Vec<(usize, &str)> {
     let inline = prose.match_indices("](").filter_map(|(at, _)| {
         let target = &prose[at + 2..];
@@ -70,7 +69,7 @@ fn links(prose: &str) -> Vec<(usize, &str)> {
     inline.chain(named).collect()
 }
 
-/// What stands between backticks within a line.
+/// Returns the texts between backticks within a line.
 fn inline_code(prose: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -87,7 +86,7 @@ fn inline_code(prose: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Why a link leads nowhere, if it does. Links out of the project are not followed: tests need no network.
+/// Returns why a link is broken, if it is. Links to other sites are not followed: tests need no network.
 fn broken(from: &str, link: &str, texts: &BTreeMap<String, String>, paths: &BTreeSet<String>) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -104,7 +103,7 @@ fn broken(from: &str, link: &str, texts: &BTreeMap<String, String>, paths: &BTre
     (!known).then(|| format!("{target} has no heading #{anchor}"))
 }
 
-/// A link relative to the document it stands in, from the workspace's root.
+/// Resolves a link relative to its document into a path from the workspace's root.
 fn resolve(from: &str, file: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -118,7 +117,7 @@ fn resolve(from: &str, file: &str) -> String {
     parts.join("/")
 }
 
-/// The anchor that forges and renderers make of a heading.
+/// Returns the anchor that renderers make of a heading.
 fn slug(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     kept.chars().filter(|&c| c.is_alphanumeric() || " -_".contains(c)).map(|c| if c == ' ' { '-' } else { c }).collect()

@@ -1,16 +1,16 @@
-//! What every source file is held to: short, compiled, explained and finished.
+//! Rules for every source file: short, compiled, documented and finished.
 
 use crate::lines::words;
 use crate::rust::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More lines than this are two things in one file.
+/// A file with more lines has more than one subject.
 const LINES: usize = 600;
 /// Files that may be longer, each with the reason.
 pub const LONG: &[(&str, &str)] =
     &[("crates/plan/tests/configuration/diagnostics.rs", "one list: each mistake beside the message it gets")];
 
-/// Files over the limit, and exceptions that are needed no more.
+/// Returns files over the limit, and exceptions that are no longer needed.
 pub fn too_long(sources: &[Source], exceptions: &[(&str, &str)]) -> Vec<String> {
     let mut complaints = Vec::new();
     for source in sources {
@@ -27,13 +27,12 @@ pub fn too_long(sources: &[Source], exceptions: &[(&str, &str)]) -> Vec<String> 
     complaints
 }
 
-/// Files no `mod` leads to: they look like code and are not.
+/// Returns files that no `mod` leads to: they look like code, but are not compiled.
 pub fn dead(sources: &[Source]) -> Vec<String> {
     sources.iter().filter(|s| !s.reached).map(|s| format!("{}: in no target", s.path)).collect()
 }
 
-/// Files that do not begin with the reason for their being. The tests of a module, in a file of their own under `src`,
-/// have theirs from the module.
+/// Returns files that do not begin with a comment on their purpose. A test file of a module under `src` shares the comment of the module.
 pub fn undocumented(sources: &[Source]) -> Vec<String> {
     let of_module = |s: &&Source| s.path.contains("/src/") && s.tests.contains(&(0..s.text.len()));
     let silent = |s: &&Source| !s.text.lines().find(|l| !l.trim().is_empty()).is_some_and(|l| l.starts_with("//! "));
@@ -45,7 +44,7 @@ pub fn undocumented(sources: &[Source]) -> Vec<String> {
         .collect()
 }
 
-/// Marks that work was put off, in code and in comments.
+/// Returns marks of postponed work, in code and in comments.
 pub fn unfinished(sources: &[Source]) -> Vec<String> {
     let in_code = ["todo!", "unimplemented!", "#[ignore"];
     let in_comments = ["TODO", "FIXME", "XXX", "HACK"];
@@ -60,7 +59,7 @@ pub fn unfinished(sources: &[Source]) -> Vec<String> {
     complaints
 }
 
-/// Fuzz targets that no binary is built from, or whose corpus is not there to begin with and to replay.
+/// Returns fuzz targets without a binary, or without a corpus to start from and to replay.
 pub fn fuzz_targets_left_out(texts: &BTreeMap<String, String>, paths: &BTreeSet<String>) -> Vec<String> {
     let manifest = texts.get("fuzz/Cargo.toml").map_or("", String::as_str);
     let mut complaints = Vec::new();

@@ -1,8 +1,8 @@
-//! The licence of every crate that is compiled in: what we ship under Apache-2.0 OR MIT must let us.
+//! The licence of every compiled crate has to permit distribution under Apache-2.0 OR MIT.
 
 use crate::read::Dependency;
 
-/// Licences we can ship with; the same list as in `deny.toml`.
+/// The permitted licences; the same list as in `deny.toml`.
 const TAKEN: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -20,7 +20,7 @@ const TAKEN: &[&str] = &[
     "Zlib",
 ];
 
-/// Dependencies with a licence we cannot take, with none, or from somewhere else than a registry.
+/// Returns dependencies without a permitted licence, or from outside a registry.
 pub fn refused(dependencies: &[Dependency]) -> Vec<String> {
     let mut complaints = Vec::new();
     for Dependency { name, licence, source } in dependencies {
@@ -36,7 +36,7 @@ pub fn refused(dependencies: &[Dependency]) -> Vec<String> {
     complaints
 }
 
-/// Whether an SPDX expression leaves us a choice we can take: `OR` offers, `AND` asks for both, and `/` is an old `OR`.
+/// Returns whether an SPDX expression leaves a permitted choice: `OR` offers, `AND` requires both, and `/` is an old `OR`.
 fn may_take(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut tokens = spaced.split_whitespace().peekable();

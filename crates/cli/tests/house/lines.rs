@@ -1,11 +1,11 @@
-//! Finding words and saying in which line they are.
+//! Finds words, and the lines they are in.
 
-/// The line a byte is in, from 1.
+/// Returns the line of a byte, from 1.
 pub fn line_of(text: &str, at: usize) -> usize {
     1 + text.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count()
 }
 
-/// Where `word` stands in `text` and is not part of a longer name.
+/// Returns the positions of `word` in `text` at which it is not part of a longer name.
 pub fn words(text: &str, word: &str) -> Vec<usize> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let starts_as_name = word.starts_with(is_name);

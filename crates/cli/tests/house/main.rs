@@ -1,8 +1,8 @@
-//! The house rules, read from the sources instead of from a reviewer's head.
+//! The house rules, tested on the sources.
 //!
-//! Each rule is a pure function from what was read to complaints, lives in a file with the reasons for it, and is shown
-//! there to catch a small bad example. Here the rules meet the workspace. A rule that is in the way is changed in its
-//! file, with the reason, or given an exception in the table there: never worked around.
+//! Each rule is a pure function from the sources to complaints. It has a file of its own with the reasons, and a test with a small bad example. This
+//! file applies the rules to the workspace. If a rule is in the way, change it in its file with the reason, or add an exception to the table there.
+//! Never work around a rule.
 
 mod arrows;
 mod calls;
@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 
 static WORKSPACE: LazyLock<Workspace> = LazyLock::new(Workspace::read);
 
-/// Fails with every complaint at once and what to do about them.
+/// Fails with all complaints at once, and the remedy.
 fn hold(mend: &str, complaints: Vec<String>) {
     assert!(complaints.is_empty(), "\n  {}\nWhat to do: {mend}\n", complaints.join("\n  "));
 }
@@ -95,7 +95,7 @@ fn every_source_file_says_why_it_exists() {
 }
 
 #[test]
-fn nothing_is_left_for_later() {
+fn sources_contain_no_unfinished_work() {
     hold("do it, or leave it out and write the absence down in ARCHITECTURE.md", files::unfinished(&WORKSPACE.sources));
 }
 
@@ -108,7 +108,7 @@ fn every_fuzz_target_is_built() {
 }
 
 #[test]
-fn nothing_names_one_machine() {
+fn texts_name_no_path_of_one_machine() {
     hold("use a relative path, an argument or an environment variable", documents::machine_paths(&WORKSPACE.texts));
 }
 

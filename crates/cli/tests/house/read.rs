@@ -1,4 +1,4 @@
-//! What the rules judge: the crates and dependencies as cargo knows them, and the files as they lie on the disk.
+//! Reads the input of the rules: crates and dependencies from cargo, and files from the disk.
 
 use crate::rust::Source;
 use serde_json::Value;
@@ -10,25 +10,25 @@ use std::process::Command;
 #[derive(Debug, Default)]
 pub struct Crate {
     pub name: String,
-    /// What it is built with, by name: other workspace crates and those from outside alike.
+    /// The names of its dependencies, in the workspace and outside.
     pub needs: Vec<String>,
-    /// What its tests, benches and build script are built with besides.
+    /// The additional dependencies of its tests, benches and build script.
     pub tests_need: Vec<String>,
     /// The root file of its library and of each binary, from the workspace's root.
     pub roots: Vec<String>,
 }
 
-/// Something from outside the workspace that is compiled into it.
+/// A dependency from outside the workspace.
 #[derive(Debug)]
 pub struct Dependency {
     pub name: String,
-    /// An SPDX expression; absent when the package names none.
+    /// An SPDX expression; none if the package has no licence.
     pub licence: Option<String>,
-    /// Where cargo got it; absent for a path.
+    /// The registry it comes from; none for a path.
     pub source: Option<String>,
 }
 
-/// Everything there is to judge. Paths are relative to the workspace's root, with `/`.
+/// The input of the rules. Paths are relative to the workspace's root, with `/`.
 pub struct Workspace {
     pub crates: Vec<Crate>,
     pub dependencies: Vec<Dependency>,
@@ -39,9 +39,9 @@ pub struct Workspace {
     pub paths: BTreeSet<String>,
 }
 
-/// Directories that are made, not written.
+/// Directories of generated files.
 const MADE: &[&str] = &["target", ".git", "results", "fuzz/target", "fuzz/artifacts"];
-/// Files of these kinds, and those with no extension at all, are text.
+/// Files of these kinds, and files without an extension, are text.
 const TEXT: &[&str] = &["rs", "toml", "md", "sh", "py", "json", "yml", "yaml", ""];
 
 impl Workspace {
@@ -119,8 +119,8 @@ fn read_crate(package: &Value, root: &Path) -> Crate {
     }
 }
 
-/// What the lock file brings in for this machine's platform. Offline first: the build that compiled this test has fetched
-/// all of it, and a test should not wait for a network.
+/// Returns the dependencies in the lock file for this platform. It asks offline first: the build of this test has fetched them already, and a test
+/// should not wait for a network.
 fn dependencies(root: &PathBuf) -> Vec<Dependency> {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let for_this = ["--locked", "--filter-platform", &platform];

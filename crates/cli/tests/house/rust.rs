@@ -1,5 +1,5 @@
-//! Rust sources as the rules see them: code apart from comments and string literals, test code apart from the rest, and
-//! which file declares which. Not a parser: a scanner that is right for formatted, compiling code.
+//! Reads Rust sources for the rules: separates code from comments and string literals, and test code from other code, and follows `mod` declarations.
+//! It is a scanner, not a parser, and correct for formatted code that compiles.
 
 use crate::lines::{line_of, words};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,21 +15,21 @@ pub struct Source {
     pub code: String,
     /// The text with everything but comments blanked; same length, same lines.
     pub comments: String,
-    /// Whether some target's root or a `mod` leads to it.
+    /// True if a root or a `mod` leads to it.
     pub reached: bool,
-    /// The parts that are compiled for tests only; all of it for a file under `tests/` or behind `#[cfg(test)] mod`.
+    /// The parts compiled for tests only; the whole file under `tests/` or behind `#[cfg(test)] mod`.
     pub tests: Vec<Range<usize>>,
 }
 
 impl Source {
-    /// A file by itself.
+    /// Reads a single file.
     pub fn new(path: &str, text: &str) -> Self {
         let (code, comments) = split(text);
         let tests = if is_test_path(path) { whole(text) } else { test_items(&code) };
         Source { path: path.into(), text: text.into(), code, comments, reached: false, tests }
     }
 
-    /// Every Rust file of `texts` but those of `fuzz/`, which is a workspace of its own; `roots` are the target's roots.
+    /// Reads every Rust file of `texts` except `fuzz/`, which is its own workspace; `roots` are the root files of targets.
     pub fn all(texts: &BTreeMap<String, String>, roots: &[String]) -> Vec<Self> {
         let rust = texts.iter().filter(|(path, _)| path.ends_with(".rs") && path.starts_with("crates/"));
         let mut sources: Vec<_> = rust.map(|(path, text)| Source::new(path, text)).collect();
@@ -37,17 +37,17 @@ impl Source {
         sources
     }
 
-    /// The line a byte of the file is in, from 1.
+    /// Returns the line of a byte in the file, from 1.
     pub fn line(&self, at: usize) -> usize {
         line_of(&self.text, at)
     }
 
-    /// Whether a byte of the file is compiled for tests only.
+    /// Returns whether a byte of the file is compiled for tests only.
     pub fn is_test(&self, at: usize) -> bool {
         self.tests.iter().any(|range| range.contains(&at))
     }
 
-    /// The files a `mod name;` of this one may mean, and whether only tests see it.
+    /// Returns the possible files of each `mod name;`, and whether it is compiled for tests only.
     fn children(&self, is_root: bool) -> Vec<([String; 2], bool)> {
         let (directory, file) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         let stem = file.trim_end_matches(".rs");
@@ -78,7 +78,7 @@ fn is_test_path(path: &str) -> bool {
     path.split('/').nth(2).is_some_and(|folder| matches!(folder, "tests" | "benches" | "examples"))
 }
 
-/// The value of a `#[path = "..."]` that ends the text before a `mod`.
+/// Returns the value of a `#[path = "..."]` at the end of the text before a `mod`.
 fn path_attribute(before: &str) -> Option<&str> {
     let attribute = before.rfind("#[path = \"").filter(|&at| !before[at..].contains([';', '}']))?;
     before[attribute + 10..].split('"').next()
@@ -96,7 +96,7 @@ fn join(directory: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// Marks what the roots lead to, and as test code what only tests lead to.
+/// Marks the files that the roots reach, and as test code those that only tests reach.
 fn reach(sources: &mut [Source], roots: &[String]) {
     let index: BTreeMap<String, usize> = sources.iter().enumerate().map(|(i, s)| (s.path.clone(), i)).collect();
     let mut open: VecDeque<_> = roots.iter().filter_map(|root| Some((*index.get(root)?, true, false))).collect();
@@ -115,7 +115,7 @@ fn reach(sources: &mut [Source], roots: &[String]) {
     }
 }
 
-/// The items behind `#[cfg(test)]` or `#[cfg(all(test, ...))]`, attribute included.
+/// Returns the items behind `#[cfg(test)]` or `#[cfg(all(test, ...))]`, including the attribute.
 fn test_items(code: &str) -> Vec<Range<usize>> {
     let mut items: Vec<Range<usize>> = Vec::new();
     let mut from = 0;
@@ -130,7 +130,7 @@ fn test_items(code: &str) -> Vec<Range<usize>> {
     items
 }
 
-/// How far the item at the start of `code` goes: to a `;` outside of brackets, or to the brace that closes it.
+/// Returns the length of the item at the start of `code`: up to a `;` outside of brackets, or up to its closing brace.
 fn item_length(code: &str) -> usize {
     let mut depth = 0usize;
     for (at, byte) in code.bytes().enumerate() {
@@ -149,7 +149,7 @@ fn item_length(code: &str) -> usize {
     code.len()
 }
 
-/// Separates a source into code and comments; what does not belong is blanked, so that offsets and lines stay.
+/// Separates a source into code and comments. The rest is blanked, so that offsets and lines stay the same.
 fn split(text: &str) -> (String, String) {
     let bytes = text.as_bytes();
     let mut code = bytes.to_vec();
@@ -187,7 +187,7 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The length of a block comment, which may hold others.
+/// Returns the length of a block comment, which may contain others.
 fn block_comment(text: &[u8]) -> usize {
     let (mut at, mut depth) = (2, 1);
     while depth > 0 && at < text.len() {
@@ -200,7 +200,7 @@ fn block_comment(text: &[u8]) -> usize {
     at
 }
 
-/// The length of a raw string, of any kind, at the start of the text.
+/// Returns the length of a raw string of any kind at the start of the text.
 fn raw_string(text: &[u8]) -> Option<usize> {
     let mark = text.iter().take(2).position(|&b| b == b'r')?;
     if mark == 1 && !matches!(text[0], b'b' | b'c') {
@@ -216,7 +216,7 @@ fn raw_string(text: &[u8]) -> Option<usize> {
     Some(end.map_or(text.len(), |end| open + 1 + end + close.len()))
 }
 
-/// The length of a quoted text without its opening quote.
+/// Returns the length of a quoted text without its opening quote.
 fn quoted(text: &[u8], quote: u8) -> usize {
     let mut at = 0;
     while at < text.len() {
@@ -229,14 +229,14 @@ fn quoted(text: &[u8], quote: u8) -> usize {
     text.len()
 }
 
-/// Whether what follows a single quote makes it a character and not a lifetime.
+/// Returns whether a single quote begins a character instead of a lifetime.
 fn is_character(after: &str) -> bool {
     let mut chars = after.chars();
     matches!((chars.next(), chars.next()), (Some('\\'), _) | (Some(_), Some('\'')))
 }
 
 #[test]
-fn code_and_comments_are_told_apart() {
+fn code_is_separated_from_comments() {
     let text = concat!(
         "let a = \"// text \\\" more\"; // why\n",
         "let b = r#\"raw \" // text\"#; let c = '\"'; let d: &'static str = x;\n",
@@ -255,7 +255,7 @@ fn code_and_comments_are_told_apart() {
 }
 
 #[test]
-fn test_code_is_told_apart() {
+fn test_code_is_recognised() {
     let text = "fn work() {}\n#[cfg(test)]\nmod tests {\n    fn a() { b(); }\n}\nfn more() {}\n#[cfg(not(test))]\nfn real() {}\n";
     let source = Source::new("crates/x/src/lib.rs", text);
     let is_test = |what: &str| source.is_test(text.find(what).expect("in the text"));

@@ -1,6 +1,6 @@
-//! How large a type may be: beyond 15 fields or 40 methods it is several things, or says beside it why it is one.
+//! The size limit of types. A type with more than 15 fields or 40 methods has several purposes, or a comment with the reason.
 //!
-//! The reason is a comment above it that begins with `Large:`. Methods of traits do not count.
+//! The reason is a comment above the type that begins with `Large:`. Methods of traits do not count.
 
 use crate::rust::Source;
 use std::collections::BTreeMap;
@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 const FIELDS: usize = 15;
 const METHODS: usize = 40;
 
-/// A type as far as it was found.
+/// A type as far as it has been read.
 #[derive(Default)]
 struct Type<'a> {
-    /// The file and the place of its structure.
+    /// The file and the position of its declaration.
     declared: Option<(&'a Source, usize)>,
     fields: usize,
     methods: usize,
     excused: bool,
 }
 
-/// Types with too many fields or methods and without a reason.
+/// Returns types with too many fields or methods and without a reason.
 pub fn too_large(sources: &[Source]) -> Vec<String> {
     let mut types: BTreeMap<(&str, &str), Type<'_>> = BTreeMap::new();
     for source in sources {
@@ -62,7 +62,7 @@ enum Item<'a> {
     Methods(&'a str),
 }
 
-/// The type that an item at the margin declares; `head` is the item's line without its opening brace.
+/// Returns the type that an unindented item declares; `head` is the item's line without its opening brace.
 fn declaration(head: &str) -> Option<Item<'_>> {
     let head = match head.strip_prefix("pub") {
         Some(rest) if rest.starts_with('(') => rest.split_once(") ")?.1,
@@ -81,7 +81,7 @@ fn name(text: &str) -> &str {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default()
 }
 
-/// The lines of a block at the margin, up to the line that closes it.
+/// Returns the lines of an unindented block up to its closing line.
 fn inside(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.starts_with('}')).filter_map(|line| line.strip_prefix("    "))
 }
@@ -105,7 +105,7 @@ fn is_function(line: &str) -> bool {
     line.starts_with("fn ")
 }
 
-/// The comments and the attributes right above an item, from the last line up.
+/// Returns the comments and attributes directly above an item, from the last line up.
 fn comments_above(before: &str) -> impl Iterator<Item = &str> {
     before.lines().rev().take_while(|line| line.starts_with("//") || line.starts_with("#["))
 }

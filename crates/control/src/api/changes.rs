@@ -1,19 +1,19 @@
-//! Configurations going in, and what is said of them.
+//! Results of checking, comparing and applying configurations.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What was found in a configuration.
+/// The result of checking a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Checked {
-    /// Whether it could be applied as far as its text goes.
+    /// True if the text has no errors.
     pub ok: bool,
     /// Errors and warnings in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// One thing that is wrong with a configuration.
+/// An error or a warning in a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnostic {
     /// The file, as it was named in the request.
@@ -24,9 +24,9 @@ pub struct Diagnostic {
     pub column: usize,
     /// The key: `port.lan.mtu`.
     pub path: String,
-    /// What is wrong.
+    /// The error.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub hint: String,
     /// `error` or `warning`.
     pub severity: String,
@@ -53,117 +53,117 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The steps from the configuration that runs to another.
+/// The differences between the running configuration and another one.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
-    /// The steps, the first ten thousand of them; none where the two mean the same.
+    /// The differences, at most ten thousand; none if both configurations mean the same.
     pub changes: Vec<Change>,
-    /// How many steps there are.
+    /// The number of all differences.
     #[serde(default)]
     pub changes_total: u64,
-    /// Whether a step needs the router to be started anew, so that `apply` would refuse.
+    /// True if a difference needs a restart of the router, so that `apply` would refuse it.
     pub restart_needed: bool,
     /// Warnings about the new configuration.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// One step from a configuration to another.
+/// One difference between two configurations.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
-    /// One line: `+` what is new, `-` what is gone, `~` what is different.
+    /// One line: `+` for an addition, `-` for a removal, `~` for a change.
     pub text: String,
-    /// The same as values.
+    /// The changed values.
     #[serde(default)]
     pub values: Vec<ValueChange>,
-    /// Whether the router must be started anew for it.
+    /// True if it needs a restart of the router.
     pub restart_needed: bool,
 }
 
-/// A key of the configuration whose value differs.
+/// A configuration key with different values.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ValueChange {
-    /// The key, like `port.lan.mtu` or `route[10.0.0.0/8]`.
+    /// The key, such as `port.lan.mtu` or `route[10.0.0.0/8]`.
     pub path: String,
-    /// The value before; null where there was none.
+    /// The value before; null if there was none.
     pub old: Option<String>,
-    /// The value after; null where there is none.
+    /// The value after; null if there is none.
     pub new: Option<String>,
 }
 
-/// A configuration was applied.
+/// The result of applying a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Applied {
-    /// The number of the configuration that runs now; as before where nothing changed.
+    /// The generation that runs now; the same as before if nothing changed.
     pub generation: u64,
-    /// What changed, the first ten thousand steps.
+    /// The changes, at most ten thousand.
     pub changes: Vec<Change>,
-    /// How many steps there were.
+    /// The number of all changes.
     #[serde(default)]
     pub changes_total: u64,
     /// Warnings about the configuration.
     pub warnings: Vec<Diagnostic>,
-    /// What else there is to know: that the history could not be written, or where the host's own packets go now.
+    /// Further warnings: the history could not be written, or the host's own packets take another way now.
     #[serde(default)]
     pub remarks: Vec<String>,
-    /// Until when it is to be confirmed; null where it is there to stay.
+    /// The trial and its deadline; null if the configuration is not on trial.
     #[serde(default)]
     pub pending: Option<super::Pending>,
-    /// The generation whose configuration it has, where it is a return to one.
+    /// The generation whose configuration was restored; null for a new configuration.
     #[serde(default)]
     pub restores: Option<u64>,
 }
 
-/// The configuration that runs, or one of the history.
+/// The running configuration, or one of the history.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Config {
-    /// Its number.
+    /// Its generation.
     pub generation: u64,
-    /// Where it came from: a file name.
+    /// Its origin: a file name.
     pub name: String,
     /// Its text as it was given.
     pub text: String,
 }
 
-/// What kind of refusal it is.
+/// The kind of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// There is nothing at this address (404).
+    /// The address does not exist (404).
     NotFound,
-    /// The address exists, but not for this method (405).
+    /// The address does not support this method (405).
     Method,
-    /// The answer comes in none of the forms the caller accepts (406).
+    /// The caller accepts none of the available formats (406).
     NotAcceptable,
-    /// A parameter or the body cannot be understood (400).
+    /// A parameter or the body is invalid (400).
     BadRequest,
-    /// The body, what reading it needs, or the answer is larger than the caller may have (413).
+    /// The body, the memory to parse it, or the answer exceeds the caller's limit (413).
     TooLarge,
     /// The configuration has errors, which are listed (422).
     Configuration,
-    /// The configuration cannot run here and now, for the problems listed; the one before it runs on (409).
+    /// The configuration cannot run now because of the listed problems; the previous one keeps running (409).
     CannotRun,
-    /// The configuration changes what cannot change while the router runs (409).
+    /// The configuration changes a key that needs a restart of the router (409).
     RestartNeeded,
-    /// Another configuration waits to be confirmed (409).
+    /// Another configuration is on trial (409).
     Pending,
-    /// Nothing waits to be confirmed, or there is nothing to go back to (409).
+    /// No configuration is on trial, or there is none to roll back to (409).
     NothingPending,
-    /// The configuration takes the interface that the login of whoever asks comes in by (409).
+    /// The configuration takes the interface that carries the caller's login (409).
     Login,
-    /// The caller is not allowed to ask this (403).
+    /// The caller lacks the necessary rights (403).
     Forbidden,
     /// The token is missing or wrong (401).
     Unauthorized,
-    /// Too many wrong tokens came from the caller's address (429).
+    /// The caller's address has sent too many wrong tokens (429).
     TooMany,
-    /// Too many requests or captures at once (503).
+    /// Too many requests or captures at the same time (503).
     Busy,
     /// A worker does not answer, or the router is ending (503).
     Unavailable,
 }
 
 impl ErrorKind {
-    /// Its HTTP status.
+    /// Returns the HTTP status.
     pub const fn status(self) -> u16 {
         match self {
             ErrorKind::BadRequest => 400,
@@ -185,36 +185,36 @@ impl ErrorKind {
     }
 }
 
-/// Why a request was refused. Nothing was changed.
+/// Why a request was refused. The router is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ApiError {
-    /// The kind of refusal.
+    /// The kind of error.
     pub error: ErrorKind,
-    /// What is wrong.
+    /// The error in words.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub hint: String,
-    /// What is wrong with the configuration, for `configuration`.
+    /// The errors of the configuration, for `configuration`.
     #[serde(default)]
     pub diagnostics: Vec<Diagnostic>,
-    /// What keeps it from running, for `cannot_run`.
+    /// The problems that keep it from running, for `cannot_run`.
     #[serde(default)]
     pub problems: Vec<Problem>,
 }
 
-/// Something of a configuration that cannot run here and now.
+/// A part of a configuration that cannot run now.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// What of it: `port lan`.
+    /// The part: `port lan`.
     pub place: String,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub hint: String,
 }
 
 impl ApiError {
-    /// A refusal with nothing listed.
+    /// Builds an error without lists.
     pub fn new(error: ErrorKind, reason: impl Into<String>, hint: impl Into<String>) -> ApiError {
         let (reason, hint) = (reason.into(), hint.into());
         ApiError { error, reason, hint, diagnostics: Vec::new(), problems: Vec::new() }
@@ -248,26 +248,26 @@ impl From<&plan::Change> for Change {
     }
 }
 
-/// A batch of routes and neighbours was made.
+/// The result of a batch of routes and neighbours.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Edited {
-    /// Routes set: new ones, and ones that led elsewhere.
+    /// Routes added, or given other next hops.
     pub routes_added: u64,
-    /// Routes taken away.
+    /// Routes removed.
     pub routes_removed: u64,
-    /// Of the routes set, those to a destination that the configuration has a route to: that one is used.
+    /// Added routes that are inactive because the configuration has a route to the same destination.
     pub routes_shadowed: u64,
-    /// Neighbours set.
+    /// Neighbours added or changed.
     pub neighbours_added: u64,
-    /// Neighbours taken away.
+    /// Neighbours removed.
     pub neighbours_removed: u64,
 }
 
-/// How far a batch is that is being made.
+/// The progress of the present batch of routes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Editing {
-    /// Routes set or taken away so far.
+    /// Routes added or removed so far.
     pub routes_done: u64,
-    /// Routes to set or take away; 0 where no batch is being made.
+    /// Routes to add or remove; 0 if no batch is in progress.
     pub routes_total: u64,
 }

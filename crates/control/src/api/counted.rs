@@ -1,4 +1,4 @@
-//! Counters as the API has them: a number for each, under the name that it is declared with ([`CounterSet`]).
+//! Counters in the API: each is a number under its declared name ([`CounterSet`]).
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use units::CounterSet;
 
-/// A set of counters, as fields of the port, path or link that has it.
+/// A set of counters, as fields of its port, path or link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counted<T>(pub T);
 
@@ -51,20 +51,20 @@ pub struct Counters {
 /// A counter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CounterValue {
-    /// `port`, `link`, `path` or `multicast`. With `name` behind it, it is the metric's name.
+    /// `port`, `link`, `path` or `multicast`. Followed by `name`, it is the name of the metric.
     pub kind: String,
-    /// Which of them: the name of the port or path; the port and the worker of a link; the group.
+    /// The owner of the counter: the name of the port or path; the port and the worker of a link; the group.
     pub of: String,
     /// Its name, with its unit.
     pub name: String,
     /// The value.
     pub value: u64,
-    /// One sentence about it.
+    /// Its description.
     pub help: String,
 }
 
 impl Counters {
-    /// Adds those of a thing.
+    /// Adds the counters of one owner.
     pub fn add<T: CounterSet>(&mut self, kind: &str, of: &str, set: &T) {
         self.counters.extend(set.each().map(|(counter, value)| CounterValue {
             kind: kind.to_owned(),
@@ -76,7 +76,7 @@ impl Counters {
     }
 }
 
-/// Counters that are missing are zero: a router of an older version does not know them. Other fields are not theirs.
+/// Reads the counters of an object. A missing counter is zero, because a router of an older version does not have it. Other fields are ignored.
 struct Values<T>(PhantomData<T>);
 
 impl<'de, T: CounterSet> Visitor<'de> for Values<T> {
@@ -129,7 +129,7 @@ mod tests {
         pub struct Strange {
             /// Frames that were blue.
             blue "blue_packets";
-            /// Frames that were not.
+            /// Other frames.
             other "other_packets";
         }
     }
@@ -158,7 +158,7 @@ mod tests {
         assert!(properties["name"].is_object() && properties["opportunities_withheld"].is_object());
     }
 
-    /// Two sets of one object would overwrite each other's fields.
+    /// Two sets of one object must not overwrite each other's fields.
     #[test]
     fn counters_of_one_object_have_different_names() {
         let names = LinkCounters::COUNTERS.iter().chain(PortCounters::COUNTERS).map(|counter| counter.name);

@@ -1,5 +1,5 @@
-//! Every address of the API, declared once: the OpenAPI document and the reference page follow from this table, and tests
-//! hold the request parser and the answers to it.
+//! The declarations of all API addresses. The OpenAPI document and the reference page are generated from this table, and tests compare the request
+//! parser and the answers with it.
 
 use super::*;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
@@ -13,7 +13,7 @@ pub struct Parameter {
     pub name: &'static str,
     /// A value it may have.
     pub example: &'static str,
-    /// One sentence.
+    /// Its description in one sentence.
     pub doc: &'static str,
 }
 
@@ -24,29 +24,29 @@ pub struct Endpoint {
     pub method: &'static str,
     /// The address.
     pub path: &'static str,
-    /// One sentence.
+    /// Its description in one sentence.
     pub doc: &'static str,
-    /// What may follow the `?`.
+    /// The query parameters.
     pub parameters: &'static [Parameter],
-    /// Whether the body is the text of a configuration.
+    /// True if the body is the text of a configuration.
     pub takes_text: bool,
-    /// Who may ask.
+    /// The rights it needs.
     pub needs: Needs,
-    /// What it answers with.
+    /// The type of its answer.
     pub answer: AnswerType,
 }
 
-/// What a caller has to be allowed: see [`crate::access`].
+/// The rights of a caller: see [`crate::access`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Needs {
-    /// To look: counters, tables, configurations.
+    /// Read access: counters, tables, configurations.
     Read,
-    /// To change the router, or to see the packets of others.
+    /// Full access: change the router, or see the packets of others.
     Full,
 }
 
 impl Needs {
-    /// In a word, for the reference page.
+    /// Returns its name for the reference page.
     pub const fn name(self) -> &'static str {
         match self {
             Needs::Read => "read",
@@ -58,14 +58,14 @@ impl Needs {
 /// The media type of lines of JSON.
 pub(crate) const LINES: &str = "application/x-ndjson";
 
-/// The form of an answer.
+/// The format of an answer.
 #[derive(Clone, Copy)]
 pub enum AnswerType {
-    /// JSON of the type that registers itself here; its name.
+    /// JSON of a named type, which registers its schema.
     Json(&'static str, fn(&mut SchemaGenerator)),
-    /// A line of JSON of the type that registers itself here for each thing; its name.
+    /// Lines of JSON, each of a named type, which registers its schema.
     Lines(&'static str, fn(&mut SchemaGenerator)),
-    /// Something else; its media type.
+    /// Another format, with its media type.
     Other(&'static str),
 }
 
@@ -118,7 +118,7 @@ const ROLLBACK: &[Parameter] = &[
     FORCE,
 ];
 
-/// Everything the API has.
+/// All addresses of the API.
 pub const ENDPOINTS: &[Endpoint] = &[
     get("/v1/status", "The router as a whole.", json::<Status>("Status")),
     get("/v1/ports", "The ports, their interfaces and links.", json::<Ports>("Ports")),
@@ -349,7 +349,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     get("/v1/openapi.json", "This page for programs (OpenAPI 3.1).", AnswerType::Other("application/json")),
 ];
 
-/// The schemas of every type of the API, by name.
+/// Returns the schemas of all API types by name.
 fn schemas() -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
@@ -367,7 +367,7 @@ fn reference_to(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// The OpenAPI 3.1 document of the API.
+/// Returns the OpenAPI 3.1 document of the API.
 pub fn openapi() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for endpoint in ENDPOINTS {
@@ -425,7 +425,7 @@ count, `_ns` is nanoseconds. Fields may be added to version 1; none is removed o
 A refusal has a status of 400 or more and an `ApiError` as its body. Nothing was changed.
 ";
 
-/// The reference page of the API, in Markdown.
+/// Returns the reference page of the API in Markdown.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
     page.push_str("\n## Addresses\n\n| request | answer | needs | |\n|---|---|---|---|\n");
@@ -469,7 +469,7 @@ fn described(schema: &Value) -> String {
     schema["description"].as_str().unwrap_or_default().replace('\n', " ")
 }
 
-/// A schema in a word or two.
+/// Returns the type of a schema in a word or two.
 fn type_of(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         return format!("[{name}](#{})", name.to_lowercase());

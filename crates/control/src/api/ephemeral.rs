@@ -1,4 +1,4 @@
-//! Ephemeral state: what packets have left in the router, and what they asked for.
+//! Reports about ephemeral state: its stores, and the instructions executed on them.
 
 use super::Latency;
 use schemars::JsonSchema;
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// Ephemeral state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ephemeral {
-    /// When it was looked at, since 1970-01-01 UTC.
+    /// The time of the report, since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// How long entries live; null where there is no `[state]`.
+    /// The lifetime of entries; null without `[state]`.
     pub lifetime_ns: Option<u64>,
-    /// Packets that were handed to the worker they belong to.
+    /// Packets handed off to the worker that owns their entries.
     pub handed_packets: u64,
-    /// Packets that have been handed over and wait for that worker.
+    /// Packets in the handoff queues of those workers.
     pub waiting_packets: u64,
-    /// The stores, all workers' parts together.
+    /// The stores, summed over all workers.
     pub stores: Vec<EphemeralStore>,
 }
 
@@ -23,70 +23,70 @@ pub struct Ephemeral {
 // Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EphemeralStore {
-    /// The port it belongs to; null for the central one, and where there is one for all.
+    /// Its port; null for the central store, or if all ports share a store.
     pub port: Option<String>,
-    /// Entries there may be.
+    /// The most entries it can hold.
     pub capacity_entries: u64,
-    /// Entries that live.
+    /// Entries that have not expired.
     pub live_entries: u64,
     /// Entries that have expired and are not free yet.
     pub expired_entries: u64,
     /// Entries created since the store was made.
     pub created_entries: u64,
-    /// The most entries there were at a time, those not yet free included.
+    /// The largest number of entries, including those not yet free.
     pub high_water_entries: u64,
-    /// How long the entry freed last had been expired; null where none was.
+    /// How late the latest freed entry was freed after its expiry; null if none was freed.
     pub lag_ns: Option<u64>,
-    /// How late expired entries were freed: all that were taken away together as late as the first of them; null where none was.
+    /// How late expired entries were freed. Entries freed together count with the delay of the first one. Null if none was freed.
     pub lags: Option<Latency>,
     /// Entries freed since the store was made.
     pub freed_entries: u64,
-    /// Entries that nobody finds any more and that are not free yet, because somebody may be using them.
+    /// Entries removed but not free yet, because another thread may still read them.
     pub limbo_entries: u64,
-    /// The time that cleaning took besides batches of packets.
+    /// The time spent on cleaning, outside of packet batches.
     pub cleaning_ns: u64,
-    /// Packets executed by the worker that cleans for all workers, besides cleaning (`cleaner = "assist"`); nothing where others clean.
+    /// Packets executed by the worker that cleans for all workers (`cleaner = "assist"`); 0 with other cleaners.
     pub assist_packets: u64,
-    /// Look-ups that read two lines of memory, three, four to seven, more. All others read one.
+    /// Look-ups that read two lines of memory, three, four to seven, or more. All others read one.
     pub probes: Vec<u64>,
-    /// Look-ups that found another computation's entry; counted with `diagnostics`.
+    /// Look-ups that found an entry of another computation; counted with `diagnostics`.
     pub collisions: u64,
-    /// The memory it may use.
+    /// The most memory it can use.
     pub memory_bytes: u64,
-    /// What was executed there.
+    /// The places at which packets use it.
     pub places: Vec<EphemeralPlace>,
 }
 
-/// What was executed at one place of a store.
+/// The instructions executed at one place of a store.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EphemeralPlace {
     /// `input`, `central` or `output`.
     pub location: String,
-    /// Packets that a router before could not execute.
+    /// Packets that an earlier router could not execute.
     pub failed_before_packets: u64,
-    /// Packets that passed unexecuted because the worker did not keep up (`overload = "pass"`).
+    /// Packets that passed unexecuted because the worker was overloaded (`overload = "pass"`).
     pub overloaded_packets: u64,
-    /// Packets that were behind others of their computation that had come later; counted with `diagnostics`.
+    /// Packets overtaken by later ones of their computation; counted with `diagnostics`.
     pub reordered_packets: u64,
-    /// By instruction.
+    /// Executed packets by instruction.
     pub instructions: Vec<EphemeralInstruction>,
-    /// Why instructions were not executed.
+    /// Unexecuted packets by reason and instruction.
     pub aborts: Vec<EphemeralAbort>,
-    /// By computation, what became of packets that ask for it: of the 32 heard of last, on each worker.
+    /// Traced packets by computation: the latest 32 computations of each worker.
     pub traces: Vec<EphemeralTrace>,
 }
 
-/// What became of the packets with one instruction.
+/// The packets with one instruction.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EphemeralInstruction {
     /// The instruction.
     pub name: String,
-    /// Packets that went on.
+    /// Packets forwarded.
     pub forwarded_packets: u64,
-    /// Packets that ended.
+    /// Packets dropped.
     pub dropped_packets: u64,
-    /// How long it takes, of batches of packets that all had it, one of 32; null where there was none. `mixed` is an instruction of its own here: batches of
-    /// several.
+    /// The execution time, sampled in one of 32 batches in which all packets have this instruction; null without samples. `mixed` stands for batches
+    /// with different instructions.
     pub spent: Option<Latency>,
 }
 
@@ -96,35 +96,35 @@ pub struct EphemeralAbort {
     /// `full`, `absent_tag`, `underflow`, `bad_opcode`, `bad_length`, `bad_checksum`, `not_enabled`, `rate_limited`, `quota`,
     /// `unauthenticated`, `guest_failed`.
     pub reason: String,
-    /// Their instruction; `registered` for all that operators register, `unknown` where there is none of that number.
+    /// Their instruction; `registered` for those that operators register, `unknown` for an unknown number.
     pub instruction: String,
     /// Packets.
     pub packets: u64,
 }
 
-/// What became of those packets of a computation that ask for it.
+/// The traced packets of a computation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EphemeralTrace {
     /// The computation, in hexadecimal.
     pub computation: String,
-    /// Packets that were executed and went on.
+    /// Packets executed and forwarded.
     pub forwarded_packets: u64,
-    /// Packets that were executed and ended.
+    /// Packets executed and dropped.
     pub dropped_packets: u64,
     /// Packets that could not be executed.
     pub aborted_packets: u64,
-    /// A hash of their instructions and of what became of each, in hexadecimal: equal where the same happened in the same order.
+    /// A hash of their instructions and results, in hexadecimal. Equal hashes mean equal results in the same order.
     pub digest: String,
 }
 
-/// What is in the stores.
+/// The entries in the stores.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EphemeralEntries {
-    /// When it was looked at, since 1970-01-01 UTC.
+    /// The time of the report, since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// Whether there is more than was asked for.
+    /// True if there are more entries than requested.
     pub truncated: bool,
-    /// Entries that live.
+    /// Entries that have not expired.
     pub entries: Vec<EphemeralEntry>,
 }
 
@@ -133,13 +133,13 @@ pub struct EphemeralEntries {
 pub struct EphemeralEntry {
     /// The port of its store; null for the central one.
     pub port: Option<String>,
-    /// The worker whose part it is in.
+    /// The worker that owns it.
     pub worker: u16,
     /// Its tag, in hexadecimal.
     pub tag: String,
     /// Its value.
     pub value: u64,
-    /// How long ago it was created.
+    /// The time since its creation.
     pub age_ns: u64,
     /// A hash of the computation that created it, in hexadecimal; with `diagnostics`.
     pub creator: Option<String>,

@@ -1,82 +1,82 @@
-//! What the router would do with a packet, and why.
+//! Explains what the router would do with a packet, and why.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the router would do with a packet, and why. Nothing was sent and nothing was counted.
+/// The answer of `explain`: the steps of a packet, and its result. No packet was sent, and no counter changed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The packet in one line.
     pub packet: String,
-    /// The port it comes in by.
+    /// The ingress port.
     pub in_port: String,
-    /// One thing after the other.
+    /// The steps in order.
     pub steps: Vec<ExplainedStep>,
-    /// What becomes of it: `sent`, `consumed`, `copied` to the interfaces of a group, `dropped`, `waits` for a neighbour, or is `collected` with the other
+    /// The result: `sent`, `consumed`, `copied` to the interfaces of a group, `dropped`, `waits` for a neighbour, or `collected` with the other
     /// fragments of its packet.
     pub verdict: String,
-    /// The same in one sentence.
+    /// The result in one sentence.
     pub conclusion: String,
-    /// The interface it comes in by, where it has one.
+    /// The ingress interface, if it has one.
     pub interface: Option<String>,
-    /// The prefix of the route it goes by.
+    /// The prefix of its route.
     pub prefix: Option<String>,
-    /// The next hop's address.
+    /// The address of the next hop.
     pub next_hop: Option<String>,
-    /// The path it takes.
+    /// Its path.
     pub path: Option<String>,
-    /// The port it leaves by.
+    /// The egress port.
     pub out_port: Option<String>,
     /// Why it is dropped.
     pub drop: Option<DropExplained>,
-    /// What is different in the frame that leaves.
+    /// The fields that differ in the sent frame.
     pub changes: Vec<FieldChange>,
-    /// The frame that leaves, in hexadecimal.
+    /// The sent frame, in hexadecimal.
     pub sent_frame: Option<String>,
 }
 
-/// A step on the way of a packet.
+/// A step in the processing of a packet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedStep {
-    /// What is looked at: `station`, `interface`, `header`, `route`, `rule`, `function` and so on.
+    /// The subject of the step: `station`, `interface`, `header`, `route`, `rule`, `function` and so on.
     pub step: String,
-    /// How it went.
+    /// The result of the step.
     pub outcome: StepOutcome,
-    /// What was found.
+    /// The finding in words.
     pub text: String,
 }
 
-/// How a step went.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepOutcome {
-    /// The packet goes on.
+    /// The packet continues.
     Pass,
-    /// This is why it does not, or why a rule does not hold.
+    /// The step stops the packet, or a rule does not match.
     Fail,
-    /// It decides nothing.
+    /// The step decides nothing.
     Note,
 }
 
-/// A field of a frame that changes.
+/// A frame field that changes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FieldChange {
     /// The field: `ip ttl`, `eth daddr`.
     pub field: String,
-    /// Before.
+    /// Its value before.
     pub before: String,
-    /// After.
+    /// Its value after.
     pub after: String,
 }
 
-/// A reason to drop a packet.
+/// A drop reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DropExplained {
     /// Its name, the same in metrics and captures.
     pub reason: String,
-    /// What it means, and its source.
+    /// Its meaning, and its source.
     pub explanation: String,
-    /// What to do where it should not have been dropped.
+    /// The remedy, if the packet should not have been dropped.
     pub hint: String,
 }
 

@@ -1,4 +1,4 @@
-//! Functions of paths, and the connections that one of them translates.
+//! Functions of paths, and translated connections.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Functions {
     /// When the counters were read, since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// The functions, path by path in their order.
+    /// The functions of each path, in order.
     pub functions: Vec<Function>,
 }
 
@@ -19,20 +19,20 @@ pub struct Function {
     pub path: String,
     /// The function with its options.
     pub function: String,
-    /// What it declares to cost a packet.
+    /// The declared cost of a packet.
     pub packet_ns: u64,
-    /// What it declares to cost besides for each 1000 bytes.
+    /// The declared additional cost of each 1000 bytes.
     pub kilobyte_ns: u64,
-    /// Whether that is `declared`, or `assumed` as long as nothing is measured.
+    /// The source of the costs: `declared`, or `assumed` until they are measured.
     pub cost_source: String,
-    /// What it has counted.
+    /// Its counters.
     pub counters: Vec<FunctionCounter>,
 }
 
-/// Something a function counts.
+/// A counter of a function.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionCounter {
-    /// What: a rule of a packet filter.
+    /// Its subject: a rule of a packet filter.
     pub name: String,
     /// Packets.
     pub packets: u64,
@@ -43,44 +43,44 @@ pub struct FunctionCounter {
 /// Address and port translation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Nat {
-    /// Connections there may be; zero where nothing is translated.
+    /// The most connections; zero without translation.
     pub most: u64,
-    /// Connections there are.
+    /// Present connections.
     pub total: u64,
-    /// Connections ever made.
+    /// Connections created so far.
     pub made: u64,
-    /// Connections evicted before their time because there were too many: unanswered, half-open or closing ones, or answered UDP and ICMP.
+    /// Connections evicted early because the table was full: unanswered, half-open or closing ones, or answered UDP and ICMP.
     pub evicted: u64,
-    /// Connections that one host inside may have begun at a time.
+    /// The most connections that one inside host may open at the same time.
     pub per_host: u64,
-    /// Connections refused because their host had begun so many.
+    /// Connections refused because their host had reached its limit.
     pub limited: u64,
-    /// The host inside that has begun the most connections.
+    /// The inside host with the most connections.
     pub busiest: Option<NatHost>,
-    /// Packets from the inside that were translated.
+    /// Packets translated from the inside.
     pub out_packets: u64,
-    /// Packets to the inside.
+    /// Packets translated to the inside.
     pub back_packets: u64,
     /// ICMP errors translated.
     pub error_packets: u64,
-    /// Fragments translated that have no ports.
+    /// Fragments without ports that were translated.
     pub fragment_packets: u64,
-    /// Packets to the router's own addresses on the outside that were for the router.
+    /// Packets to the router's own outside addresses that were addressed to the router itself.
     pub own_packets: u64,
     /// Packets dropped by translation.
     pub refused_packets: u64,
-    /// Whether there are more connections than were asked for.
+    /// True if there are more connections than requested.
     pub truncated: bool,
     /// The connections.
     pub connections: Vec<NatConnection>,
 }
 
-/// A host inside.
+/// An inside host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NatHost {
     /// Its address.
     pub address: String,
-    /// Connections it has begun.
+    /// The connections it has opened.
     pub connections: u64,
 }
 
@@ -91,19 +91,19 @@ pub struct NatConnection {
     pub protocol: String,
     /// `opening`, `established`, `closing`, `udp` or `icmp`.
     pub state: String,
-    /// The host inside, with its port or, of ICMP, identifier.
+    /// The inside host with its port, or its ICMP identifier.
     pub inside: String,
-    /// The address of ours and the port that stand for it.
+    /// The router's own address and port that represent the host.
     pub outside: String,
-    /// The other side.
+    /// The peer.
     pub peer: String,
-    /// Whether both sides have been heard.
+    /// True if packets have arrived from both sides.
     pub replied: bool,
-    /// Whether the other side began it.
+    /// True if the peer opened it.
     pub inbound: bool,
-    /// How long nothing has come.
+    /// The time since the last packet.
     pub idle_ns: u64,
-    /// When it is forgotten if nothing comes.
+    /// The time until it expires without further packets.
     pub left_ns: u64,
     /// Packets from the inside.
     pub out_packets: u64,

@@ -1,40 +1,40 @@
-//! The configurations a router has run, who brought them, and the one that waits to be confirmed.
+//! The history of configurations, and the configuration on trial.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How somebody spoke to the router.
+/// How a configuration change reached the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
-    /// It was started with it.
+    /// At its start.
     Start,
-    /// The control socket.
+    /// Over the control socket.
     Socket,
-    /// The remote API.
+    /// Over the remote API.
     Remote,
-    /// SIGHUP.
+    /// By SIGHUP.
     Signal,
-    /// The router itself, because nobody confirmed in time.
+    /// By the router itself, when a trial expired.
     Timer,
 }
 
-/// Who changed the configuration.
+/// The author of a configuration change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Who {
-    /// How.
+    /// How it reached the router.
     pub via: Via,
-    /// The user's number, as the kernel tells it of the other end of the socket.
+    /// The user's number, as the kernel reports it for the other end of the socket.
     pub uid: Option<u32>,
-    /// The user's name, where the number has one.
+    /// The user's name, if it has one.
     pub user: Option<String>,
-    /// The address a remote request came from.
+    /// The address of a remote caller.
     pub peer: Option<String>,
 }
 
 impl Who {
-    /// Nobody in particular.
+    /// Builds an author without a known user.
     pub fn by(via: Via) -> Who {
         Who { via, uid: None, user: None, peer: None }
     }
@@ -64,24 +64,24 @@ impl fmt::Display for Who {
     }
 }
 
-/// What became of a configuration.
+/// The state of a configuration in the history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryState {
     /// It runs.
     Running,
-    /// It runs, and is left again unless somebody confirms it in time.
+    /// It runs on trial: the router rolls back unless it is confirmed in time.
     Pending,
-    /// It ran until another one, or the end of the router.
+    /// It ran until another one was applied or the router ended.
     Replaced,
     /// It was left by a rollback.
     RolledBack,
-    /// It was left because nobody confirmed it.
+    /// Its trial expired without a confirmation.
     Unconfirmed,
 }
 
 impl HistoryState {
-    /// The name it has in JSON, for people.
+    /// Returns its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             HistoryState::Running => "running",
@@ -93,52 +93,52 @@ impl HistoryState {
     }
 }
 
-/// A configuration that ran, without its text: `/v1/config?generation=N` has it.
+/// A configuration of the history, without its text: `/v1/config?generation=N` returns it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryEntry {
-    /// Its number.
+    /// Its generation.
     pub generation: u64,
-    /// When it came, since 1970-01-01 UTC.
+    /// The time of its start, since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// Who brought it.
+    /// Its author.
     pub who: Who,
-    /// Where it came from: a file name.
+    /// Its origin: a file name.
     pub name: String,
-    /// What became of it.
+    /// Its state.
     pub state: HistoryState,
-    /// The generation whose text it has, where it is a return to one.
+    /// The generation whose text was restored; null for a new configuration.
     pub restores: Option<u64>,
-    /// What it changed, one line each, the first hundred of them.
+    /// Its changes, one line each, at most a hundred.
     pub changes: Vec<String>,
-    /// How many changes there were.
+    /// The number of all its changes.
     pub changes_total: u64,
 }
 
-/// The configurations a router has run.
+/// The history of configurations.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct History {
-    /// The latest last.
+    /// The configurations, the latest last.
     pub entries: Vec<HistoryEntry>,
-    /// The directory in which they survive a restart; null where they do not.
+    /// The directory that keeps them across restarts; null without one.
     pub directory: Option<String>,
 }
 
-/// A configuration that is left again unless somebody confirms it.
+/// A configuration on trial, which is rolled back unless it is confirmed in time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Pending {
-    /// Its number.
+    /// Its generation.
     pub generation: u64,
-    /// The generation whose configuration comes back.
+    /// The generation that a rollback restores.
     pub back_to: u64,
-    /// How long there is to confirm it.
+    /// The remaining time to confirm it.
     pub left_ns: u64,
-    /// Who brought it.
+    /// Its author.
     pub who: Who,
 }
 
-/// A configuration was confirmed.
+/// The result of confirming a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Confirmed {
-    /// Its number.
+    /// Its generation.
     pub generation: u64,
 }

@@ -1,39 +1,38 @@
-//! How long packets took.
+//! Latencies of packets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How long packets took, at one place or altogether. Times are those of vectors of packets wherever all of a vector came at
-/// once.
+/// The latencies of packets at one place or in total. Packets of a batch that arrive together share one measurement.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Packets.
     pub packets: u64,
-    /// All their times together.
+    /// The sum of their latencies.
     pub sum_ns: u64,
-    /// Half of them took no longer; this and the next within a sixteenth, never less than it was.
+    /// The median. This value and the next ones are at most a sixteenth too high, and never too low.
     pub p50_ns: u64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 999 of 1000 took no longer.
+    /// The 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest time, exactly.
+    /// The exact maximum.
     pub max_ns: u64,
-    /// All of them: packets that took longer than the bucket before says and no longer than this one.
+    /// The histogram: each bucket counts latencies above the bound of the previous one, up to its own.
     pub buckets: Vec<LatencyBucket>,
 }
 
-/// Packets that took about equally long.
+/// Packets with about the same latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyBucket {
-    /// None took longer.
+    /// The upper bound of their latencies.
     pub most_ns: u64,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
 }
 
 impl Latency {
-    /// As the plane has it; none where there were no packets.
+    /// Converts a histogram of the plane; none without packets.
     pub(crate) fn of(spread: &packet::latency::Spread) -> Option<Latency> {
         let at = |thousandths| spread.quantile(thousandths).map(units::Nanos::get);
         Some(Latency {
@@ -47,13 +46,12 @@ impl Latency {
         })
     }
 
-    /// Their mean, exactly.
+    /// Returns the exact mean.
     pub fn mean_ns(&self) -> u64 {
         self.sum_ns / self.packets.max(1)
     }
 
-    /// What this part of the packets, in thousandths, took no longer than, of those that came since it was `before`. None
-    /// where none did.
+    /// Returns a quantile, in thousandths, of the packets since the earlier reading `before`; none without packets.
     pub fn lately_ns(&self, before: Option<&Latency>, thousandths: u64) -> Option<u64> {
         let packets = self.packets.checked_sub(before.map_or(0, |before| before.packets))?;
         let had = |most_ns: u64| {
@@ -81,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_packets_took_lately_is_that_of_those_that_came_since() {
+    fn quantiles_between_readings_count_new_packets_only() {
         let before = latency(&[(100, 90), (500, 10)], 480);
         let now = latency(&[(100, 90), (200, 98), (500, 12)], 480);
         assert_eq!([500, 990, 1000].map(|part| now.lately_ns(Some(&before), part)), [Some(200), Some(480), Some(480)]);

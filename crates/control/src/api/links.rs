@@ -1,86 +1,86 @@
-//! The links: what waits before each port, how long, what becomes of it, and what its scheme remembers.
+//! Reports about links: backlogs, sojourn times, drops, and the state of the schemes.
 
 use super::{Counted, Latency};
 use packet::LinkCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The links.
+/// The egress links.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Links {
-    /// When they were looked at, since 1970-01-01 UTC.
+    /// The time of the report, since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// In the order of their ports; where there are several workers each has one of its own.
+    /// In the order of their ports. With several workers each has a link of its own.
     pub links: Vec<Link>,
 }
 
-/// What is before a port at one worker: queues, and the scheme that decides over them. `offered = sent + dropped + backlog`.
+/// The queues before a port at one worker, and their queueing scheme. `offered = sent + dropped + backlog`.
 // Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
     /// The port.
     pub port: String,
-    /// The worker it belongs to.
+    /// Its worker.
     pub worker: u16,
-    /// The scheme, as configured.
+    /// The queueing scheme, as configured.
     pub scheme: String,
-    /// Which it is of those that the link has had, or sets of parameters: the first is 1. Events tell of each.
+    /// The version of the scheme on this link, from 1. A new scheme or new parameters make a new version; events report each.
     pub version: u32,
-    /// What it said as it panicked; null where it did not. Drop tail with a thousand packets is in its place.
+    /// The panic message of the scheme; null without a panic. After a panic the link uses drop tail with a thousand packets.
     pub put_aside: Option<String>,
-    /// What it has counted.
+    /// Its counters.
     #[serde(flatten)]
     pub counters: Counted<LinkCounters>,
-    /// Packets that wait.
+    /// Packets queued.
     pub backlog_packets: u64,
-    /// Their bytes.
+    /// Bytes queued.
     pub backlog_bytes: u64,
-    /// Time that the task before the link has used, to ask the scheme and to transmit.
+    /// The time that the output task has used to run the scheme and to transmit.
     pub handler_ns: u64,
     /// Packets it moved in that time.
     pub handler_packets: u64,
-    /// How long packets waited that were sent since the link was made, from when their functions were done; null where none was sent.
+    /// Sojourn times of sent packets since the link was made, from the end of their functions; null if none was sent.
     pub sojourn: Option<Latency>,
-    /// Packets dropped since then, by reason.
+    /// Packets dropped since the link was made, by reason.
     pub drops: Vec<LinkDrop>,
-    /// The queues of the scheme in groups; while packets drain from another scheme, that one's first.
+    /// The queue groups of the scheme. While a previous scheme drains, its groups come first.
     pub groups: Vec<QueueGroup>,
-    /// The queues with the most bytes, at most eight.
+    /// The longest queues by bytes, at most eight.
     pub longest: Vec<LongQueue>,
-    /// How it was lately.
+    /// Its recent history.
     pub series: LinkSeries,
-    /// The link that the port pretends to have; null where it has its own.
+    /// The emulated link of the port; null without one.
     pub emulated: Option<EmulatedLink>,
 }
 
-/// A link that is emulated, and how well, since it was made.
+/// An emulated link and its accuracy, since it was made.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EmulatedLink {
-    /// What it is like.
+    /// Its description.
     pub link: String,
-    /// Packets under way.
+    /// Packets on the link.
     pub under_way_packets: u64,
     /// Packets that arrived at the far end.
     pub arrived_packets: u64,
-    /// Packets lost on the way, or for which there was no room under way.
+    /// Packets lost on the link, or dropped because the link was full.
     pub lost_packets: u64,
-    /// Packets that came twice.
+    /// Packets delivered twice.
     pub doubled_packets: u64,
-    /// Packets that arrived more than 0.3 ms late: the machine was busy.
+    /// Packets that arrived more than 0.3 ms late because the machine was busy.
     pub late_packets: u64,
-    /// How late 99 of 100 packets arrived at most.
+    /// The 99th percentile of the lateness.
     pub late_p99_ns: u64,
-    /// The latest.
+    /// The largest lateness.
     pub late_max_ns: u64,
-    /// Packets that the link got too late, so that it was idle though they waited: it was slower than it is said to be.
+    /// Packets that were sent late, so that the link was idle despite a backlog and slower than configured.
     pub missed_packets: u64,
-    /// How long it was idle for that.
+    /// The total time of this idleness.
     pub missed_ns: u64,
     /// Opportunities of its trace that were used.
     pub opportunities_used: u64,
-    /// Opportunities of its trace that found nothing to send.
+    /// Opportunities of its trace without a packet to send.
     pub opportunities_unused: u64,
-    /// Its trace has ended, and had to go on: `end = "error"`.
+    /// True if its trace has ended, with `end = "error"`.
     pub trace_ended: bool,
 }
 
@@ -89,91 +89,90 @@ pub struct EmulatedLink {
 pub struct LinkDrop {
     /// The reason's name.
     pub reason: String,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
 }
 
-/// Queues of a scheme that are told of together, and what became of their packets since the scheme is there. `arrived = sent + dropped +
-/// backlog`.
+/// A group of queues that a scheme reports together, with counters since the scheme was built. `arrived = sent + dropped + backlog`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct QueueGroup {
-    /// What is in them: `all`, `flows`, `class 2`, `voice`, `branch 1 flows`.
+    /// Its name: `all`, `flows`, `class 2`, `voice`, `branch 1 flows`.
     pub name: String,
-    /// How many queues they are.
+    /// The number of queues.
     pub queues: u32,
-    /// Packets that came.
+    /// Packets enqueued.
     pub arrived_packets: u64,
-    /// Packets that left, to be transmitted.
+    /// Packets dequeued for transmission.
     pub sent_packets: u64,
     /// Packets dropped.
     pub dropped_packets: u64,
-    /// The same by reason.
+    /// Packets dropped, by reason.
     pub drops: Vec<LinkDrop>,
     /// Packets marked (ECN).
     pub marked_packets: u64,
-    /// Packets that joined a queue in which another flow waited, though each of these queues is for one flow.
+    /// Packets enqueued behind another flow in a queue meant for a single flow.
     #[serde(default)]
     pub collided_packets: u64,
-    /// Packets that wait.
+    /// Packets queued.
     pub backlog_packets: u64,
-    /// Their bytes.
+    /// Bytes queued.
     pub backlog_bytes: u64,
-    /// How long those waited that left, from when their functions were done; null where none did.
+    /// Sojourn times of dequeued packets, from the end of their functions; null if none was dequeued.
     pub sojourn: Option<Latency>,
-    /// What the scheme remembers of the longest of these queues.
+    /// The scheme's state for the longest of these queues.
     pub state: Vec<StateValue>,
 }
 
-/// Something that a scheme remembers of a queue.
+/// A state variable of a scheme for a queue.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StateValue {
     /// Its name in the literature: `avg`, `p`, `count`, `dropping`, `drop_next`, `qdelay`, `burst_allowance`, `doomed`, `marking`.
     pub name: String,
-    /// Times are in seconds, probabilities parts of one; what is true or not is one or zero.
+    /// Its value: times in seconds, probabilities from 0 to 1, conditions as 0 or 1.
     pub value: f64,
 }
 
-/// A queue with many bytes.
+/// One of the longest queues.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LongQueue {
     /// Its number on the link, from 0.
     pub queue: u32,
-    /// The group it is in.
+    /// Its queue group.
     pub group: String,
-    /// Packets that wait in it.
+    /// Packets queued.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes queued.
     pub bytes: u64,
 }
 
-/// How a link was each time it was looked at, ten times a second, for the last half minute: lists as long as each other, the latest last.
+/// The history of a link over the last half minute, with ten samples a second: lists of equal length, the latest last.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LinkSeries {
-    /// When, since 1970-01-01 UTC.
+    /// The times of the samples, since 1970-01-01 UTC.
     pub time_ns: Vec<u64>,
-    /// Packets that waited then.
+    /// Packets queued.
     pub backlog_packets: Vec<u64>,
-    /// Their bytes.
+    /// Bytes queued.
     pub backlog_bytes: Vec<u64>,
-    /// The most packets that waited since the time before.
+    /// The most packets queued since the previous sample.
     pub most_packets: Vec<u64>,
-    /// Packets sent since then.
+    /// Packets sent since the previous sample.
     pub sent_packets: Vec<u64>,
-    /// How long those had waited on average.
+    /// Their mean sojourn time.
     pub mean_sojourn_ns: Vec<u64>,
-    /// The longest that one of them had.
+    /// Their longest sojourn time.
     pub max_sojourn_ns: Vec<u64>,
-    /// What the scheme remembered of groups of one queue.
+    /// The scheme's state for groups of a single queue.
     pub state: Vec<StateSeries>,
 }
 
-/// What a scheme remembered, time by time; shorter than the rest where the scheme is newer than that.
+/// The history of a state variable. It is shorter than the other lists if the scheme is younger.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StateSeries {
-    /// The group of the queue.
+    /// The queue group.
     pub group: String,
     /// As in [`StateValue`].
     pub name: String,
-    /// The values, the latest last; null where it was not told.
+    /// The values, the latest last; null for samples without a value.
     pub values: Vec<Option<f64>>,
 }

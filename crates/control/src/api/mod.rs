@@ -1,8 +1,8 @@
-//! The types of the API, version 1: what goes over the socket as JSON, and what `show -j` prints.
+//! The types of the API, version 1: the JSON on the socket, and the output of `show -j`.
 //!
-//! Every name is one of the configuration; ids stay inside. A field's name carries its unit: `_bps` is bits per second,
-//! `_bytes` and `_packets` count since the thing was made, `_ns` is nanoseconds. Fields may be added to version 1, and
-//! none is removed or changes its meaning.
+//! All names come from the configuration; internal ids are never exposed. The suffix of a field is its unit: `_bps` is bits per second, `_ns` is
+//! nanoseconds, and `_bytes` and `_packets` count since the object was made. Version 1 may get further fields, but no field is removed or changes its
+//! meaning.
 
 mod changes;
 mod counted;

@@ -1,11 +1,11 @@
-//! Multicast groups, and what was copied for them.
+//! Multicast groups, and the packets replicated to them.
 
 use super::Counted;
 use plane::multicast::GroupCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The multicast groups that are forwarded.
+/// The multicast groups.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Multicast {
     /// When the counters were read, since 1970-01-01 UTC.
@@ -14,20 +14,20 @@ pub struct Multicast {
     pub groups: Vec<MulticastGroup>,
 }
 
-/// A multicast group that is forwarded.
+/// A multicast group.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MulticastGroup {
-    /// The VRF; null for the main one.
+    /// The VRF; null for the default one.
     pub vrf: Option<String>,
     /// The group.
     pub group: String,
-    /// Whose packets; null for those of every source without a group of its own.
+    /// The source; null for all sources without a group of their own.
     pub source: Option<String>,
-    /// The interface its packets come by.
+    /// The ingress interface of its packets.
     pub from: String,
-    /// The interfaces that each get a copy.
+    /// The egress interfaces, each of which gets a copy.
     pub to: Vec<String>,
-    /// What it has counted.
+    /// Its counters.
     #[serde(flatten)]
     pub counters: Counted<GroupCounters>,
 }

@@ -1,18 +1,18 @@
-//! What packets want, and which schemes it brings.
+//! Objectives of packets, and the schemes that policies select for them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What packets want, and what serves it.
+/// The objectives of packets, and the schemes that serve them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Policies {
     /// When the counters were read, since 1970-01-01 UTC.
     pub time_ns: u64,
     /// The ports that have a policy.
     pub ports: Vec<PortPolicy>,
-    /// What code points ask for where they are trusted.
+    /// The objectives of trusted code points.
     pub code_points: Vec<CodePoints>,
-    /// The interfaces that trust code points, or say what packets want.
+    /// The interfaces that trust code points, or set an objective.
     pub interfaces: Vec<InterfaceWants>,
 }
 
@@ -27,11 +27,11 @@ pub struct PortPolicy {
     pub objective: String,
     /// The scheme that serves it.
     pub scheme: String,
-    /// How often another objective came into force since the port has a policy.
+    /// How often the objective has changed since the port has a policy.
     pub changes: u64,
-    /// For how long all stays as it is, whatever arrives.
+    /// The time until the objective may change again.
     pub held_ns: u64,
-    /// What is wanted.
+    /// The objectives of the port's packets.
     pub wanted: Vec<Wanted>,
 }
 
@@ -42,13 +42,13 @@ pub struct Wanted {
     pub objective: String,
     /// The scheme that would serve it.
     pub scheme: String,
-    /// Packets that wanted it when they were offered to the port's scheme.
+    /// Packets with this objective that were offered to the scheme.
     pub packets: u64,
-    /// Bytes of those.
+    /// Bytes of these packets.
     pub bytes: u64,
-    /// Packets in the last window that is over.
+    /// Packets in the last complete window.
     pub window_packets: u64,
-    /// Bytes of those.
+    /// Bytes in the last complete window.
     pub window_bytes: u64,
 }
 
@@ -61,19 +61,19 @@ pub struct CodePoints {
     pub code_points: Vec<String>,
 }
 
-/// What an interface says of the packets that come in by it.
+/// The objective of packets from an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct InterfaceWants {
     /// The interface.
     pub interface: String,
-    /// Whether their code points say what they want.
+    /// True if the code points of its packets select the objective.
     pub trust: bool,
-    /// What they want otherwise.
+    /// The objective of other packets.
     pub objective: String,
 }
 
 impl PortPolicy {
-    /// The part that an objective had of the bytes of the last window, in millionths; nothing where there were none.
+    /// Returns the share of an objective in the bytes of the last window, in millionths; none without packets.
     pub fn share_ppm(&self, wanted: &Wanted) -> Option<u64> {
         let total: u64 = self.wanted.iter().map(|wanted| wanted.window_bytes).sum();
         (total > 0).then(|| (u128::from(wanted.window_bytes) * 1_000_000 / u128::from(total)) as u64)

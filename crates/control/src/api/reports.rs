@@ -1,4 +1,4 @@
-//! What the router tells of itself.
+//! Reports about the router.
 
 use super::{Counted, Latency};
 use packet::{LinkCounters, PortCounters};
@@ -6,15 +6,15 @@ use plane::PathCounters;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether the router forwards.
+/// The state of the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// It forwards.
     Running,
-    /// It forwards, but for a worker that is stuck or has failed for good: see `/v1/workers`.
+    /// It forwards, except on a worker that is stuck or has failed for good: see `/v1/workers`.
     Degraded,
-    /// It is ending in good order.
+    /// It is shutting down.
     Stopping,
     /// The first worker has failed; the process is about to end.
     Failed,
@@ -24,74 +24,74 @@ pub enum State {
 // Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// The version of Switchpath that runs.
+    /// The version of Switchpath.
     pub version: String,
     /// The router's name, as configured.
     pub name: String,
-    /// Whether it forwards.
+    /// Its state.
     pub state: State,
-    /// The number of the configuration that runs: one more with each that is applied, counted on across restarts where the
-    /// history is kept on disk.
+    /// The generation of the running configuration. It increases with each applied configuration, also across restarts if the history is kept on
+    /// disk.
     pub generation: u64,
-    /// Where the configuration came from: a file name.
+    /// The origin of the configuration: a file name.
     pub config: String,
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// When it was started, since 1970-01-01 UTC.
+    /// The start time, since 1970-01-01 UTC.
     pub started_ns: u64,
-    /// How long it has run.
+    /// The time since the start.
     pub uptime_ns: u64,
-    /// Worker threads.
+    /// The number of worker threads.
     pub workers: u16,
     /// Frames of the pool.
     pub frames: u64,
-    /// Frames nobody uses and no worker keeps for itself.
+    /// Free frames that no worker has reserved.
     pub frames_spare: u64,
-    /// Packets in queues now.
+    /// Packets in queues.
     pub held_packets: u64,
-    /// Routes of both families, the neighbours' host routes included.
+    /// Routes of both families, including host routes of neighbours.
     pub routes: u64,
-    /// Neighbours known or asked for.
+    /// Neighbours, including unresolved ones.
     pub neighbours: u64,
-    /// Whether the packet ledger of every worker balances.
+    /// True if the packet ledgers of all workers balance.
     pub balanced: bool,
-    /// Until when the configuration is to be confirmed; null where it is there to stay.
+    /// The trial of the running configuration; null if it is not on trial.
     #[serde(default)]
     pub pending: Option<super::Pending>,
-    /// What the process has given away; null where it has kept everything.
+    /// The privileges that the process has dropped; null if it has kept them all.
     #[serde(default)]
     pub confinement: Option<Confinement>,
-    /// Live captures that are being taken.
+    /// Captures in progress.
     pub captures: Vec<Capture>,
-    /// Packets that are being followed.
+    /// Traces in progress.
     #[serde(default)]
     pub traces: Vec<Capture>,
 }
 
-/// What a router's process has given away since its ports are open.
+/// The privileges that the router has dropped after its ports were opened.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Confinement {
     /// The user it runs as.
     pub user: String,
-    /// The capabilities it has left.
+    /// The remaining capabilities.
     pub capabilities: Vec<String>,
-    /// Whether it can open only the files it was allowed (Landlock).
+    /// True if it can open only permitted files (Landlock).
     pub landlock: bool,
-    /// Whether it can make only the system calls it was allowed (seccomp).
+    /// True if it can make only permitted system calls (seccomp).
     pub seccomp: bool,
-    /// Whether later configurations can open devices.
+    /// True if later configurations can open devices.
     pub new_ports: bool,
 }
 
-/// A live capture that is being taken, or a trace.
+/// A capture or a trace in progress.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Capture {
-    /// The packets it takes.
+    /// The packets it matches.
     #[serde(rename = "match")]
     pub matching: String,
-    /// Packets taken so far.
+    /// Packets captured so far.
     pub captured_packets: u64,
-    /// Packets it would have taken, had its reader been faster.
+    /// Packets missed because its reader was too slow.
     pub missed_packets: u64,
 }
 
@@ -104,56 +104,56 @@ pub struct Ports {
     pub ports: Vec<Port>,
 }
 
-/// A place packets come from and go to, with its link.
+/// A port with its link.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Port {
     /// Its name.
     pub name: String,
-    /// What is behind it, as configured: `packet:eth0`.
+    /// Its device, as configured: `packet:eth0`.
     pub device: String,
     /// Its MAC address.
     pub mac: String,
-    /// Whether its medium is connected.
+    /// True if its medium is connected.
     pub up: bool,
-    /// Whether it was removed and only waits for its queue to empty.
+    /// True if it was removed and is draining its queue.
     pub closing: bool,
-    /// What its medium carries; null where it has no rate of its own.
+    /// The rate of its medium; null without a fixed rate.
     pub link_rate_bps: Option<u64>,
-    /// The longest IP packet its device accepts now; null where the device has no bound.
+    /// The longest IP packet that its device accepts now; null without a limit.
     #[serde(default)]
     pub device_mtu_bytes: Option<u16>,
-    /// Its layer 3 attachments.
+    /// Its layer 3 interfaces.
     pub interfaces: Vec<Interface>,
     /// The queueing scheme of its link.
     pub scheme: String,
-    /// What it has counted.
+    /// Its counters.
     #[serde(flatten)]
     pub counters: Counted<PortCounters>,
-    /// What its link has counted.
+    /// The counters of its link.
     #[serde(flatten)]
     pub link: Counted<LinkCounters>,
-    /// Packets waiting for the link.
+    /// Packets queued at the link.
     pub backlog_packets: u64,
-    /// Bytes waiting for the link.
+    /// Bytes queued at the link.
     pub backlog_bytes: u64,
-    /// Packets dropped, by reason: at the port they came in by, or by the scheme of the link they should leave by.
+    /// Packets dropped, by reason: at this ingress port, or by the scheme of this egress port.
     pub drops: Vec<DropAt>,
 }
 
-/// A layer 3 attachment of a port.
+/// A layer 3 interface of a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Interface {
     /// Its name: `lan`, or `lan.20`.
     pub name: String,
-    /// Its 802.1Q id; null where untagged.
+    /// Its 802.1Q id; null for an untagged interface.
     pub vlan: Option<u16>,
-    /// Its VRF; null for the main one.
+    /// Its VRF; null for the default one.
     pub vrf: Option<String>,
-    /// Its own addresses with the lengths of their subnets.
+    /// Its own addresses with their prefix lengths.
     pub addresses: Vec<String>,
-    /// The longest IP packet that leaves by it now: the smaller of its configuration's MTU and that of the device.
+    /// The longest IP packet it sends now: the smaller of the configured MTU and that of the device.
     pub mtu_bytes: u16,
-    /// The MTU of its configuration.
+    /// The configured MTU.
     #[serde(default)]
     pub configured_mtu_bytes: u16,
 }
@@ -165,63 +165,63 @@ pub struct DropAt {
     pub port: String,
     /// The reason's name.
     pub reason: String,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
 }
 
-/// The switching paths.
+/// The paths.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Paths {
     /// When the counters were read, since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// The built-in paths, then the configured ones in the order they are matched.
+    /// The built-in paths, then the configured ones in matching order.
     pub paths: Vec<Path>,
 }
 
-/// A switching path. `entered + generated = left + dropped + consumed + diverted + queued`, but for packets that the two
-/// built-in paths `control` and `general` hold back together for neighbours that have not answered.
+/// A path. `entered + generated = left + dropped + consumed + diverted + queued`. Packets that wait for unresolved neighbours are missing in the
+/// equation of the two built-in paths `control` and `general`, which hold them together.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Path {
     /// Its name; `control`, `general` and `best-effort` are built in.
     pub name: String,
-    /// The packets that take it; null for the built-in ones.
+    /// The packets that match it; null for the built-in ones.
     #[serde(rename = "match")]
     pub matching: Option<String>,
-    /// What is done to each packet, in order.
+    /// Its functions, in order.
     pub functions: Vec<String>,
-    /// The class a queueing scheme sees.
+    /// The class that its packets have in queueing schemes.
     pub class: u8,
-    /// What it has counted.
+    /// Its counters.
     #[serde(flatten)]
     pub counters: Counted<PathCounters>,
-    /// Packets in its queues now.
+    /// Packets in its queues.
     pub queued_packets: u64,
-    /// How long its packets waited for its functions, from coming in; null where none did.
+    /// The latency from the arrival of packets to their functions; null without packets.
     #[serde(default)]
     pub waited_before: Option<Latency>,
-    /// How long they waited behind them, until transmission.
+    /// The latency from the functions to transmission; null without packets.
     #[serde(default)]
     pub waited_behind: Option<Latency>,
-    /// How long they took altogether, from coming in to transmission.
+    /// The total latency from arrival to transmission; null without packets.
     #[serde(default)]
     pub latency: Option<Latency>,
-    /// How long a packet was promised to take at most; null where nothing was.
+    /// The promised latency bound; null without a reservation.
     #[serde(default)]
     pub promised_delay_ns: Option<u64>,
-    /// Packets that took longer than that.
+    /// Packets that exceeded the bound.
     #[serde(default)]
     pub late_packets: u64,
 }
 
-/// Where on a packet's way a queue is.
+/// The place of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueStage {
-    /// Of a path, before its functions.
+    /// The input queue of a path, before its functions.
     Input,
-    /// Of a path, behind its functions.
+    /// The output queue of a path, after its functions.
     Output,
-    /// Before a link: what its scheme decides over.
+    /// The queues of a link, under its queueing scheme.
     Link,
 }
 
@@ -237,27 +237,27 @@ pub struct Queues {
 /// A queue.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Queue {
-    /// The worker it belongs to.
+    /// Its worker.
     pub worker: u16,
-    /// Where it is.
+    /// Its place.
     pub stage: QueueStage,
-    /// Its path; null for a link's.
+    /// Its path; null for a link's queue.
     pub path: Option<String>,
-    /// The port its packets leave by; null for the queue the router's own protocols read.
+    /// The egress port of its packets; null for the queue of the local protocols.
     pub port: Option<String>,
     /// Packets in it.
     pub packets: u64,
-    /// Bytes in it; null for a path's, which count packets only.
+    /// Bytes in it; null for a path's queue, which counts packets only.
     pub bytes: Option<u64>,
-    /// Packets it holds at most; null for a link's, which its scheme bounds.
+    /// The most packets it can hold; null for a link's queue, which its scheme limits.
     pub capacity_packets: Option<u64>,
-    /// Of the queue before the functions of a path: the most packets there were when its task began to work on them.
+    /// For an input queue: the largest number of packets at the start of a run of its task.
     #[serde(default)]
     pub most_packets: Option<u64>,
-    /// The same summed over all those times: divided by `looks`, the mean.
+    /// The sum of these numbers; divided by `looks`, it is the mean.
     #[serde(default)]
     pub seen_packets: Option<u64>,
-    /// How often that was.
+    /// How many runs have been counted.
     #[serde(default)]
     pub looks: Option<u64>,
 }
@@ -265,9 +265,9 @@ pub struct Queue {
 /// Routes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Routes {
-    /// Routes of both families that there are, shown or not.
+    /// Routes of both families, shown or not.
     pub total: u64,
-    /// Whether there are more of those asked for than `limit` allowed.
+    /// True if more routes match than `limit` allows.
     pub truncated: bool,
     /// The routes in order of family, address and length.
     pub routes: Vec<Route>,
@@ -276,36 +276,36 @@ pub struct Routes {
 /// A route.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Route {
-    /// The VRF whose packets go by it; null for the main one.
+    /// Its VRF; null for the default one.
     pub vrf: Option<String>,
     /// The destinations.
     pub prefix: String,
-    /// Who says so: `local`, `broadcast`, `static`, `api`, `connected`, `neighbour`.
+    /// Its origin: `local`, `broadcast`, `static`, `api`, `connected`, `neighbour`.
     pub origin: String,
-    /// What becomes of packets to it: `via`, `connected`, `local`, `broadcast`, `blackhole`, `unreachable`, `special`.
+    /// Its action: `via`, `connected`, `local`, `broadcast`, `blackhole`, `unreachable`, `special`.
     pub action: String,
-    /// The next hop, for `via`; null where there are several.
+    /// The next hop, for `via`; null if there are several.
     pub gateway: Option<String>,
     /// The next hops, for `via` with several.
     pub gateways: Vec<Gateway>,
-    /// The interface it leads out of or belongs to.
+    /// Its egress interface, or the interface it belongs to.
     pub interface: Option<String>,
-    /// Whether packets go by it: no route to the same prefix comes before it.
+    /// True if packets use it: no route to the same prefix has precedence.
     pub active: bool,
 }
 
-/// One of the next hops of a route.
+/// A next hop of a route.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Gateway {
     /// Its address.
     pub address: String,
-    /// The interface it is on.
+    /// Its interface.
     pub interface: String,
-    /// Its share of the flows, compared to the others'.
+    /// Its weight among the next hops.
     pub weight: u16,
-    /// Whether packets may reach it: it has not failed to answer, and its port is not down.
+    /// True if packets may use it: it has not failed to answer, and its port is up.
     pub usable: bool,
-    /// The part of the flows that goes by it now, from 0 to 1.
+    /// Its present share of the flows, from 0 to 1.
     pub share: f64,
 }
 
@@ -319,21 +319,21 @@ pub struct Neighbours {
 /// A neighbour (ARP, neighbour discovery).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Neighbour {
-    /// The interface it is on.
+    /// Its interface.
     pub interface: String,
     /// Its address.
     pub address: String,
-    /// Its MAC address; null where not known.
+    /// Its MAC address; null if unresolved.
     pub mac: Option<String>,
     /// `incomplete`, `reachable`, `stale`, `delay`, `probe`, `failed` or `static`.
     pub state: String,
-    /// How long it has been in this state.
+    /// The time it has been in this state.
     pub age_ns: u64,
-    /// Packets that wait for it.
+    /// Packets that wait for its MAC address.
     pub pending_packets: u64,
 }
 
-/// Drops.
+/// Dropped packets.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Drops {
     /// When the counters were read, since 1970-01-01 UTC.
@@ -347,117 +347,113 @@ pub struct Drops {
 pub struct Drop {
     /// The reason's name, the same in metrics and captures.
     pub reason: String,
-    /// What it means, and its source.
+    /// Its meaning, and its source.
     pub explanation: String,
-    /// How many since the start.
+    /// The number of packets since the start.
     pub packets: u64,
-    /// Where, for the ports that there are now.
+    /// The drops at present ports.
     pub ports: Vec<DropAt>,
 }
 
-/// What an event is about.
+/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// The router forwards.
     Started,
-    /// The router is ending.
+    /// The router is shutting down.
     Stopping,
     /// A configuration was applied.
     Applied,
-    /// A configuration is left again unless somebody confirms it in time.
+    /// A configuration is on trial and will be rolled back unless confirmed in time.
     Pending,
     /// A configuration was confirmed.
     Confirmed,
-    /// An earlier configuration runs again.
+    /// An earlier configuration was restored.
     RolledBack,
-    /// A configuration was refused; the one before it runs on. Or a batch of routes and neighbours was.
+    /// A configuration, or a batch of routes and neighbours, was refused. The previous state remains.
     Refused,
-    /// A batch of routes and neighbours was made.
+    /// A batch of routes and neighbours was applied.
     Edited,
-    /// A worker runs a new configuration.
+    /// A worker uses a new configuration.
     Adopted,
     /// A port's medium was connected or disconnected.
     PortLink,
-    /// The longest packet that a port's interface accepts has changed, to or from less than the configuration says.
+    /// The MTU of a port's device has changed, and is or was below the configured one.
     PortMtu,
-    /// A removed port has no packets left and is closed.
+    /// A removed port has sent its last packet and is closed.
     PortDrained,
-    /// A removed path has no packets left.
+    /// A removed path has processed its last packet.
     PathDrained,
-    /// A neighbour has another state.
+    /// A neighbour has changed its state.
     Neighbour,
-    /// Somebody else answers for an address of the router.
+    /// Another host answers for an address of the router.
     AddressConflict,
-    /// Another router of a link advertises something else than this one.
+    /// Another router on a link advertises contradictory values.
     RouterContradicts,
     /// A worker has failed for good; its ports are closed.
     WorkerFailed,
-    /// A worker has failed and begun anew; what it held is lost.
+    /// A worker has failed and was restarted; its packets are lost.
     WorkerRestarted,
-    /// A worker does not move.
+    /// A worker is stuck.
     WorkerStuck,
-    /// A worker that was stuck moves again.
+    /// A stuck worker has recovered.
     WorkerRecovered,
-    /// Another queueing scheme decides over the link of a port, or the same one with other parameters: how many packets waited then,
-    /// and how many of them were dropped for it; which version of the link's scheme it is, and what the one before came to.
+    /// A port has another queueing scheme, or new parameters. The event reports the backlog, the packets dropped for the change, the version of the
+    /// scheme, and the counters of the previous version.
     SchemeChanged,
-    /// Another objective is in force at a port, because most bytes of a window wanted it.
+    /// A port has another objective, because most bytes of a window had it.
     PolicyChanged,
-    /// Another objective should be in force at a port, and the scheme that serves it could not be built: the port keeps what it
-    /// has, and it is tried again when the policy's `dwell` is over.
+    /// The scheme for a new objective could not be built. The port keeps its scheme, and the policy tries again after its `dwell`.
     PolicyFailed,
-    /// The CPU scheduler has something to say of a task: it runs on time-outs only, its batches are near what its queues
-    /// hold, a packet costs more than was declared, a port sleeps too long, or it waited too long for the processor. Each is
-    /// told when it begins.
+    /// A warning of the CPU scheduler about a task, reported once when its cause begins. The task runs on time-outs only, its batches nearly fill
+    /// its queues, or it waited too long for the processor. Or its packets cost more than declared, or its port sleeps too long.
     Scheduling,
-    /// Functions of a preemptible path panicked, were stopped at the path's limit, or did not return. They begin anew; it is
-    /// told once a minute.
+    /// Functions of a preemptible path panicked, exceeded the path's limit, or did not return. They are restarted; reported at most once a minute.
     FunctionFailed,
-    /// The queueing scheme of a port panicked: until there is another, packets leave first come, first served, and no more than a thousand
-    /// wait. What waited stays.
+    /// The queueing scheme of a port panicked. Until there is another scheme, the port uses FIFO with at most a thousand packets. The queued packets
+    /// stay.
     SchemeFailed,
-    /// The guest that decides over the queues of a port trapped, did not return, or decided nonsense. Its queues are served first
-    /// come, first served, for a second, after the third time until there is another configuration.
+    /// The guest scheme of a port trapped, did not return, or made an invalid decision. Its queues are served by FIFO for a second, and after the
+    /// third failure until there is another configuration.
     GuestFailed,
-    /// The guest that decides over the queues of a port has logged a line: the last one, where it was more than one within a tenth of a second.
+    /// The guest scheme of a port has logged a line. Of several lines within a tenth of a second, only the last is reported.
     GuestSaid,
-    /// An instruction of ephemeral state that `[state]` registers trapped, did not return, or answered nonsense: its packet was not
-    /// executed. After the third time none is until there is another configuration.
+    /// An instruction registered in `[state]` trapped, did not return, or returned an invalid result. Its packet was not executed. After the third
+    /// failure it is disabled until there is another configuration.
     InstructionFailed,
-    /// Something the operator should know of a port: what it could not have, or a capture that could not be written. The
-    /// packets are forwarded all the same.
+    /// A warning about a port: a feature it could not get, or a capture that could not be written. Packets are forwarded all the same.
     Remark,
 }
 
 /// Recent events.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Events {
-    /// What to give as `since` to have what comes after these.
+    /// The value of `since` for the next request.
     pub next: u64,
-    /// Events after `since` that were forgotten before they were asked for.
+    /// Events after `since` that are no longer stored.
     pub missed: u64,
-    /// The events in their order.
+    /// The events in order.
     pub events: Vec<Event>,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Its number; counts up from 1.
+    /// Its number, counted from 1.
     pub sequence: u64,
-    /// When, since 1970-01-01 UTC.
+    /// Its time, since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// What it is about.
+    /// Its kind.
     pub kind: EventKind,
-    /// What it is about: the name of a port, an interface, a path or a file; null for the router as a whole.
+    /// Its subject: the name of a port, an interface, a path or a file; null for the router as a whole.
     pub subject: Option<String>,
-    /// One sentence.
+    /// Its description in one sentence.
     pub text: String,
-    /// What to do about it, where there is something.
+    /// The remedy, if there is one.
     #[serde(default)]
     pub hint: Option<String>,
-    /// Events of this kind about the same thing that are not listed, because they came too fast. Most events have 0 here.
+    /// Events of this kind and subject that are not listed because of their rate; usually 0.
     #[serde(default)]
     pub left_out: u64,
 }
@@ -465,45 +461,45 @@ pub struct Event {
 /// The packet ledgers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ledgers {
-    /// Whether every worker's ledger balances.
+    /// True if the ledgers of all workers balance.
     pub balanced: bool,
-    /// All workers together.
+    /// The sum over all workers.
     pub total: Ledger,
-    /// Worker by worker.
+    /// The ledger of each worker.
     pub workers: Vec<Ledger>,
 }
 
-/// What became of every packet: `received + generated + taken_over = sent + consumed + dropped + handed_over + held`.
+/// The fates of all packets: `received + generated + taken_over = sent + consumed + dropped + handed_over + held`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
-    /// The worker; null for all of them together.
+    /// The worker; null for the sum.
     pub worker: Option<u16>,
-    /// Packets that came in by a port.
+    /// Packets received on ports.
     pub received_packets: u64,
-    /// Packets the router made.
+    /// Packets generated by the router.
     pub generated_packets: u64,
-    /// Packets taken over from other workers.
+    /// Packets handed off by other workers to this one.
     pub taken_over_packets: u64,
-    /// Packets that went out by a port.
+    /// Packets sent on ports.
     pub sent_packets: u64,
-    /// Packets that were for the router itself, or have become others.
+    /// Packets addressed to the router itself, or replaced by others.
     pub consumed_packets: u64,
-    /// Of those consumed: packets of which copies were made, for the interfaces of a multicast group.
+    /// Consumed packets that were replicated to the interfaces of a multicast group.
     #[serde(default)]
     pub replicated_packets: u64,
-    /// Of those generated: the copies.
+    /// Generated packets that are such copies.
     #[serde(default)]
     pub copies_packets: u64,
     /// Packets dropped for any reason.
     pub dropped_packets: u64,
-    /// Packets handed over to other workers.
+    /// Packets handed off to other workers.
     pub handed_over_packets: u64,
-    /// Packets in queues, counted by frames and so independently of the rest.
+    /// Packets in queues, counted by frames and so independently of the other counters.
     pub held_packets: u64,
 }
 
 impl Ledger {
-    /// Whether the law holds.
+    /// Returns whether the ledger balances.
     pub fn is_balanced(&self) -> bool {
         let came = self.received_packets + self.generated_packets + self.taken_over_packets;
         let gone = self.sent_packets + self.consumed_packets + self.dropped_packets + self.handed_over_packets;

@@ -1,4 +1,4 @@
-//! Packets that were followed through the router.
+//! Reports about traced packets.
 
 use super::DropExplained;
 use schemars::JsonSchema;
@@ -7,54 +7,54 @@ use serde::{Deserialize, Serialize};
 /// The way of one packet through the router.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TracedPacket {
-    /// When it came in, since 1970-01-01 UTC.
+    /// The time of its arrival, since 1970-01-01 UTC.
     pub time_ns: u64,
     /// The packet in one line.
     pub packet: String,
-    /// The port it came in by.
+    /// The ingress port.
     pub in_port: String,
-    /// The station address of that port.
+    /// The MAC address of that port.
     #[serde(default)]
     pub in_station: Option<String>,
-    /// What it was seen doing, in that order.
+    /// Its stages in order.
     pub stages: Vec<TracedStage>,
-    /// Stages there was no room for.
+    /// Stages that were not recorded for lack of space.
     pub skipped_stages: u64,
-    /// `sent`, `consumed`, `dropped`, or `unknown` where it was on its way when the trace ended.
+    /// `sent`, `consumed`, `dropped`, or `unknown` if the trace ended before.
     pub fate: String,
-    /// The port it left by.
+    /// The egress port.
     pub out_port: Option<String>,
-    /// The station address of that port.
+    /// The MAC address of that port.
     #[serde(default)]
     pub out_station: Option<String>,
     /// Why it was dropped.
     pub drop: Option<DropExplained>,
-    /// How long it took.
+    /// The time from its arrival to its fate.
     pub took_ns: u64,
-    /// The frame as it came in, in hexadecimal.
+    /// The received frame, in hexadecimal.
     pub frame: String,
-    /// The frame as it left, in hexadecimal.
+    /// The sent frame, in hexadecimal.
     pub sent_frame: Option<String>,
 }
 
-/// Frames were given to the router.
+/// The result of injecting frames.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Injected {
-    /// Packets that came in.
+    /// Packets accepted.
     pub packets: u64,
-    /// Frames the router had no room for.
+    /// Frames refused because the router was full.
     pub refused_packets: u64,
 }
 
-/// A stage of a packet's way.
+/// A stage of a packet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TracedStage {
     /// `received`, `classified`, `queued`, `function`, `host`, `link`, `changed`, or its fate.
     pub stage: String,
-    /// How long after it came in.
+    /// The time since its arrival.
     pub after_ns: u64,
-    /// How long after the stage before.
+    /// The time since the previous stage.
     pub waited_ns: u64,
-    /// What was seen.
+    /// The stage in words.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! Workers and the tasks they run.
+//! Reports about workers and their tasks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,27 +8,27 @@ use serde::{Deserialize, Serialize};
 pub struct Workers {
     /// When the counters were read, since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// How long a worker without work looks for some before it sleeps.
+    /// How long an idle worker polls before it sleeps.
     pub spin_ns: u64,
     /// The workers, in order.
     pub workers: Vec<Worker>,
 }
 
-/// What a worker is doing.
+/// The state of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerState {
     /// Forwarding.
     Working,
-    /// Looking for work, for a moment.
+    /// Polling for packets for a moment.
     Spinning,
-    /// Waiting for a port, another worker or a time.
+    /// Asleep until a port, another worker or a timer wakes it.
     Asleep,
-    /// It has not moved for a second, and answers nobody.
+    /// Without progress for a second; it answers no request.
     Stuck,
-    /// It has failed for good, and its ports are closed.
+    /// Failed for good; its ports are closed.
     Failed,
-    /// It has ended in good order.
+    /// Ended regularly.
     Ended,
 }
 
@@ -37,27 +37,27 @@ pub enum WorkerState {
 pub struct Worker {
     /// Its number.
     pub worker: u16,
-    /// The core it is pinned to; null where it runs on any.
+    /// The core it is pinned to; null if it may run on any.
     pub core: Option<u16>,
-    /// What it is doing.
+    /// Its state.
     pub state: WorkerState,
     /// The share of the last second in which it moved packets, in millionths.
     pub busy_ppm: u64,
-    /// Packets moved in the last second: each task that moves a packet counts it.
+    /// Packets moved in the last second. Each task that moves a packet counts it.
     pub packets_per_second: u64,
-    /// Time in which it moved packets.
+    /// The time in which it moved packets.
     pub busy_ns: u64,
     /// Packets moved.
     pub packets: u64,
-    /// How often a port or another thread has ended its sleep.
+    /// How often a port or another thread has woken it.
     pub wakeups: u64,
-    /// How often it has failed and begun anew.
+    /// How often it has failed and was restarted.
     pub restarts: u64,
-    /// Since when it has not moved; at most some 100 ms where it has nothing to do.
+    /// The time since its last progress; about 100 ms at most if it is idle.
     pub heartbeat_age_ns: u64,
-    /// Packets handed over to other workers.
+    /// Packets handed off to other workers.
     pub handed_over_packets: u64,
-    /// Packets taken over from other workers.
+    /// Packets handed off by other workers to this one.
     pub taken_over_packets: u64,
     /// Packets in its queues.
     pub held_packets: u64,
@@ -68,51 +68,51 @@ pub struct Worker {
 pub struct Tasks {
     /// When the counters were read, since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// Where the time of each worker went; the rest of it is idle.
+    /// The use of each worker's time; the rest is idle time.
     pub cores: Vec<Core>,
     /// The tasks, worker by worker.
     pub tasks: Vec<Task>,
 }
 
-/// Where the time of a worker went.
+/// The use of a worker's time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Core {
     /// The worker.
     pub worker: u16,
-    /// Moving packets.
+    /// Time in which it moved packets.
     pub useful_ns: u64,
-    /// Looking at ports that had nothing.
+    /// Time spent polling ports without packets.
     pub polling_ns: u64,
-    /// Choosing tasks and switching to them.
+    /// Time spent selecting tasks and switching between them.
     pub switching_ns: u64,
-    /// How packets are received: `polling`, by tasks that the scheduler gives their time, or `interrupt`, before anything else goes on.
+    /// How it receives: `polling`, by scheduled tasks, or `interrupt`, before all other work.
     #[serde(default)]
     pub receive: String,
-    /// What one switch costs, as measured or configured.
+    /// The cost of a switch, measured or configured.
     pub switch_cost_ns: u64,
-    /// Where forwarding is throttled: the part of the work that switching may cost (T), in millionths, as it is now.
+    /// With the throttle: the present bound of switching overhead relative to the work (T), in millionths.
     #[serde(default)]
     pub overhead_ppm: Option<u32>,
-    /// Where forwarding is throttled: how long a task may run (G), as it is now.
+    /// With the throttle: the present longest run of a task (G).
     #[serde(default)]
     pub slice_ns: Option<u64>,
 }
 
 impl Core {
-    /// The efficiency index: time that moved packets, of all that was spent; none where nothing was.
+    /// Returns the efficiency index: the part of the spent time in which it moved packets; none if it did nothing.
     pub fn efficiency(&self) -> Option<f64> {
         let all = self.useful_ns + self.polling_ns + self.switching_ns;
         (all > 0).then(|| self.useful_ns as f64 / all as f64)
     }
 
-    /// The same with polls that find nothing as work (Qie et al. 2001, section 4).
+    /// Returns the efficiency index with empty polls counted as work (Qie et al. 2001, section 4).
     pub fn efficiency_literal(&self) -> Option<f64> {
         let all = self.useful_ns + self.polling_ns + self.switching_ns;
         (all > 0).then(|| (self.useful_ns + self.polling_ns) as f64 / all as f64)
     }
 }
 
-/// A task: what the CPU scheduler of a worker picks and charges.
+/// A task: the unit that the CPU scheduler of a worker dispatches and charges.
 // Large: a field for each value of the answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
@@ -122,13 +122,13 @@ pub struct Task {
     pub task: u32,
     /// `input`, `forwarding` or `output`.
     pub kind: String,
-    /// Its port, where it has one.
+    /// Its port, if it has one.
     pub port: Option<String>,
-    /// Its path, for forwarding; several with commas where they share a task.
+    /// Its path, for a forwarding task; several with commas if they share the task.
     pub path: Option<String>,
-    /// The part of the core it was promised, in millionths.
+    /// Its promised share of the core, in millionths.
     pub share_ppm: u32,
-    /// The part of its worker's time that it has had, since it was added, in millionths.
+    /// Its share of the worker's time since it was added, in millionths.
     #[serde(default)]
     pub received_ppm: u32,
     /// `idle`, `eligible`, `active` or `running`.
@@ -139,22 +139,22 @@ pub struct Task {
     pub packets: u64,
     /// Time charged.
     pub used_ns: u64,
-    /// What a packet costs on average.
+    /// The mean cost of a packet.
     pub cost_ns: u64,
-    /// The standard deviation of that.
+    /// The standard deviation of that cost.
     pub deviation_ns: u64,
-    /// Whether a packet costs over a tenth more than was declared.
+    /// True if a packet costs over a tenth more than declared.
     pub exceeds_declared_cost: bool,
-    /// Under the throttle: packets it waits for before it runs (B); else 1.
+    /// With the throttle: the packets it waits for before it runs (B); otherwise 1.
     pub batch: u32,
-    /// Packets its queues hold on each side; none where there is no such bound.
+    /// The capacity of its queues on each side; null without a bound.
     #[serde(default)]
     pub capacity_packets: Option<u32>,
-    /// Under the throttle: how long it waits for them (D); none: for ever.
+    /// With the throttle: the longest wait for these packets (D); null for no limit.
     pub max_wait_ns: Option<u64>,
-    /// Times it ran because it had waited so long.
+    /// Runs started by that time-out.
     pub timeouts: u64,
-    /// Times it ran because nothing else would have.
+    /// Runs started because the core was idle otherwise.
     pub harvested: u64,
     /// The longest it could have run and did not.
     pub lag_ns: u64,
@@ -166,8 +166,8 @@ pub struct Task {
     pub active_ns: u64,
     /// Time it ran.
     pub running_ns: u64,
-    /// Of an input task with an estimator: thousandths of a packet that a run finds on average.
+    /// For an input task with an estimator: the mean number of packets per run, in thousandths.
     pub polls_find_milli: Option<u64>,
-    /// Of an input task with an estimator: how long it sleeps between runs.
+    /// For an input task with an estimator: the sleep between runs.
     pub sleeps_ns: Option<u64>,
 }

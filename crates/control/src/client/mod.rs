@@ -26,11 +26,11 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How long an answer may take: longer than the router itself takes at most.
+/// The longest wait for an answer, longer than any time limit of the router.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long it may take to be connected.
+/// The longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long a client waits before it asks again a router that has no connection left.
+/// The pause before the next attempt if the router has no free connection.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The largest answer that is read whole, in bytes.
 const MOST: usize = 1 << 30;
@@ -40,13 +40,13 @@ const MOST: usize = 1 << 30;
 pub enum ClientError {
     /// No router answers there.
     Unreachable(Target, io::Error),
-    /// A router is there, and does not get to this client: its connections are taken.
+    /// A router is there, but all its connections are taken.
     Occupied(Target),
-    /// It cannot be asked this way: what is wrong with a file, an address or a certificate.
+    /// The request cannot be made because of a file, an address or a certificate.
     Unsuitable(String),
     /// The router refused.
     Refused(ApiError),
-    /// The connection broke, or what came is no answer.
+    /// The connection broke, or the answer is invalid.
     Broken(String),
 }
 
@@ -81,23 +81,23 @@ fn broken(error: impl fmt::Display) -> ClientError {
     ClientError::Broken(error.to_string())
 }
 
-/// A router on another machine: how it is reached and who asks.
+/// A router on another machine, and the credentials for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemoteRouter {
     /// `https://HOST:PORT`
     pub url: String,
     /// The file with the token.
     pub token: PathBuf,
-    /// The certificates that are believed, PEM; those of the system where none is given.
+    /// The trusted certificates, PEM; by default those of the system.
     pub authorities: Option<PathBuf>,
 }
 
-/// Which router is asked.
+/// The router to ask.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// The one behind this socket.
+    /// The router behind this socket.
     Socket(PathBuf),
-    /// One on another machine.
+    /// A router on another machine.
     Remote(RemoteRouter),
 }
 
@@ -110,13 +110,13 @@ impl fmt::Display for Target {
     }
 }
 
-/// Asks one router; a new connection for each request.
+/// A client of one router, with a new connection for each request.
 #[derive(Clone, Debug)]
 pub struct Client {
     target: Target,
 }
 
-/// A connection, the name the router has in requests, and what to prove oneself with.
+/// A connection, the router's name in requests, and the credentials.
 struct Connected {
     stream: Box<dyn Stream>,
     host: String,
@@ -137,33 +137,33 @@ fn socket(path: &Path) -> io::Result<UnixStream> {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// An answer as it came.
+/// An answer before its body is read.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// What follows.
+    /// The body.
     pub body: Body,
 }
 
 impl Client {
-    /// Asks the router whose socket this is.
+    /// Creates a client of the router with this socket.
     pub fn new(socket: &Path) -> Client {
         Client { target: Target::Socket(socket.to_owned()) }
     }
 
-    /// Asks a router on another machine.
+    /// Creates a client of a router on another machine.
     pub fn remote(remote: RemoteRouter) -> Client {
         Client { target: Target::Remote(remote) }
     }
 
-    /// Which router it asks.
+    /// Returns the router that it asks.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// As [`Client::connect`], again and again for a while where the router closes the connection before it has said anything:
-    /// so it does with one of many when another comes.
+    /// Connects, and retries for a while if the router closes the connection without an answer. The router does so with one of many connections when
+    /// another one arrives.
     async fn connect(&self) -> Result<Connected, ClientError> {
         let end = clock::now() + CONNECT.into();
         loop {
@@ -174,10 +174,10 @@ impl Client {
         }
     }
 
-    /// A connection.
+    /// Connects once.
     async fn try_connect(&self) -> Result<Connected, ClientError> {
         let unreachable = |error: io::Error| match error.kind() {
-            // No room among those that wait to be accepted; or accepted, and closed for another.
+            // The accept backlog is full, or the connection was evicted for another one.
             ErrorKind::WouldBlock | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => {
                 ClientError::Occupied(self.target.clone())
             }
@@ -200,7 +200,7 @@ impl Client {
         }
     }
 
-    /// Sends a request; `target` is the path and query. Answers when the head of the answer is there.
+    /// Sends a request; `target` is the path and query. Returns when the head of the answer has arrived.
     pub fn send(&self, method: &str, target: &str, body: &[u8]) -> Result<Answer, ClientError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(broken)?;
         let body = Bytes::copy_from_slice(body);
@@ -208,8 +208,7 @@ impl Client {
             let end = clock::now() + CONNECT.into();
             loop {
                 match self.try_send(method, target, body.clone()).await {
-                    // Closed for another connection, before all of the request was read; what changes nothing can be asked
-                    // again in any case.
+                    // Evicted for another connection before the whole request was read. A read-only request can be repeated in any case.
                     Err(ClientError::Occupied(_)) if changes_nothing(method, target) && clock::now() < end => {
                         pause().await;
                     }
@@ -256,17 +255,17 @@ impl Client {
         if refused { Err(ClientError::Refused(serde_json::from_slice(&bytes).map_err(broken)?)) } else { Ok(bytes) }
     }
 
-    /// What an address tells.
+    /// Gets an address and parses the answer.
     pub fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, ClientError> {
         serde_json::from_slice(&self.whole("GET", target, b"")?).map_err(broken)
     }
 
-    /// What is said of a configuration sent to an address.
+    /// Posts a configuration to an address and parses the answer.
     pub fn post<T: DeserializeOwned>(&self, path: &str, name: &str, text: &str) -> Result<T, ClientError> {
         self.post_with(path, &[("name", name.to_owned())], text)
     }
 
-    /// What is said of a text sent to an address, with these parameters.
+    /// Posts a text with these parameters to an address and parses the answer.
     pub fn post_with<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -276,18 +275,17 @@ impl Client {
         serde_json::from_slice(&self.whole("POST", &with(path, parameters), text.as_bytes())?).map_err(broken)
     }
 
-    /// What becomes of frames that are given to the router.
+    /// Injects frames into the router and returns how many it accepted.
     pub fn inject(&self, port: &str, ours: bool, frames: &str) -> Result<Injected, ClientError> {
         self.post_with("/v1/inject", &[("port", port.to_owned()), ("ours", ours.to_string())], frames)
     }
 
-    /// What an address tells, asked with these parameters.
+    /// Gets an address with these parameters and parses the answer.
     pub fn ask<T: DeserializeOwned>(&self, path: &str, parameters: &[(&str, String)]) -> Result<T, ClientError> {
         self.get(&with(path, parameters))
     }
 
-    /// Opens what grows until its reader hangs up: `/v1/capture`, whose body is a pcapng file, or `/v1/trace`, whose body is
-    /// a line of JSON for each packet.
+    /// Opens a stream that grows until its reader hangs up: `/v1/capture` with a pcapng file, or `/v1/trace` with a line of JSON for each packet.
     pub fn follow(&self, path: &str, parameters: &[(&str, String)]) -> Result<Body, ClientError> {
         let answer = self.send("GET", &with(path, parameters), b"")?;
         if answer.status < 400 {
@@ -297,7 +295,7 @@ impl Client {
     }
 }
 
-/// A moment, in which the connections of others end.
+/// Waits a moment for other connections to end.
 async fn pause() {
     let _ = timeout(PAUSE, std::future::pending::<()>()).await;
 }
@@ -317,7 +315,7 @@ fn changes_nothing(method: &str, target: &str) -> bool {
     method == "GET" || matches!(path, "/v1/check" | "/v1/diff")
 }
 
-/// An address with its parameters.
+/// Returns an address with its parameters.
 fn with(path: &str, parameters: &[(&str, String)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(parameters);
@@ -328,7 +326,7 @@ fn late() -> ClientError {
     ClientError::Broken(format!("nothing came within {} s", PATIENCE.as_secs()))
 }
 
-/// The body of an answer, read as it comes.
+/// The body of an answer, read as it arrives.
 #[derive(Debug)]
 pub struct Body {
     runtime: Runtime,
@@ -339,20 +337,20 @@ pub struct Body {
 }
 
 impl Body {
-    /// Something to call from any thread: the body ends for its reader, who may be waiting for more of it.
+    /// Returns a function that ends the body from any thread, also while its reader waits for more.
     pub fn ender(&self) -> impl Fn() + Send + Sync + 'static {
         let end = self.end.clone();
         move || end.notify_one()
     }
 
-    /// All of it.
+    /// Reads the whole body.
     fn whole(mut self) -> Result<Vec<u8>, ClientError> {
         let limited = http_body_util::Limited::new(&mut self.incoming, MOST).collect();
         let collected = self.runtime.block_on(async { timeout(PATIENCE, limited).await }).map_err(|_| late())?;
         Ok(collected.map_err(broken)?.to_bytes().into())
     }
 
-    /// Packets a capture had to miss; known when all of it has been read.
+    /// Returns the packets that a capture missed; known when the whole body has been read.
     pub fn missed(&self) -> Option<u64> {
         self.missed
     }
@@ -369,7 +367,7 @@ impl Read for Body {
                 }
             });
             let Some(frame) = frame else {
-                // Once ended, it stays so.
+                // Notify again, so that further reads also return the end.
                 self.end.notify_one();
                 return Ok(0);
             };

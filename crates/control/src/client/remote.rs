@@ -1,4 +1,4 @@
-//! What it takes to ask a router on another machine: its name, whose certificate is believed, and the token.
+//! Prepares connections to a router on another machine: its name, the trusted certificates, and the token.
 
 use super::{ClientError, RemoteRouter};
 use crate::remote::token_of;
@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring, version::TLS13};
 
-/// The port where none is given.
+/// The default port.
 const PORT: u16 = 8443;
-/// Where distributions keep the certificates they believe.
+/// The trusted certificates of common distributions.
 const SYSTEM: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-/// Everything a connection needs.
+/// The parameters of a connection.
 pub(super) struct Prepared {
     pub host: String,
     pub port: u16,
@@ -43,7 +43,7 @@ fn unsuitable(reason: impl Into<String>) -> ClientError {
     ClientError::Unsuitable(reason.into())
 }
 
-/// Host and port of `https://HOST:PORT`.
+/// Parses host and port of `https://HOST:PORT`.
 fn parse(url: &str) -> Result<(String, u16), ClientError> {
     let wrong = || unsuitable(format!("'{url}' is no address of a router; write https://HOST:PORT"));
     let uri: Uri = url.parse().map_err(|_| wrong())?;
@@ -51,7 +51,7 @@ fn parse(url: &str) -> Result<(String, u16), ClientError> {
         return Err(unsuitable(format!("'{url}' would be sent in plain text; write https://")));
     }
     let host = uri.host().filter(|_| uri.scheme_str() == Some("https") && uri.path() == "/").ok_or_else(wrong)?;
-    // An IPv6 address stands in brackets there, and without them elsewhere.
+    // Only a URL puts an IPv6 address in brackets.
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     Ok((host, uri.port_u16().unwrap_or(PORT)))
 }

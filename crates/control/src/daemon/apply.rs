@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use units::{Generation, Nanos};
 
-/// Changes that an answer lists at most: a million routes would be hundreds of megabytes of text.
+/// The most changes in an answer: a million routes would be hundreds of megabytes of text.
 const MOST_LISTED: usize = 10_000;
 
 fn listed(changes: &[plan::Change]) -> Vec<api::Change> {
@@ -28,7 +28,7 @@ fn warnings(found: &Diagnostics) -> Vec<api::Diagnostic> {
     found.warnings().map(api::Diagnostic::from).collect()
 }
 
-/// A plan with its warnings, or what is wrong with its text.
+/// Reads a configuration; returns its plan and its warnings, or its errors.
 fn read(text: &str, name: &str, catalogue: &Catalogue) -> Result<(Plan, Vec<api::Diagnostic>), ApplyFailure> {
     let checked = plan::examine(text, name, catalogue);
     let warnings = warnings(&checked.diagnostics);
@@ -44,8 +44,8 @@ impl Daemon {
         self.order(Order::new(text, name))
     }
 
-    /// Applies a configuration: checks it, opens what it needs, has every worker adopt it between two packets, and answers
-    /// when all run it. Applies are made one after the other, and none while one waits to be confirmed.
+    /// Applies a configuration: checks it, opens its ports and files, and lets every worker adopt it between two packets. Returns when all run it.
+    /// Applies are serialized, and refused while a configuration is on trial.
     pub fn order(&self, order: Order) -> Result<api::Applied, ApplyFailure> {
         self.carry_out(order, Purpose::Apply)
     }
@@ -70,7 +70,7 @@ impl Daemon {
                 }
                 applied.remarks.iter().for_each(|remark| self.log.push(now, What::Remark(remark.clone())));
             }
-            // The router's own attempts to go back are told of by whoever makes them.
+            // The trial timer reports its own failures.
             Err(_) if who.via == Via::Timer => {}
             Err(failure) => self.log.push(now, What::Refused { name, reason: ApiError::from(failure).reason }),
         }
@@ -78,16 +78,17 @@ impl Daemon {
     }
 
     fn try_order(&self, order: Order, purpose: Purpose) -> Result<api::Applied, ApplyFailure> {
-        // Outside the lock: a text of a million routes takes its time.
+        // Before the lock: parsing a million routes takes time.
         let (plan, warnings) = read(&order.text, &order.name, &self.catalogue)?;
         if self.state.load(Ordering::Acquire) != RUNNING {
             return Err(ApplyFailure::Unavailable);
         }
-        // What a worker has measured that does not answer is not known; its place is not taken by that.
+        // If a worker does not answer, its measurements are unknown, and the apply goes on without them.
         let measured = self.reports().map(|reports| reports.to_vec()).unwrap_or_default();
         let mut guard = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?;
         let control = &mut *guard;
         let running = control.router.snapshot().generation.0;
+        // Checked only now, under the lock: another apply may have run since the caller decided.
         match (purpose, &control.pending) {
             (Purpose::Apply, Some(pending)) => return Err(ApplyFailure::Pending(pending.told(clock::now()))),
             (Purpose::Return { running: known, .. }, _) if known != running => {
@@ -137,7 +138,8 @@ impl Daemon {
         };
         let prepared = prepared.map_err(ApplyFailure::CannotRun)?;
         remarks.extend(prepared.remarks().chain(memory::warning(&plan)));
-        // From here on nothing can fail. It is written down before it runs: a router that dies on trial knows so afterwards.
+        // From here on nothing can fail. The history is written before the configuration runs, so that after a crash during a trial the next start
+        // knows of it.
         answer.generation = running + 1;
         remarks.extend(control.record(&order, &answer, purpose).err());
         let now = clock::now();
@@ -150,6 +152,7 @@ impl Daemon {
         });
         answer.pending = control.pending.as_ref().map(|pending| pending.told(now));
         let published = control.router.publish(prepared);
+        // Recorded as late before the wait: if a worker does not adopt it in time, a later call of `settled` completes it.
         control.late = Some((published, order.text.into(), order.name.into()));
         drop(guard);
         self.alarm.wake();
@@ -157,7 +160,7 @@ impl Daemon {
         Ok(api::Applied { remarks, ..answer })
     }
 
-    /// What applying `text` would change.
+    /// Returns the changes that applying `text` would make.
     pub fn diff(&self, text: &str, name: &str) -> Result<api::Changes, ApplyFailure> {
         let (plan, warnings) = read(text, name, &self.catalogue)?;
         let running = self.control.lock().router.plan().cloned();
@@ -174,7 +177,7 @@ impl Daemon {
         api::Checked { ok: checked.plan.is_some(), diagnostics }
     }
 
-    /// The control side with no generation on its way; nothing where one is not adopted within `patience`.
+    /// Locks the control side once no adoption is in progress; none if one does not complete within `patience`.
     pub(super) fn settled(&self, patience: Duration) -> Option<MutexGuard<'_, super::Control>> {
         let mut guard = self.control.lock();
         let Some((mut published, text, name)) = guard.late.take() else { return Some(guard) };
@@ -196,7 +199,7 @@ impl Daemon {
 }
 
 impl super::Control {
-    /// Writes into the history what is about to run.
+    /// Writes the configuration that is about to run into the history.
     fn record(&mut self, order: &Order, answer: &api::Applied, purpose: Purpose) -> Result<(), String> {
         let entry = Entry {
             generation: answer.generation,
@@ -222,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_change_while_running_is_refused() {
+    fn changes_that_need_a_restart_are_refused() {
         let of = |router: &str| {
             let port = "[port.a]\ndevice = 'memory:a'\naddress = ['192.0.2.1/24']\n";
             read(&format!("version = 1\n[router]\n{router}\n{port}"), "t", &plane::catalogue()).unwrap().0

@@ -1,4 +1,4 @@
-//! Threads that look after the router as long as there is one.
+//! Background threads that run as long as the router.
 
 use super::Daemon;
 use std::io::Result;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 impl Daemon {
-    /// Starts a thread that looks at the router, waits as what it found tells it, and looks again until the router has ended.
+    /// Starts a thread that alternates `look` and `wait` until the router has ended.
     pub(super) fn attend<T>(
         self: &Arc<Self>,
         name: &str,
@@ -17,7 +17,7 @@ impl Daemon {
         let attend = move || {
             while let Some(daemon) = daemon.upgrade() {
                 let found = look(&daemon);
-                // The router may end while this waits.
+                // Without a reference, so that the router can end during the wait.
                 drop(daemon);
                 wait(found);
             }

@@ -1,7 +1,6 @@
-//! A configuration on trial: it is left again unless somebody confirms it in time. And going back by hand.
+//! Trials, which roll back unless they are confirmed in time, and rollbacks by hand.
 //!
-//! The time is kept by the router, so that it does not matter what becomes of whoever applied the configuration: their
-//! connection may be the very thing it cut.
+//! The router itself keeps the time. So a trial ends even if the new configuration has cut off the connection of its author.
 
 use super::failure::ApplyFailure;
 use super::order::{Back, Order, Purpose};
@@ -16,13 +15,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use units::{Generation, Instant, Nanos};
 
-/// How long until a return that failed is tried again.
+/// The pause before a failed rollback is tried again.
 const RETRY: Nanos = Nanos::secs(5);
-/// How often the thread looks whether the router is still there.
+/// The interval at which the thread checks whether the router still runs.
 const LOOK: Nanos = Nanos::secs(5);
 
 impl Daemon {
-    /// The configuration on trial is there to stay.
+    /// Confirms the configuration on trial.
     pub fn confirm(&self, who: &Who) -> Result<api::Confirmed, ApplyFailure> {
         let mut control = self.control.lock();
         let Some(pending) = control.pending.take() else {
@@ -40,8 +39,8 @@ impl Daemon {
         Ok(api::Confirmed { generation: pending.generation })
     }
 
-    /// Has an earlier configuration run again, as a generation of its own. Of one on trial, it is the end. `order` says
-    /// who asks and under which conditions; its text is not looked at.
+    /// Applies an earlier configuration again, as a new generation. This ends a trial. `order` has the author and the conditions; its text is
+    /// ignored.
     pub fn roll_back(&self, back: Back, order: Order) -> Result<api::Applied, ApplyFailure> {
         let (entry, purpose) = {
             let control = self.control.lock();
@@ -67,7 +66,7 @@ impl Daemon {
         self.carry_out(order, purpose)
     }
 
-    /// Starts the thread that leaves configurations nobody confirmed.
+    /// Starts the thread that rolls back expired trials.
     pub(super) fn watch_confirmation(self: &Arc<Self>) -> std_io::Result<()> {
         let mut sleeper = Sleeper::new(self.alarm.clone());
         let look = |daemon: &Daemon| daemon.leave_unconfirmed(clock::now());
@@ -75,7 +74,7 @@ impl Daemon {
         self.attend("confirmation", look, move |next| drop(sleeper.sleep([], next)))
     }
 
-    /// Leaves a configuration whose time is over; answers how long until it is worth looking again.
+    /// Rolls back an expired trial; returns the time until the next check.
     fn leave_unconfirmed(&self, now: Instant) -> Nanos {
         let (pending, entry) = {
             let control = self.control.lock();
@@ -90,6 +89,7 @@ impl Daemon {
         }
         let left_as = HistoryState::Unconfirmed;
         let purpose = Purpose::Return { running: pending.generation, left_as };
+        // Forced: the previous configuration has to return even if it takes the interface of a login.
         let order = Order { who: Who::by(Via::Timer), force: true, ..Order::new("", "") };
         let result = match &entry {
             Some(entry) => self.return_to(entry, order, purpose),
@@ -123,12 +123,12 @@ impl Daemon {
         self.control.lock().history.get(generation).map_or_else(String::new, |entry| entry.name.clone())
     }
 
-    /// The configurations that have run.
+    /// Returns the history of configurations.
     pub fn history(&self) -> api::History {
         self.control.lock().history.told()
     }
 
-    /// The configuration of a generation.
+    /// Returns the configuration of a generation.
     pub fn config_of(&self, generation: u64) -> Result<api::Config, ApplyFailure> {
         let control = self.control.lock();
         let kept = || control.history.told().entries.iter().map(|entry| entry.generation).collect();

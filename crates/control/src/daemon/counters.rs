@@ -1,11 +1,11 @@
-//! Every counter that is declared, of every port, link, path and multicast group.
+//! All declared counters of ports, links, paths and multicast groups.
 
 use super::Daemon;
 use super::report::Answer;
 use crate::api;
 
 impl Daemon {
-    /// All counters.
+    /// Returns all counters.
     pub fn counters(&self) -> Answer<api::Counters> {
         let mut all = api::Counters { time_ns: self.now_ns(), counters: Vec::new() };
         for port in self.ports()?.ports {

@@ -1,4 +1,4 @@
-//! The processor divided anew while the router runs: by what packets cost now, not by what was known at the last apply.
+//! Divides the processor again while the router runs, by the present costs of packets instead of those known at the last apply.
 
 use super::Daemon;
 use std::io::Result;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::thread;
 use units::Nanos;
 
-/// How often it is looked whether there is something to divide by: at first and after each change, and when all stays.
+/// The interval of the checks: short at first and after each change, long while nothing changes.
 const SOON: Nanos = Nanos::millis(100);
 const LATER: Nanos = Nanos::secs(1);
-/// Packets that say what packets cost. A router that hardly forwards is not asked anything.
+/// The least number of packets since the last check. An almost idle router is not asked for reports.
 const ENOUGH: u64 = 4096;
 
 impl Daemon {
-    /// Starts the thread that does it.
+    /// Starts the thread that divides.
     pub(super) fn start_dividing(self: &Arc<Self>) -> Result<()> {
         let (mut before, mut pause) = (0, SOON);
         let look = move |daemon: &Daemon| {
             let packets = daemon.workers.pulses.iter().map(|pulse| pulse.work().0).sum::<u64>();
-            // A worker that begins anew begins to count anew.
+            // A restarted worker counts from zero again.
             if packets.abs_diff(before) >= ENOUGH {
                 before = packets;
                 pause = if daemon.divide() { SOON } else { (pause * 2).min(LATER) };
@@ -28,12 +28,12 @@ impl Daemon {
         self.attend("division", look, |pause| thread::park_timeout(pause.into()))
     }
 
-    /// Divides the processor anew, where that makes a difference. Answers whether.
+    /// Divides the processor again if that makes a difference. Returns whether it did.
     fn divide(&self) -> bool {
         let Ok(reports) = self.reports() else { return false };
         let mut control = self.control.lock();
         control.router.learn(&reports);
-        // One that no worker runs yet is divided when it runs.
+        // A generation that is still being adopted is divided later.
         control.late.is_none() && control.router.divide()
     }
 }

@@ -1,5 +1,5 @@
-//! The thread of a worker: steps while there is work, spins for a moment, then sleeps until a port, another thread or
-//! the time wakes it. Where the worker panics it begins anew in the same thread, a few times.
+//! The thread of a worker. It steps while there is work, polls for a moment, then sleeps until a port, another thread or a timer wakes it. After a
+//! panic the worker restarts in the same thread, a few times.
 
 use super::pulse::{Doing, Pulse};
 use cpu::meter::{Meter, Stage, Work};
@@ -15,18 +15,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use units::{Generation, Instant, Nanos};
 
-/// How long a worker with a port that gives no sign sleeps, at first and at most.
+/// The sleep of a worker with a port that must be polled: first and longest.
 const NAPS: (Nanos, Nanos) = (Nanos::micros(50), Nanos::millis(1));
-/// How long before an emulated link has to be served a sleep ends: what a machine takes to wake a thread up, most times.
+/// How early a sleep ends before an emulated link is due: the usual wakeup latency of a thread.
 const EARLY: Nanos = Nanos::micros(120);
-/// A worker that panics so often within so long is given up: it would again.
+/// A worker that panics more often than this within this time is given up.
 const RESTARTS: (usize, Nanos) = (5, Nanos::secs(60));
 
-/// Charges tasks with the time of the processor's cycle counter.
+/// Charges tasks with processor time, measured by the cycle counter.
 struct Cycles {
     counter: CycleCounter,
     last: u64,
-    /// Packets moved since the start, and the time that took.
+    /// Packets moved since the start, and the time for it.
     moved: u64,
     busy: Nanos,
 }
@@ -39,7 +39,7 @@ impl Meter for Cycles {
         let used = self.counter.between(self.last, now);
         self.last = now;
         self.moved += u64::from(work.packets);
-        // Functions that are interrupted move nothing until they are done.
+        // An interrupted function has used time, but has not moved its packets yet.
         if work.packets > 0 || work.stage == Stage::Forwarding {
             self.busy += used;
         }
@@ -47,39 +47,39 @@ impl Meter for Cycles {
     }
 }
 
-/// What a worker's thread needs.
+/// The parameters of a worker's thread.
 pub(super) struct Driver {
     pub worker: Worker,
     pub waker: Waker,
     pub stop: Arc<AtomicBool>,
     pub pulse: Arc<Pulse>,
-    /// How long to look for work before sleeping, in nanoseconds.
+    /// How long to poll before sleeping, in nanoseconds.
     pub spin: Arc<AtomicU64>,
-    /// Called once when nothing can ever arrive any more and everything has met its fate, or the worker is given up.
+    /// Called once when no packet can arrive any more and all have met their fates, or when the worker is given up.
     pub exhausted: Box<dyn FnOnce() + Send>,
     /// Called when the worker has failed.
     pub fault: Box<dyn FnMut(Fault) + Send>,
 }
 
-/// A worker has panicked.
+/// A panic of a worker.
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// What the panic said.
+    /// The panic message.
     pub reason: String,
-    /// What has become of the worker.
+    /// The state of the worker after it.
     pub outcome: Outcome,
 }
 
 /// See [`Fault`].
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It goes on, and has lost so many packets.
+    /// It was restarted and has lost this many packets.
     Restarted { lost: u64 },
-    /// It is gone for this reason; its last report, where there is one.
+    /// It was given up for this reason; its last report, if there is one.
     GivenUp { why: String, report: Option<Box<WorkerReport>> },
 }
 
-/// Drives a worker until told to stop. Answers it when it holds nothing any more; nothing where it has failed for good.
+/// Drives a worker until told to stop. Returns the worker when it holds no packets; none if it has failed for good.
 pub(super) fn drive(driver: Driver) -> Option<Box<Worker>> {
     let mut thread = Thread::new(driver);
     let mut restarts = Restarts::default();
@@ -99,18 +99,18 @@ pub(super) fn drive(driver: Driver) -> Option<Box<Worker>> {
     Some(thread.worker)
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn reason(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     text.unwrap_or("it panicked").to_owned()
 }
 
-/// When the worker was begun anew.
+/// The times of recent restarts.
 #[derive(Debug, Default)]
 struct Restarts(VecDeque<Instant>);
 
 impl Restarts {
-    /// Whether once more is allowed; counted.
+    /// Counts a restart. Returns whether it is allowed.
     fn allow(&mut self, now: Instant) -> bool {
         while self.0.front().is_some_and(|&then| now.since(then) >= RESTARTS.1) {
             self.0.pop_front();
@@ -123,7 +123,7 @@ impl Restarts {
     }
 }
 
-/// A running thread.
+/// The state of a worker's thread.
 struct Thread {
     worker: Box<Worker>,
     stop: Arc<AtomicBool>,
@@ -134,9 +134,9 @@ struct Thread {
     meter: Cycles,
     sleeper: Sleeper,
     descriptors: Vec<i32>,
-    /// Since when there is nothing to do.
+    /// The time since which it has been idle.
     idle_since: Option<Instant>,
-    /// Packets that had been moved when that was last looked at.
+    /// The number of moved packets at the previous step.
     moved: u64,
     nap: Nanos,
 }
@@ -178,7 +178,7 @@ impl Thread {
         Ok(())
     }
 
-    /// The worker is of no use any more: its sums are settled, and its ports closed by whoever drops it.
+    /// Gives up a worker: settles its counters and reports the fault. Dropping it closes its ports.
     fn give_up(mut self, reason: String, why: String) {
         let report = catch_unwind(AssertUnwindSafe(|| {
             self.worker.give_up();
@@ -187,7 +187,7 @@ impl Thread {
         self.pulse.does(Doing::GivenUp);
         (self.fault)(Fault { reason, outcome: Outcome::GivenUp { why, report: report.ok() } });
         self.tell_exhausted();
-        // A port that panics while it is closed has done so for the last time.
+        // Closing a port may panic again; nothing is left to recover.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self.worker)));
     }
 
@@ -213,7 +213,7 @@ impl Thread {
         }
     }
 
-    /// Nothing was found to do.
+    /// Handles a step without work: polls, or sleeps.
     fn idle(&mut self, now: Instant, until: Instant) {
         let since = *self.idle_since.get_or_insert_with(|| {
             self.pulse.does(Doing::Spinning);
@@ -221,12 +221,14 @@ impl Thread {
         });
         let exactly = self.worker.due_exactly();
         let looks = !self.worker.sleeps() && now.since(since).get() < self.spin.load(Ordering::Relaxed);
+        // An emulated link that is due within the wakeup latency is polled for: a sleep would end too late.
         if looks || exactly.since(now) <= EARLY {
             return std::hint::spin_loop();
         }
         let awake = Instant::new(exactly.get().saturating_sub(EARLY.get()));
         let until = until.max(self.worker.rests_until()).min(awake);
         let Some(mut timeout) = waiting(&self.worker, &mut self.descriptors, now, until) else {
+            // No port can receive any more; the worker is done once it holds no packets.
             if self.exhausted.is_some() && self.worker.report().held == 0 {
                 self.tell_exhausted();
             }
@@ -235,30 +237,32 @@ impl Thread {
             self.meter.last = self.meter.counter.read();
             return;
         };
+        // No descriptor reports arrivals on such a port: nap instead, twice as long each time while the worker is idle.
         if timeout > self.nap && self.descriptors.contains(&POLLED) {
             timeout = self.nap;
             self.nap = (self.nap * 2).min(NAPS.1);
         }
         self.descriptors.retain(|&fd| fd != POLLED);
+        // The worker first asks its peers for wakeups and then checks its mailboxes again: otherwise a post in between would be missed.
         if !self.worker.may_sleep() {
             return;
         }
         self.pulse.does(Doing::Asleep);
-        // Woken by a port or another thread, it looks around for a moment before it sleeps again.
+        // Poll again for a moment after a wakeup, because more packets are likely.
         if let Ok(Woken::Rung | Woken::Ready) = self.sleeper.sleep_on(self.descriptors.drain(..), timeout) {
             self.idle_since = None;
             self.pulse.woken();
         }
         self.worker.wakes();
-        // What passed in sleep is nobody's work.
+        // The time asleep is charged to no task.
         self.meter.last = self.meter.counter.read();
     }
 }
 
-/// Stands for a port that has to be polled, among descriptors.
+/// A placeholder for a port that must be polled, among descriptors.
 const POLLED: i32 = -1;
 
-/// What to sleep on and for how long; nothing where no packet will ever arrive by any port.
+/// Returns how long to sleep, and fills in the descriptors to wait for; none if no packet can arrive on any port any more.
 fn waiting(worker: &Worker, descriptors: &mut Vec<i32>, now: Instant, until: Instant) -> Option<Nanos> {
     descriptors.clear();
     let (mut until, mut ports, mut ended) = (until, 0, 0);
@@ -273,7 +277,7 @@ fn waiting(worker: &Worker, descriptors: &mut Vec<i32>, now: Instant, until: Ins
         }
     }
     let timeout = if until == Instant::FAR { Nanos::MAX } else { until.since(now) };
-    // Before the first configuration nothing is known of what will arrive.
+    // Before the first configuration the ports are unknown.
     (ended < ports || worker.generation() == Generation(0)).then_some(timeout)
 }
 
@@ -282,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_begins_anew_five_times_a_minute_and_not_six() {
+    fn a_worker_restarts_at_most_five_times_a_minute() {
         let mut restarts = Restarts::default();
         let at = |seconds| Instant::START + Nanos::secs(seconds);
         let allowed: Vec<u64> = (0..200).step_by(10).filter(|&second| restarts.allow(at(second))).collect();

@@ -1,4 +1,4 @@
-//! Batches of routes and neighbours while the router runs: all of a batch, or nothing.
+//! Applies batches of routes and neighbours while the router runs: all of a batch, or nothing.
 
 use super::failure::ApplyFailure;
 use super::{ADOPTION, Daemon, RUNNING};
@@ -9,7 +9,7 @@ use plan::MOST_DIAGNOSTICS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far the batch is that is being made; read without waiting for it.
+/// The progress of the present batch, readable without a lock.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     done: AtomicU64,
@@ -17,8 +17,7 @@ pub(super) struct Progress {
 }
 
 impl Daemon {
-    /// Makes the changes of a batch, `text`, which came from `name`: see [`plan::batch`]. A batch with an error changes
-    /// nothing.
+    /// Applies the changes of a batch, `text`, which came from `name`: see [`plan::batch`]. A batch with an error changes nothing.
     pub fn edit(&self, text: &str, name: &str) -> Result<api::Edited, ApplyFailure> {
         let result = self.try_edit(text, name);
         let what = match &result {
@@ -36,11 +35,11 @@ impl Daemon {
         loop {
             let plan = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?.router.plan().cloned();
             let plan = plan.ok_or(ApplyFailure::Unavailable)?;
-            // Outside the lock: a million lines take their time.
+            // Without the lock: parsing a million lines takes time.
             let batch = plan::batch::batch(text, name, &plan).map_err(ApplyFailure::Batch)?;
             let mut guard = self.settled(ADOPTION).ok_or(ApplyFailure::Late)?;
             if guard.router.plan().is_none_or(|now| !Arc::ptr_eq(now, &plan)) {
-                // Another configuration runs by now, and the lines may mean something else.
+                // Another configuration runs now, in which the lines may mean something else: parse them again.
                 continue;
             }
             let edits = guard.router.prepare_edits(&batch.lines, MOST_DIAGNOSTICS).map_err(|errors| {
@@ -48,6 +47,7 @@ impl Daemon {
                 ApplyFailure::Batch(batch.refuse(wrong))
             })?;
             let progress = &self.progress;
+            // Relaxed: the progress is only displayed.
             progress.total.store(edits.routes() as u64, Ordering::Relaxed);
             let summary = guard.router.make_edits(edits, |done| progress.done.store(done as u64, Ordering::Relaxed));
             progress.total.store(0, Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Daemon {
         }
     }
 
-    /// How far the batch is that is being made.
+    /// Returns the progress of the present batch.
     pub fn editing(&self) -> api::Editing {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         api::Editing { routes_done: of(&self.progress.done), routes_total: of(&self.progress.total) }

@@ -1,4 +1,4 @@
-//! Ephemeral state, with names for ids.
+//! Reports about ephemeral state, with names instead of ids.
 
 use super::report::{Answer, Unanswered};
 use super::{Daemon, REPORT};
@@ -13,15 +13,15 @@ use std::sync::mpsc::channel;
 use std::thread;
 use units::{Nanos, PortId, WorkerId};
 
-/// How soon a cleaner looks again: where there is more, or a worker to be waited for, whose batches take some microseconds; where something expires
-/// soon, which then is cleaned together with more; at the latest; and where there are no stores.
+/// The pause before the next pass of a cleaner. `AT_ONCE`: entries are due, or a worker still uses some; its batches take some microseconds.
+/// `OFTEN`: an entry expires soon, and is cleaned together with others. `SELDOM`: the longest pause. `NOBODY`: there are no stores.
 const AT_ONCE: Nanos = Nanos::micros(50);
 const OFTEN: Nanos = Nanos::millis(1);
 const SELDOM: Nanos = Nanos::millis(10);
 const NOBODY: Nanos = Nanos::millis(100);
 
 impl Daemon {
-    /// Starts the thread that cleans stores with a cleaner of their own.
+    /// Starts the thread of stores with a dedicated cleaner.
     pub(super) fn start_cleaning(self: &Arc<Self>, cleaners: Cleaners) -> Result<(), std::io::Error> {
         let clean = move |_: &Daemon| {
             let due = cleaners.clean(clock::now);
@@ -35,7 +35,7 @@ impl Daemon {
         self.attend("cleaner", clean, |pause: Nanos| thread::park_timeout(pause.into()))
     }
 
-    /// What packets asked for, and how full the stores are.
+    /// Returns the executed instructions, and the fill levels of the stores.
     pub fn ephemeral(&self) -> Answer<api::Ephemeral> {
         let reports = self.reports()?;
         let told = StationReport::together(reports.iter().filter_map(|report| report.hook.as_ref()));
@@ -50,7 +50,7 @@ impl Daemon {
         })
     }
 
-    /// At most `limit` of the entries that live, of the store of `port` or of all.
+    /// Returns at most `limit` live entries, of the store of `port` or of all.
     pub fn ephemeral_entries(&self, port: Option<&str>, limit: usize) -> Answer<api::EphemeralEntries> {
         let wanted = port.filter(|name| *name != "central").map(|name| self.port_named(name)).transpose()?;
         let of = |store: Option<PortId>| port.is_none() || store == wanted;
@@ -59,7 +59,7 @@ impl Daemon {
         let mut entries = Vec::new();
         for (store, onlooker) in onlookers.iter().filter(|(store, _)| of(*store)) {
             let port = store.map(|port| names.port(port));
-            // One more than asked, to know whether there are more.
+            // One more than requested, to know whether there are more.
             let seen = onlooker.entries(now, limit + 1 - entries.len().min(limit));
             entries.extend(seen.into_iter().map(|entry| api::EphemeralEntry {
                 port: port.clone(),
@@ -75,7 +75,7 @@ impl Daemon {
         Ok(api::EphemeralEntries { time_ns: self.now_ns(), truncated, entries })
     }
 
-    /// Who looks into the stores. All of a store is seen by any worker that answers.
+    /// Returns read access to the stores. Any worker that answers can provide it for a whole store.
     fn onlookers(&self) -> Answer<Onlookers> {
         let Some(&first) = self.answering().first() else { return Err(Unanswered.into()) };
         let first: WorkerId = first;
@@ -106,7 +106,7 @@ fn told_store(store: &StoreReport, names: &Names) -> api::EphemeralStore {
     }
 }
 
-/// Whether anything has come to a place.
+/// Returns whether any packet has reached a place.
 fn is_used(place: &PlaceReport) -> bool {
     let executed = place.executed.iter().any(|(_, forwarded, dropped)| forwarded + dropped > 0);
     executed || place.failed_before + place.overloaded > 0 || !place.aborted.is_empty()
@@ -121,7 +121,7 @@ fn told_place(place: &PlaceReport) -> api::EphemeralPlace {
             dropped_packets,
             spent: spent(name).and_then(api::Latency::of),
         };
-    // What several took together is none's in particular.
+    // The execution time of mixed batches belongs to no single instruction.
     let several = place.spent.iter().filter(|(name, _)| place.executed.iter().all(|(known, ..)| known != name));
     let executed = place.executed.iter().copied().filter(|(_, f, d)| f + d > 0);
     let executed = executed.chain(several.map(|(name, _)| (*name, 0, 0)));

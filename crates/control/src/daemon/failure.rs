@@ -1,4 +1,4 @@
-//! Why a configuration was not applied or left, as the API reports it.
+//! Why a configuration was not applied or rolled back, as the API reports it.
 
 use super::order::Back;
 use crate::api::{self, ApiError, ErrorKind};
@@ -6,30 +6,31 @@ use plan::Diagnostics;
 use plane::ApplyError;
 use std::fmt;
 
-/// Why a configuration was refused. Unless it is [`ApplyFailure::Late`], the one before it runs on unchanged.
+/// Why a configuration was refused. Except for [`ApplyFailure::Late`], the running configuration is unchanged.
 #[derive(Debug)]
 pub enum ApplyFailure {
     /// Its text has errors.
     Configuration(Diagnostics),
-    /// Lines of a batch cannot be done.
+    /// Lines of a batch cannot be applied.
     Batch(Diagnostics),
-    /// It changes what cannot change while the router runs: these changes.
+    /// It changes these keys, which need a restart of the router.
     RestartNeeded(Vec<String>),
-    /// It cannot run here and now.
+    /// It cannot run here now.
     CannotRun(Vec<ApplyError>),
-    /// A worker has not adopted it within five seconds; it still will when it can, and the workers that have run it.
+    /// A worker has not adopted it within five seconds. It stays published: the late worker adopts it as soon as it can, and the others already run
+    /// it.
     Late,
     /// The router is ending or has failed.
     Unavailable,
-    /// Another configuration waits to be confirmed.
+    /// Another configuration is on trial.
     Pending(api::Pending),
-    /// It takes interfaces that carry the login of whoever brings it.
+    /// It takes interfaces that carry the login of its author.
     Login(Vec<ApplyError>),
-    /// Nothing waits to be confirmed; this one was left before, because nobody confirmed it.
+    /// No configuration is on trial; this trial has expired before.
     NothingPending(Option<u64>),
-    /// There is no such configuration to go back to; these are kept.
+    /// There is no such configuration to roll back to; these are kept.
     NotKept(Back, Vec<u64>),
-    /// Somebody else was faster: this generation runs now.
+    /// Another apply was faster: this generation runs now.
     Changed(u64),
 }
 

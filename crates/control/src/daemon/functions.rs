@@ -1,4 +1,4 @@
-//! What functions of paths have counted, and the connections that are translated.
+//! Counters of path functions, and translated connections.
 
 use super::Daemon;
 use super::report::Answer;
@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use units::Instant;
 
 impl Daemon {
-    /// The functions of all paths.
+    /// Returns the functions of all paths.
     pub fn functions(&self) -> Answer<api::Functions> {
         let reports = self.reports()?;
         let snapshot = self.snapshot();
@@ -41,7 +41,7 @@ impl Daemon {
         Ok(api::Functions { time_ns: self.now_ns(), functions })
     }
 
-    /// What is translated, with at most `limit` connections.
+    /// Returns the state of address translation, with at most `limit` connections.
     pub fn nat(&self, limit: usize) -> Answer<api::Nat> {
         let snapshot = self.snapshot();
         let now = clock::now();
@@ -63,7 +63,7 @@ impl Daemon {
             connections: Vec::new(),
         };
         let Some(rules) = &snapshot.nat else { return Ok(nothing) };
-        // Copied under the lock, told of outside of it: workers wait for it.
+        // Copied under the lock and formatted without it, because workers wait for the lock.
         let seen = snapshot.translations.with(|state| {
             let known: Vec<Connection> = state.table.iter().take(limit).copied().collect();
             let table = &state.table;

@@ -1,15 +1,15 @@
-//! Interfaces that are better not taken: those that carry the login of whoever changes the configuration, and the one
-//! that the machine's only default route goes over.
+//! Protects interfaces: those that carry the login of a configuration's author are refused, and the one with the machine's only default route gets a
+//! warning.
 
 use io::login::{Carrier, Login};
 use io::netlink::{KernelError, Netlink};
 use plan::{Plan, PortPlan};
 use plane::ApplyError;
 
-/// Kinds of ports that take an interface from the host's own stack.
+/// Kinds of ports that take an interface from the host's own network stack.
 const SEIZING: [&str; 2] = ["packet", "xdp"];
 
-/// Ports of `new` that take an interface none of `old` has, with the interface.
+/// Returns the ports of `new` that take an interface not used by `old`, with the interface.
 fn taken<'a>(new: &'a Plan, old: Option<&Plan>) -> Vec<(&'a PortPlan, &'a str)> {
     let interface = |port: &PortPlan| SEIZING.contains(&&*port.device.kind).then(|| port.device.target.clone());
     let held: Vec<_> = old.into_iter().flat_map(|old| &old.ports).filter_map(interface).collect();
@@ -17,8 +17,7 @@ fn taken<'a>(new: &'a Plan, old: Option<&Plan>) -> Vec<(&'a PortPlan, &'a str)> 
     ports.map(|port| (port, &*port.device.target)).collect()
 }
 
-/// Refuses the ports that would take an interface which carries one of these logins. Otherwise answers what is to be said
-/// of those that are taken.
+/// Refuses ports that would take an interface which carries one of these logins. Otherwise returns warnings about the interfaces taken.
 pub(super) fn seizures(new: &Plan, old: Option<&Plan>, logins: &[Login]) -> Result<Vec<String>, Vec<ApplyError>> {
     let taken = taken(new, old);
     if taken.is_empty() {
@@ -36,7 +35,7 @@ pub(super) fn seizures(new: &Plan, old: Option<&Plan>, logins: &[Login]) -> Resu
     if !refused.is_empty() {
         return Err(refused);
     }
-    // The machine's own matter: where the kernel does not say, nothing is said.
+    // Only a warning: if the kernel does not answer, there is none.
     remarks.extend(only_default_route().ok().flatten().and_then(|link| lost_route(&taken, &link)));
     Ok(remarks)
 }
@@ -63,7 +62,7 @@ fn lost_route(taken: &[(&PortPlan, &str)], link: &str) -> Option<String> {
     ))
 }
 
-/// The link that all default routes of the machine go over, where it is a single one.
+/// Returns the link of all default routes of the machine, if it is a single one.
 fn only_default_route() -> Result<Option<String>, KernelError> {
     let mut netlink = Netlink::open()?;
     let links = netlink.default_route_links()?;

@@ -1,4 +1,4 @@
-//! What the links of all workers tell of themselves, with names for ids.
+//! Reports about the links of all workers, with names instead of ids.
 
 use super::report::{Answer, Unanswered};
 use super::{Daemon, REPORT};
@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use units::{Bytes, Nanos};
 
 impl Daemon {
-    /// The links, or those of one port, with the latest `samples` of each. A worker that is stuck or has failed tells nothing.
+    /// Returns the links, or those of one port, with the latest `samples` of each. Workers that are stuck or have failed are missing.
     pub fn links(&self, port: Option<&str>, samples: usize) -> Answer<api::Links> {
         let wanted = port.map(|name| self.port_named(name)).transpose()?;
         let answering = self.answering();
@@ -26,7 +26,7 @@ impl Daemon {
         let deadline = clock::now() + REPORT.into();
         let mut told: Vec<LinksReport> = Vec::new();
         while told.len() < answering.len() {
-            // Who fails at this moment drops the question.
+            // A worker that fails now drops its sender.
             let Ok(next) = receiver.recv_timeout(deadline.since(clock::now()).into()) else { break };
             told.push(next);
         }
@@ -115,7 +115,7 @@ fn group(group: &GroupReport) -> api::QueueGroup {
 }
 
 fn longest(queue: &link::QueueLength, groups: &[GroupReport]) -> api::LongQueue {
-    // While another scheme drains the queues are still its own, and its groups come first.
+    // While a previous scheme drains, its groups come first, and the queues belong to it.
     let of = groups.iter().find(|group| (queue.queue.0.wrapping_sub(group.queues.0.0)) < group.queues.1);
     api::LongQueue {
         queue: queue.queue.0,
@@ -145,7 +145,7 @@ fn series(report: &LinkReport, most: usize, epoch: Nanos) -> api::LinkSeries {
     }
 }
 
-/// The last of a list, at most so many.
+/// Returns at most this many of the last elements of a list.
 fn latest<T>(list: &[T], most: usize) -> &[T] {
     &list[list.len().saturating_sub(most)..]
 }

@@ -1,4 +1,4 @@
-//! What looking at the CPU schedulers takes: the workers are asked, and one at a time looks.
+//! Access for recordings of the CPU schedulers: requests to workers, and one recording at a time.
 
 use super::Daemon;
 use crate::api::Needs;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long the owner waits until a look that was ended is over.
+/// How long the owner waits for the end of another caller's recording.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The caller that records the CPU schedulers.
+/// The caller who records the CPU schedulers.
 #[derive(Default)]
 pub(super) struct Look {
     current: Mutex<Option<Current>>,
@@ -24,14 +24,15 @@ struct Current {
 }
 
 impl Daemon {
-    /// Records the CPU schedulers for this caller, unless another one does. The owner ends the recording of a caller who may
-    /// only look: the answer is notified then.
+    /// Reserves the recording for this caller, unless another one has it. The owner ends the recording of a caller with read access, who is notified
+    /// through the returned value.
     pub(crate) fn take_look(&self, caller: Needs) -> Option<Arc<Notify>> {
         let mut current = self.look.current.lock();
         if let Some(Current { caller: before, end }) = &*current {
             if *before >= caller {
                 return None;
             }
+            // The owner has precedence over readers: end their recording, and wait until its thread has released it.
             end.notify_one();
             let _ = self.look.over.wait_while_for(&mut current, |current| current.is_some(), PATIENCE);
             if current.is_some() {
@@ -43,39 +44,38 @@ impl Daemon {
         Some(end)
     }
 
-    /// The recording is over.
+    /// Releases the recording.
     pub(crate) fn give_look(&self) {
         *self.look.current.lock() = None;
         self.look.over.notify_all();
     }
 
-    /// Tells every worker something, and wakes it.
+    /// Posts a command to every worker, and wakes it.
     pub(crate) fn post(&self, make: impl FnMut() -> Command) {
         self.control.lock().router.post(make);
     }
 
-    /// Workers there are, those included that do not answer.
+    /// Returns the number of workers, including those that do not answer.
     pub(crate) fn worker_count(&self) -> usize {
         self.workers.pulses.len()
     }
 
-    /// The router's name.
+    /// Returns the router's name.
     pub(crate) fn name(&self) -> String {
         self.control.lock().router.plan().map_or_else(String::new, |plan| plan.name.clone())
     }
 
-    /// The number of routes. Takes no lock.
+    /// Returns the number of routes. Takes no lock.
     pub(crate) fn route_count(&self) -> usize {
         self.tables.len4() + self.tables.len6()
     }
 
-    /// The text of the configuration that runs; none while one is being applied.
+    /// Returns the text of the running configuration; none while one is being applied.
     pub(crate) fn text_at_once(&self) -> Option<Arc<str>> {
         Some(self.control.try_lock()?.text.clone())
     }
 
-    /// The length of the text of the configuration that runs, or that of a generation. None where there is none, or one is
-    /// being applied.
+    /// Returns the length of the text of the running configuration, or of a generation; none if it does not exist, or while one is being applied.
     pub(crate) fn text_length(&self, generation: Option<u64>) -> Option<usize> {
         let control = self.control.try_lock()?;
         match generation {

@@ -57,55 +57,54 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use units::{Instant, Nanos, WorkerId};
 
-/// How long workers may take to run a new configuration.
+/// The longest wait until workers run a new configuration.
 const ADOPTION: Duration = Duration::from_secs(5);
-/// How long workers may take to tell of themselves.
+/// The longest wait for reports of workers.
 const REPORT: Duration = Duration::from_secs(1);
-/// How often the journal looks for remarks.
+/// The interval at which the journal is written.
 const JOURNAL: Duration = Duration::from_millis(500);
-/// How long a worker may not move before it is reported as stuck. A worker without work moves every 100 ms.
+/// The time without progress after which a worker is reported as stuck. An idle worker makes progress every 100 ms.
 const STUCK: Nanos = Nanos::secs(1);
 
-/// Something whoever started the router should act upon.
+/// A notice for the program that has started the router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// No packet will ever arrive any more (every input is the end of a file), and every packet has met its fate.
+    /// No packet can arrive any more (every input file has ended), and every packet has met its fate.
     Exhausted,
-    /// The first worker has failed, for this reason and for good: nobody speaks for the router any more, and it should be
-    /// ended.
+    /// The first worker has failed for good, for this reason. It runs the router's local protocols, so the router should be ended.
     Failed(String),
 }
 
-/// What a router is started with, besides its configuration.
+/// The parameters of a router, besides its configuration.
 pub struct Options {
     /// Opens its ports.
     pub opener: Box<dyn Opener + Send>,
-    /// What the ports remark; goes to the event log.
+    /// Warnings of the ports, for the event log.
     pub remarks: Remarks,
     /// The text of the configuration.
     pub text: String,
-    /// Where the text came from: a file name.
+    /// The origin of the text: a file name.
     pub name: String,
-    /// Who starts it.
+    /// The user who starts it.
     pub who: Who,
-    /// The configurations it ran before.
+    /// The history of configurations.
     pub history: History,
-    /// The generation of the history whose text this is, where it is a return to one.
+    /// The generation of the history whose text this is, if it is restored.
     pub restores: Option<u64>,
-    /// How long a worker may not move before it is reported as stuck.
+    /// The time without progress after which a worker is reported as stuck.
     pub stuck_after: Nanos,
-    /// Whether interfaces that carry a login, or the machine's only default route, are looked after: see [`Guard`].
+    /// Protects interfaces that carry a login, or the machine's only default route: see [`Guard`].
     pub guard: Option<Guard>,
-    /// Where later configurations find guests; nothing where there are none.
+    /// The guests for later configurations; none without a guest directory.
     pub guests: Option<Arc<dyn plan::Guests>>,
-    /// Called from the router's threads when something happens that it cannot deal with itself.
+    /// Called from the router's threads when something happens that it cannot handle itself.
     pub notice: Box<dyn Fn(Notice) + Send + Sync>,
-    /// Called when all ports are closed: waits for what was handed over to be written.
+    /// Called when all ports are closed: waits until pending output is written.
     pub finish: Box<dyn FnOnce() + Send>,
 }
 
 impl Options {
-    /// For the configuration `text` from the file `name`, with the ports of `devices`.
+    /// Builds the options for the configuration `text` from the file `name`, with the ports of `devices`.
     pub fn new(devices: Devices, text: &str, name: &str, notice: impl Fn(Notice) + Send + Sync + 'static) -> Options {
         let remarks = devices.remarks().clone();
         let shared = Shared(Arc::new(Mutex::new(Some(devices))));
@@ -128,17 +127,17 @@ impl Options {
     }
 }
 
-/// A router of the machine itself looks after the machine's interfaces: it takes none that carries a login of whoever
-/// starts or changes it, unless told to, and says when it takes the one with the machine's only default route.
+/// The protection of the machine's interfaces. The router takes no interface that carries the login of its user or of a configuration's author,
+/// unless forced. It warns when it takes the interface with the machine's only default route.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Guard {
-    /// The login of whoever starts it.
+    /// The login of the user who starts it.
     pub login: Option<Login>,
-    /// Take interfaces all the same.
+    /// True to take such interfaces anyway.
     pub force: bool,
 }
 
-/// Devices until the end of their router.
+/// The devices, shared until the router ends.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Option<Devices>>>);
 
@@ -175,14 +174,14 @@ impl Opener for Shared {
     }
 }
 
-/// Why a router could not be started. Nothing is left behind.
+/// Why a router could not be started. Everything is released again.
 #[derive(Debug)]
 pub enum StartError {
     /// The configuration cannot run here, for these reasons.
     Apply(Vec<ApplyError>),
-    /// A thread, or what wakes it, could not be had.
+    /// A thread, or its waker, could not be created.
     System(std::io::Error),
-    /// The workers did not take the configuration.
+    /// The workers did not adopt the configuration.
     Unanswered,
 }
 
@@ -201,27 +200,27 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// The router after its end.
+/// The final state of a router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Closing {
-    /// What became of every packet.
+    /// The fates of all packets.
     pub ledgers: api::Ledgers,
-    /// The ports as they were last.
+    /// The last state of the ports.
     pub ports: api::Ports,
-    /// Why packets were dropped.
+    /// The drops by reason.
     pub drops: api::Drops,
-    /// How long it ran.
+    /// The time it ran.
     pub uptime_ns: u64,
 }
 
-/// A running router. Dropped without [`Daemon::stop`], it ends all the same, and nobody waits for it.
+/// A running router. If it is dropped without [`Daemon::stop`], it ends in the background.
 // Large: a method for each request of the API, in a file for each kind of answer under `daemon/`.
 pub struct Daemon {
     control: Mutex<Control>,
-    /// Those of the router, to be counted without waiting for `control`.
+    /// The forwarding tables of the router, to count routes without waiting for `control`.
     tables: Arc<Tables>,
     names: ArcSwap<Names>,
-    /// Of the batch of routes that is being made.
+    /// The progress of the present batch of routes.
     progress: edit::Progress,
     log: Arc<EventLog>,
     taps: Arc<Taps>,
@@ -234,35 +233,35 @@ pub struct Daemon {
     workers: workers::Workers,
     finish: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     journal: Mutex<Journal>,
-    /// Wakes the thread that looks after the configuration to be confirmed.
+    /// Wakes the thread that watches the trial.
     alarm: Waker,
-    /// What a configuration may name.
+    /// The names that a configuration may use.
     catalogue: Catalogue,
     /// See [`Guard`].
     guarded: bool,
-    /// What the process has given away.
+    /// The privileges that the process has dropped.
     confinement: OnceLock<(api::Confinement, Fence)>,
     started: Instant,
     epoch: Nanos,
 }
 
-/// What the process's log has had.
+/// The state of the process's log.
 struct Journal {
     remarks: Remarks,
     /// The number of the next event to write.
     next: u64,
 }
 
-/// What an apply changes, under one lock: applies are made one after the other.
+/// The state that an apply changes, under one lock, so that applies are serialized.
 struct Control {
     router: Router,
     opener: Box<dyn Opener + Send>,
     text: Arc<str>,
     name: Arc<str>,
-    /// A generation that a worker had not adopted in time, with its text and name. It cannot be taken back.
+    /// A generation that a worker has not adopted in time, with its text and name. It cannot be revoked.
     late: Option<(Published, Arc<str>, Arc<str>)>,
     history: History,
-    /// The configuration that runs is to be confirmed.
+    /// The trial of the running configuration.
     pending: Option<Unconfirmed>,
 }
 
@@ -271,7 +270,7 @@ const STOPPING: u8 = 1;
 const FAILED: u8 = 2;
 
 impl Daemon {
-    /// Starts a router with `plan`, which `options.text` says, and answers when it forwards.
+    /// Starts a router with `plan`, the checked form of `options.text`, and returns when it forwards.
     pub fn start(plan: &Plan, options: Options) -> Result<Arc<Daemon>, StartError> {
         let Options { mut opener, remarks, text, name, who, mut history, restores, stuck_after, guard, .. } = options;
         let Options { guests, notice, finish, .. } = options;
@@ -316,7 +315,7 @@ impl Daemon {
         }
         let prepared = router.prepare(plan, &mut *opener).map_err(StartError::Apply)?;
         prepared.remarks().chain(memory::warning(plan)).for_each(|remark| remarks.add(remark));
-        // Routes before ports: with no thread running yet, no packet can be early.
+        // All routes at once: no worker thread runs yet, so no packet can see a route before its port.
         let published = router.publish(prepared);
         router.complete(published);
         let mut names = Names::default();
@@ -390,7 +389,7 @@ impl Daemon {
     fn first_adoption(&self) -> Result<(), StartError> {
         let wanted = self.control.lock().router.snapshot().generation;
         let deadline = clock::now() + ADOPTION.into();
-        // A worker answers between two steps, and adopts in a step: two rounds at most.
+        // A worker answers between two steps and adopts in a step, so two rounds suffice.
         while clock::now() < deadline {
             let reports = self.reports().map_err(|_| StartError::Unanswered)?;
             if reports.iter().all(|report| report.generation == wanted) {
@@ -400,7 +399,7 @@ impl Daemon {
         Err(StartError::Unanswered)
     }
 
-    /// Writes what is new to the process's log; answers the number of the next event.
+    /// Writes new events to the process's log; returns the number of the next event.
     fn write_journal(&self) -> u64 {
         let mut journal = self.journal.lock();
         for remark in journal.remarks.take() {
@@ -443,7 +442,7 @@ impl Daemon {
         next
     }
 
-    /// The process has given away what it does not need; later configurations are held to `fence`. The first word counts.
+    /// Records the dropped privileges. Later configurations must respect `fence`. Only the first call counts.
     pub fn confined(&self, confined: &Confined, fence: Fence) {
         let told = api::Confinement {
             user: confined.user.clone(),
@@ -457,7 +456,7 @@ impl Daemon {
         }
     }
 
-    /// Whether it forwards.
+    /// Returns the state of the router.
     pub fn state(&self) -> api::State {
         match self.state.load(Ordering::Acquire) {
             RUNNING if self.workers.all_well() => api::State::Running,
@@ -467,48 +466,49 @@ impl Daemon {
         }
     }
 
-    /// The captures that are open.
+    /// Returns the open captures.
     pub fn taps(&self) -> &Arc<Taps> {
         &self.taps
     }
 
-    /// Packets as they came in, for the captures that want them so.
+    /// Returns packets as received, for the captures that want them.
     pub(crate) fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    /// The traces that are open.
+    /// Returns the open traces.
     pub fn traces(&self) -> &Arc<Traces> {
         &self.traces
     }
 
-    /// Names by id, as they are now.
+    /// Returns the present names by id.
     pub fn names(&self) -> Arc<Names> {
         self.names.load_full()
     }
 
-    /// The frames its ports share: what a test or a benchmark at the far end of a wire in memory takes frames from.
+    /// Returns the frame pool of its ports. Tests and benchmarks at the far end of a memory link take frames from it.
     pub fn region(&self) -> Arc<Region> {
         self.control.lock().router.region().clone()
     }
 
-    /// What to add to times of the router to have nanoseconds since 1970-01-01 UTC.
+    /// Returns the offset from times of the router to nanoseconds since 1970-01-01 UTC.
     pub fn epoch(&self) -> Nanos {
         self.epoch
     }
 
-    /// Ends the router: every worker drops what it holds, with a reason, and closes its ports. Answers what became of
-    /// every packet, as far as a worker that is stuck could still say. The second call finds nothing to end.
+    /// Ends the router: every worker drops its packets with a reason, and closes its ports. Returns the fates of all packets, as far as a stuck
+    /// worker has reported them. A second call does nothing.
     pub fn stop(&self) -> Closing {
         if self.state.compare_exchange(RUNNING, STOPPING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             self.log.push(clock::now(), What::Stopping);
         }
         self.stop.store(true, Ordering::Relaxed);
+        // The trial thread sleeps on this alarm and has to notice the end.
         self.alarm.wake();
         let (reports, all_ended) = self.end_workers();
         self.taps.close();
         self.traces.close();
-        // What a worker that is stuck has in its hands would be waited for without end.
+        // With a stuck worker the wait would be endless, because it still holds output.
         let finish = self.finish.lock().take().filter(|_| all_ended);
         finish.into_iter().for_each(|finish| finish());
         self.write_journal();

@@ -1,4 +1,4 @@
-//! What the router tells of multicast groups.
+//! Reports about multicast groups.
 
 use super::Daemon;
 use super::report::Answer;
@@ -6,7 +6,7 @@ use crate::api;
 use plane::multicast::{GroupCounters, MulticastRoute};
 
 impl Daemon {
-    /// The multicast groups that are forwarded.
+    /// Returns the multicast groups.
     pub fn multicast(&self) -> Answer<api::Multicast> {
         let reports = self.reports()?;
         let names = self.names();
@@ -14,10 +14,10 @@ impl Daemon {
         let (snapshot, plan) = (control.router.snapshot(), control.router.plan());
         let told = |(position, route): (usize, &MulticastRoute)| {
             let mut counted = GroupCounters::default();
-            // A worker that has not adopted the generation yet counts for other routes.
+            // A worker with an older generation counts for other groups.
             let current = reports.iter().filter(|report| report.generation == snapshot.generation);
             current.filter_map(|report| report.groups.get(position)).for_each(|&one| counted += one);
-            // Both are in the same order.
+            // Plan and snapshot list the groups in the same order.
             let vrf = plan.and_then(|plan| plan.multicast.get(position)).and_then(|group| group.vrf.as_ref());
             api::MulticastGroup {
                 vrf: vrf.map(ToString::to_string),

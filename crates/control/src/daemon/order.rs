@@ -1,30 +1,30 @@
-//! What a router is asked to do with its configuration: apply one, keep it on trial, or go back to an earlier one.
+//! Orders for the configuration of a router: apply one, try one, or return to an earlier one.
 
 use crate::api::{self, HistoryState, Via, Who};
 use io::login::Login;
 use units::{Instant, Nanos};
 
-/// A configuration to apply, and under which conditions.
+/// A configuration to apply, and its conditions.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Its text.
     pub text: String,
-    /// Where it came from: a file name.
+    /// Its origin: a file name.
     pub name: String,
-    /// Who brings it.
+    /// Its author.
     pub who: Who,
-    /// It is left again unless confirmed within this time.
+    /// Roll back unless it is confirmed within this time.
     pub confirm: Option<Nanos>,
-    /// Logins of whoever brings it: interfaces that carry them are not taken.
+    /// Logins of its author: interfaces that carry them are refused.
     pub logins: Vec<Login>,
-    /// Take them all the same.
+    /// Take these interfaces anyway.
     pub force: bool,
-    /// The generation whose text it is, where it is a return to one.
+    /// The generation whose text is restored, if it is a return.
     pub restores: Option<u64>,
 }
 
 impl Order {
-    /// To apply `text`, which came from `name`, for good and by nobody in particular.
+    /// Builds an order to apply `text`, which came from `name`, without a trial and without a known author.
     pub fn new(text: &str, name: &str) -> Order {
         Order {
             text: text.into(),
@@ -38,32 +38,32 @@ impl Order {
     }
 }
 
-/// What a configuration is applied for.
+/// The purpose of an apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    /// It is new.
+    /// A new configuration.
     Apply,
-    /// It ran before; what runs now is left.
+    /// A return to an earlier configuration.
     Return {
-        /// What runs, as whoever decided knew it.
+        /// The running generation at the time of the decision.
         running: u64,
-        /// What is said of that later.
+        /// The state that the history records for it.
         left_as: HistoryState,
     },
 }
 
-/// A configuration that is to be confirmed.
+/// A configuration on trial.
 #[derive(Clone, Debug)]
 pub(super) struct Unconfirmed {
     /// Its number.
     pub generation: u64,
-    /// What ran before it.
+    /// The generation before it.
     pub back_to: u64,
-    /// When it is left.
+    /// When it is rolled back.
     pub deadline: Instant,
-    /// Who brought it.
+    /// Its author.
     pub who: Who,
-    /// Why it could not be left when it should have been.
+    /// Why a due rollback has failed.
     pub stuck: Option<String>,
 }
 
@@ -78,10 +78,10 @@ impl Unconfirmed {
     }
 }
 
-/// How far to go back.
+/// How far to roll back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Back {
-    /// So many configurations.
+    /// By this many configurations.
     Steps(u64),
     /// To the configuration of this generation.
     To(u64),

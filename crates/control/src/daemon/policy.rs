@@ -1,4 +1,4 @@
-//! Policies consulted again and again: ports get the schemes of what their packets want ([`plane::policy`]).
+//! Evaluates policies periodically: ports get the schemes for the objectives of their packets ([`plane::policy`]).
 
 use super::report::Answer;
 use super::{Daemon, RUNNING};
@@ -13,17 +13,17 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use units::Nanos;
 
-/// How often it is looked whether there is a policy by now, or a window is over, at least and at most.
+/// The longest and the shortest interval between two checks for a policy with a complete window.
 const SELDOM: Nanos = Nanos::secs(1);
 const OFTEN: Nanos = Nanos::millis(10);
 
 impl Daemon {
-    /// Starts the thread that does it.
+    /// Starts the thread that evaluates policies.
     pub(super) fn start_policies(self: &Arc<Self>) -> Result<()> {
         self.attend("policy", Daemon::consult, |pause: Nanos| thread::park_timeout(pause.into()))
     }
 
-    /// Has the policies decide where a window is over. Answers how long to wait.
+    /// Evaluates policies whose window is complete. Returns the time until the next check.
     fn consult(&self) -> Nanos {
         let pause = |daemon: &Daemon| daemon.control.lock().router.consults_in(clock::now());
         match pause(self) {
@@ -34,7 +34,7 @@ impl Daemon {
         let now = clock::now();
         let choices = {
             let mut control = self.control.lock();
-            // What no worker runs yet is decided about when it runs.
+            // Policies of a generation that is still being adopted are evaluated later.
             if control.late.is_some() || self.state.load(Ordering::Acquire) != RUNNING {
                 return OFTEN;
             }
@@ -46,7 +46,7 @@ impl Daemon {
         pause(self).unwrap_or(SELDOM).clamp(OFTEN, SELDOM)
     }
 
-    /// What packets want, and what serves it.
+    /// Returns the objectives of packets, and the schemes that serve them.
     pub fn policies(&self) -> Answer<api::Policies> {
         let ports = PortReport::together(&self.reports()?);
         let now = clock::now();

@@ -1,35 +1,36 @@
-//! What a worker's thread lets everybody see of it without being asked: a worker that is stuck answers nobody.
+//! The state of a worker's thread that other threads can read at any time: a stuck worker answers no requests.
 
 use crate::api;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use units::{Instant, Nanos};
 
-/// What a thread is doing.
+/// The activity of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Doing {
     /// Forwarding.
     Working,
-    /// Looking for work.
+    /// Polling for packets.
     Spinning,
-    /// Waiting for a port, another thread or a time.
+    /// Asleep until a port, another thread or a timer wakes it.
     Asleep,
-    /// It has ended in good order.
+    /// Ended regularly.
     Ended,
-    /// It has failed for good.
+    /// Failed for good.
     GivenUp,
 }
 
 impl Doing {
     const ALL: [Doing; 5] = [Doing::Working, Doing::Spinning, Doing::Asleep, Doing::Ended, Doing::GivenUp];
 
-    /// Whether a heart is to beat.
+    /// Returns whether its heart should beat.
     pub fn lives(self) -> bool {
         !matches!(self, Doing::Ended | Doing::GivenUp)
     }
 }
 
-/// The pulse of one thread. It alone writes, but for the last three; in lines of its own, for it writes at every step.
+/// The pulse of a thread, which alone writes it, except the last three fields. Aligned to cache lines of its own, because it is written at every
+/// step.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Pulse {
@@ -39,14 +40,14 @@ pub(super) struct Pulse {
     busy: AtomicU64,
     wakeups: AtomicU64,
     restarts: AtomicU64,
-    /// The watchdog's: whether it was found stuck, and what it did lately.
+    /// Written by the watchdog: whether the worker is stuck, and its recent load.
     stuck: AtomicBool,
     load: AtomicU64,
     rate: AtomicU64,
 }
 
 impl Pulse {
-    /// A heart that beats for the first time.
+    /// Creates a pulse with its first beat.
     pub fn new(now: Instant) -> Pulse {
         let zero = || AtomicU64::new(0);
         Pulse {
@@ -62,13 +63,13 @@ impl Pulse {
         }
     }
 
-    /// The thread is there, at the beginning of a step.
+    /// Records the beginning of a step.
     #[inline]
     pub fn beat(&self, now: Instant) {
         self.beat.store(now.get(), Relaxed);
     }
 
-    /// What it has done since its start.
+    /// Records the packets moved since the start, and the time for it.
     #[inline]
     pub fn done(&self, packets: u64, busy: Nanos) {
         self.packets.store(packets, Relaxed);
@@ -80,8 +81,9 @@ impl Pulse {
         self.doing.store(doing as u8, Relaxed);
     }
 
-    /// It was woken by a port or another thread.
+    /// Records a wakeup by a port or another thread.
     pub fn woken(&self) {
+        // Only this thread writes the counter, so it needs no atomic addition.
         self.wakeups.store(self.wakeups.load(Relaxed) + 1, Relaxed);
     }
 
@@ -97,7 +99,7 @@ impl Pulse {
         Instant::new(self.beat.load(Relaxed))
     }
 
-    /// Packets moved, and the time that took.
+    /// Returns the packets moved, and the time for it.
     pub fn work(&self) -> (u64, Nanos) {
         (self.packets.load(Relaxed), Nanos::new(self.busy.load(Relaxed)))
     }
@@ -110,18 +112,18 @@ impl Pulse {
         self.stuck.store(stuck, Relaxed);
     }
 
-    /// What it did in the last second: its busy share in millionths, and packets a second.
+    /// Records the load of the last second: the busy share in millionths, and packets a second.
     pub fn set_lately(&self, load: u64, rate: u64) {
         self.load.store(load, Relaxed);
         self.rate.store(rate, Relaxed);
     }
 
-    /// Whether it answers when it is asked something.
+    /// Returns whether it answers requests.
     pub fn answers(&self) -> bool {
         self.doing().lives() && !self.is_stuck()
     }
 
-    /// As the API tells it; what only its report has is zero.
+    /// Returns the worker for the API; counters that only its report has are zero.
     pub fn told(&self, worker: u16, core: Option<u16>, now: Instant) -> api::Worker {
         let doing = self.doing();
         let state = match doing {

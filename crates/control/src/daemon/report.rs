@@ -1,4 +1,4 @@
-//! What the router tells of itself, with names for ids.
+//! Reports of the router, with names instead of ids.
 
 use super::{Daemon, REPORT};
 use crate::api::{self, ApiError, ErrorKind};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use units::{Nanos, PortId, Rate};
 
-/// A worker did not tell of itself in time, or is gone.
+/// A worker did not report in time, or is gone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered;
 
@@ -39,7 +39,7 @@ impl Daemon {
         (clock::now() + self.epoch).get()
     }
 
-    /// The router as a whole.
+    /// Returns the state of the router as a whole.
     pub fn status(&self) -> Answer<api::Status> {
         let reports = self.reports()?;
         let control = self.control.lock();
@@ -74,7 +74,7 @@ impl Daemon {
         })
     }
 
-    /// The ports, their interfaces and links.
+    /// Returns the ports, their interfaces and links.
     pub fn ports(&self) -> Answer<api::Ports> {
         Ok(self.ports_of(&self.reports()?))
     }
@@ -116,7 +116,7 @@ impl Daemon {
         api::Ports { time_ns: self.now_ns(), ports }
     }
 
-    /// The switching paths, all workers together.
+    /// Returns the paths, summed over all workers.
     pub fn paths(&self) -> Answer<api::Paths> {
         let reports = self.reports()?;
         let snapshot = self.snapshot();
@@ -148,7 +148,7 @@ impl Daemon {
         Ok(api::Paths { time_ns: self.now_ns(), paths: (0..snapshot.paths.len()).map(path).collect() })
     }
 
-    /// The queues of paths and links.
+    /// Returns the queues of paths and links.
     pub fn queues(&self) -> Answer<api::Queues> {
         let reports = self.reports()?;
         let names = self.names();
@@ -189,7 +189,7 @@ impl Daemon {
         Ok(api::Queues { time_ns: self.now_ns(), queues })
     }
 
-    /// What the CPU scheduler of each worker runs.
+    /// Returns the tasks of each worker's CPU scheduler.
     pub fn tasks(&self) -> Answer<api::Tasks> {
         let reports = self.reports()?;
         let names = self.names();
@@ -240,7 +240,7 @@ impl Daemon {
         Ok(api::Tasks { time_ns: self.now_ns(), cores, tasks: tasks.map(task).collect() })
     }
 
-    /// At most `limit` routes of those `wanted`, in the VRF of this name where one is given.
+    /// Returns at most `limit` of the `wanted` routes, in the VRF of this name if one is given.
     pub fn routes(&self, mut wanted: RouteQuery, vrf: Option<&str>, limit: usize) -> Answer<api::Routes> {
         if let Some(name) = vrf {
             let found = self.control.lock().router.vrf(name);
@@ -277,7 +277,7 @@ impl Daemon {
         Ok(api::Routes { total, truncated, routes: reports.iter().map(route).collect() })
     }
 
-    /// The neighbours of every worker.
+    /// Returns the neighbours of every worker.
     pub fn neighbours(&self) -> Answer<api::Neighbours> {
         let reports = self.reports()?;
         let (names, now) = (self.names(), clock::now());
@@ -298,7 +298,7 @@ impl Daemon {
         Ok(api::Neighbours { neighbours: known.iter().map(neighbour).collect() })
     }
 
-    /// Drops by reason.
+    /// Returns drops by reason.
     pub fn drops(&self) -> Answer<api::Drops> {
         Ok(self.drops_of(&self.reports()?))
     }
@@ -328,7 +328,7 @@ impl Daemon {
         api::Drops { time_ns: self.now_ns(), drops }
     }
 
-    /// What happened lately, from event number `since` on.
+    /// Returns recent events, from number `since` on.
     pub fn events(&self, since: u64) -> api::Events {
         self.log.settle(clock::now(), Nanos::ZERO);
         let (entries, next, missed) = self.log.since(since);
@@ -336,12 +336,12 @@ impl Daemon {
         api::Events { next, missed, events: entries.iter().map(|entry| entry.told(&names, self.epoch)).collect() }
     }
 
-    /// The packet ledgers.
+    /// Returns the packet ledgers.
     pub fn ledger(&self) -> Answer<api::Ledgers> {
         Ok(ledgers(&self.reports()?))
     }
 
-    /// What the router would do with a packet.
+    /// Explains what the router would do with a packet.
     pub fn explain(&self, asked: &Asked) -> Answer<api::Explanation> {
         let reports = self.reports()?;
         let (snapshot, tables, functions) = {
@@ -358,7 +358,7 @@ impl Daemon {
         explain::answer(&question, asked)
     }
 
-    /// The configuration that runs.
+    /// Returns the running configuration.
     pub fn config(&self) -> api::Config {
         let control = self.control.lock();
         api::Config {
@@ -368,7 +368,7 @@ impl Daemon {
         }
     }
 
-    /// Follows packets from now on.
+    /// Starts a trace.
     pub(crate) fn follow(&self, asked: crate::request::Trace) -> Answer<Tracing> {
         let wanted = Wanted { limit: asked.capture.limit, ..self.wanted(asked.capture.matching)? };
         let port = asked.port.as_deref().map(|name| self.port_named(name)).transpose()?;
@@ -381,13 +381,13 @@ impl Daemon {
             ApiError::new(ErrorKind::Busy, reason, "end one of them first")
         };
         let tracing = self.traces.open(trace).ok_or_else(full)?;
-        // A worker looks for who watches between its steps: behind this all have, and nothing that comes from here on is missed.
-        // One that does not answer has nothing to show.
+        // A worker reads the list of traces between its steps. After all have reported, every later packet is traced. A worker that does not answer
+        // has no packets to trace.
         drop(self.reports());
         Ok(tracing)
     }
 
-    /// Takes frames in by a port, by its first worker.
+    /// Injects frames into a port, on its first worker.
     pub(crate) fn inject(&self, asked: crate::request::Inject) -> Answer<api::Injected> {
         let crate::request::Inject { port, ours, mut frames } = asked;
         let port = match port {
@@ -438,14 +438,14 @@ impl Daemon {
         })
     }
 
-    /// What tells the way of a packet in words.
+    /// Returns the formatter of traces.
     pub(crate) fn teller(&self) -> Teller {
         let control = self.control.lock();
         let (snapshot, tables) = (control.router.snapshot().clone(), control.router.tables().clone());
         Teller { names: self.names(), snapshot, tables, epoch: self.epoch }
     }
 
-    /// What a match asks for, its interface found by its name.
+    /// Resolves a match: finds its interface by its name.
     pub fn wanted(&self, matching: plan::Match) -> Answer<Wanted> {
         let interface = match &matching.iif {
             None => None,
@@ -463,7 +463,7 @@ impl Daemon {
     }
 }
 
-/// The ledgers of workers, and their sum.
+/// Returns the ledgers of workers, and their sum.
 pub(super) fn ledgers(reports: &[WorkerReport]) -> api::Ledgers {
     let workers: Vec<api::Ledger> =
         reports.iter().map(|report| ledger(Some(report.worker.0), &report.ledger, report.held)).collect();
@@ -499,7 +499,7 @@ fn ledger(worker: Option<u16>, ledger: &Ledger, held: u64) -> api::Ledger {
     }
 }
 
-/// The part of all the time there was that a task has had, in millionths.
+/// Returns the share of its total time that a task has run, in millionths.
 fn received(account: &Account) -> u32 {
     let all = account.residency.iter().map(|time| time.get()).sum::<u64>().max(1);
     (u128::from(account.used.get()) * 1_000_000 / u128::from(all)).min(1_000_000) as u32

@@ -1,11 +1,11 @@
-//! The secret of a running router. Nobody outside can compute its hashes or its random numbers.
+//! The secret of a running router. Its hashes and random numbers cannot be computed without it.
 
-/// A number from the kernel, another at each start.
+/// Draws a random number from the kernel, a new one at each start.
 pub(super) fn draw() -> std::io::Result<u64> {
     let mut bytes = [0u8; 8];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     assert_eq!(filled, bytes.len(), "the kernel gives up to 256 random bytes whole");
-    // Zero says that runs are to repeat.
+    // Zero selects repeatable runs.
     Ok(u64::from_ne_bytes(bytes).max(1))
 }
 

@@ -1,43 +1,43 @@
-//! The watchdog: finds workers whose heart has stopped beating, once each, and says when it beats again.
+//! The watchdog: reports each stuck worker once, and its recovery.
 //!
-//! A worker that has nothing to do wakes at least every 100 ms to look at its ports. Where the watchdog itself was held
-//! up, the machine stood still, and nothing is held against a worker.
+//! An idle worker wakes at least every 100 ms to poll its ports. If the watchdog itself was delayed, the whole machine has stalled, and no worker is
+//! reported.
 
 use super::pulse::Pulse;
 use std::sync::Arc;
 use units::{Instant, Nanos, WorkerId};
 
-/// How often it looks.
+/// The interval of its checks.
 pub(super) const TICK: Nanos = Nanos::millis(100);
-/// After how long without looking it was held up itself.
+/// A longer interval means that the watchdog itself was delayed.
 const HELD_UP: Nanos = Nanos::millis(500);
-/// Over which time a worker's load is told.
+/// The time over which the load of a worker is averaged.
 const WINDOW: Nanos = Nanos::secs(1);
 
-/// What it has found.
+/// A finding of the watchdog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Finding {
-    /// The worker has not moved for so long.
+    /// The worker has made no progress for this time.
     Stuck(WorkerId, Nanos),
-    /// It moves again, after having been stuck for so long.
+    /// It makes progress again, after having been stuck for this time.
     Recovered(WorkerId, Nanos),
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    /// How long a heart may pause.
+    /// The longest pause between two beats.
     patience: Nanos,
     looked: Option<Instant>,
     seen: Vec<Seen>,
 }
 
-/// What is known of one worker.
+/// The state of one worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     /// Its last beat before it was found stuck.
     stuck: Option<Instant>,
-    /// When its work was last looked at, and what it was then.
+    /// The time of the last load sample, and its values.
     sample: Option<(Instant, u64, Nanos)>,
 }
 
@@ -46,7 +46,7 @@ impl Watchdog {
         Watchdog { patience, looked: None, seen: Vec::new() }
     }
 
-    /// Looks at every worker.
+    /// Checks every worker.
     pub fn look(&mut self, now: Instant, pulses: &[Arc<Pulse>]) -> Vec<Finding> {
         let held_up = self.looked.is_none_or(|looked| now.since(looked) > HELD_UP);
         self.looked = Some(now);
@@ -56,7 +56,7 @@ impl Watchdog {
             let (worker, beat) = (WorkerId::at(index), pulse.last_beat());
             seen.weigh(now, pulse);
             match seen.stuck {
-                // It was given up meanwhile, which is said elsewhere.
+                // It was given up meanwhile, which is reported elsewhere.
                 Some(_) if !pulse.doing().lives() => seen.stuck = None,
                 Some(since) if beat != since => {
                     seen.stuck = None;
@@ -75,7 +75,7 @@ impl Watchdog {
 }
 
 impl Seen {
-    /// What the worker did in the last window.
+    /// Computes the load of the worker in the last window.
     fn weigh(&mut self, now: Instant, pulse: &Pulse) {
         let (packets, busy) = pulse.work();
         let Some((then, old_packets, old_busy)) = self.sample else {
@@ -102,8 +102,7 @@ mod tests {
         Instant::START + Nanos::millis(millis)
     }
 
-    /// Looks every tick from one time to another (milliseconds) while the workers of `beating` beat; what was found, and
-    /// when.
+    /// Checks at every tick between two times (milliseconds) while the workers of `beating` beat; returns the findings and their times.
     fn look(
         dog: &mut Watchdog,
         pulses: &[Arc<Pulse>],
@@ -135,16 +134,16 @@ mod tests {
         assert!(!pulses[1].is_stuck());
         let found = look(&mut dog, &pulses, 70_000..80_000, &[1]);
         assert_eq!(found, [(71_000, Finding::Stuck(first, Nanos::millis(1100)))]);
-        // One that is given up is another matter.
+        // A worker that is given up is not stuck.
         pulses[0].does(Doing::GivenUp);
         assert_eq!(look(&mut dog, &pulses, 80_000..90_000, &[1]), []);
     }
 
     #[test]
-    fn a_machine_that_stood_still_is_no_workers_fault() {
+    fn a_stalled_machine_is_not_reported_as_stuck_workers() {
         let (mut dog, pulses) = two();
         assert_eq!(look(&mut dog, &pulses, 0..1000, &[0, 1]), []);
-        // Nobody ran for a minute; then the workers need a moment.
+        // The machine stalled for a minute; then the workers need a moment.
         assert_eq!(dog.look(at(61_000), &pulses), []);
         assert_eq!(look(&mut dog, &pulses, 61_100..63_000, &[0, 1]), []);
     }

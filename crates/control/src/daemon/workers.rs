@@ -1,4 +1,4 @@
-//! The threads of the workers: started and pinned, watched, asked, and ended.
+//! The threads of the workers: starts and pins them, watches them, requests their reports, and ends them.
 
 use super::drive::{Driver, Fault, Outcome, drive};
 use super::pulse::{Doing, Pulse};
@@ -22,25 +22,25 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use units::{Nanos, WorkerId};
 
-/// How long a worker may take to end.
+/// The longest wait for the end of a worker.
 const PARTING: Nanos = Nanos::secs(5);
 
-/// The threads, as the control side sees them.
+/// The worker threads, as the control side sees them.
 pub(super) struct Workers {
     wakers: Vec<Waker>,
     pub pulses: Vec<Arc<Pulse>>,
     cores: Cores,
-    /// How long they look for work before they sleep, in nanoseconds.
+    /// How long they poll before they sleep, in nanoseconds.
     spin: Arc<AtomicU64>,
     running: Mutex<Option<Running>>,
-    /// The latest report of each worker, while nobody reads them: what is told of one that does not answer.
+    /// The latest report of each worker, used for a worker that does not answer.
     latest: Arc<Mutex<Vec<WorkerReport>>>,
 }
 
-/// Threads that have been started.
+/// The started threads.
 struct Running {
     threads: Vec<JoinHandle<()>>,
-    /// A worker for each that has ended, nothing where it has failed for good.
+    /// Receives each worker that has ended; none for one that has failed for good.
     ended: Receiver<Option<Box<Worker>>>,
 }
 
@@ -57,17 +57,17 @@ impl Workers {
         }
     }
 
-    /// Ends their sleep.
+    /// Wakes all workers.
     pub fn wake(&self) {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Whether every worker makes progress.
+    /// Returns whether every worker makes progress.
     pub fn all_well(&self) -> bool {
         !self.pulses.iter().any(|pulse| pulse.is_stuck() || pulse.doing() == Doing::GivenUp)
     }
 
-    /// From now on they look for work for so long before they sleep.
+    /// Sets how long workers poll before they sleep.
     pub fn set_spin(&self, spin: Nanos) {
         self.spin.store(spin.get(), Ordering::Relaxed);
     }
@@ -77,7 +77,7 @@ impl Workers {
     }
 }
 
-/// Whether this process may run on the cores that are asked for.
+/// Checks whether this process may run on the configured cores.
 pub(super) fn check_cores(wanted: &Cores) -> std::result::Result<(), ApplyError> {
     let refuse = |reason: String, hint: String| Err(ApplyError { place: "router.cores".into(), reason, hint });
     if wanted.list().is_empty() {
@@ -96,7 +96,7 @@ pub(super) fn check_cores(wanted: &Cores) -> std::result::Result<(), ApplyError>
     refuse(format!("this process may not run on core {missing}"), hint)
 }
 
-/// What happens when a worker fails.
+/// Handles the failure of a worker.
 struct Failure {
     worker: WorkerId,
     state: Arc<AtomicU8>,
@@ -123,14 +123,14 @@ impl Failure {
         }
         self.log.push(now, What::WorkerFailed { worker, reason: reason.clone() });
         if worker == WorkerId(0) {
-            // Nobody speaks for the router any more.
+            // The first worker runs the local protocols; without it the router is lost.
             self.state.store(FAILED, Ordering::Release);
             (self.notice)(Notice::Failed(format!("worker {worker} has failed: {reason}")));
         }
     }
 }
 
-/// Reports of all workers, in order. When they have been read they are kept, until there are newer ones.
+/// Reports of all workers, in order. When dropped, they become the latest reports.
 pub(super) struct Reports<'a> {
     workers: &'a Workers,
     list: Vec<WorkerReport>,
@@ -149,7 +149,7 @@ impl Drop for Reports<'_> {
         for report in self.list.drain(..) {
             let gone = self.workers.pulses[report.worker.index()].doing() == Doing::GivenUp;
             match latest.iter_mut().find(|known| known.worker == report.worker) {
-                // Its last report is there, and final.
+                // The last report of a failed worker is already there, and final.
                 Some(_) if gone => {}
                 Some(known) => *known = report,
                 None => latest.push(report),
@@ -195,10 +195,10 @@ impl Daemon {
                     let remark = format!("worker {index} could not be pinned to core {core}: {error}");
                     log.push(clock::now(), What::Remark(remark));
                 }
-                // Without it the worker works all the same, and sleeps a little longer.
+                // Optional: without it the worker only sleeps a little longer.
                 let _ = cores::sleep_exactly();
                 let worker = drive(driver);
-                // The router has forgotten it where nobody listens: then it is closed here.
+                // If the router no longer listens, the worker and its ports are dropped here.
                 let _ = sender.send(worker);
             };
             threads.push(thread::Builder::new().name(format!("worker {index}")).spawn(run)?);
@@ -221,12 +221,12 @@ impl Daemon {
         self.attend("watchdog", look, |()| thread::park_timeout(TICK.into()))
     }
 
-    /// Whether every worker makes progress: what a supervisor of this process may be told.
+    /// Returns whether every worker makes progress, for the supervisor of this process.
     pub fn is_progressing(&self) -> bool {
         self.workers.all_well()
     }
 
-    /// What every worker tells, each between two of its steps. Of one that is stuck or has failed, what it told last.
+    /// Returns the report of every worker, made between two of its steps. For a worker that is stuck or has failed it is the latest known one.
     pub(super) fn reports(&self) -> std::result::Result<Reports<'_>, Unanswered> {
         let mut waiting: Vec<(WorkerId, Receiver<WorkerReport>)> = Vec::new();
         let mut list: Vec<WorkerReport> = Vec::new();
@@ -244,12 +244,13 @@ impl Daemon {
                 waiting.push((worker, receiver));
             }
         }
+        // One deadline for all: the workers were asked together and answer in parallel.
         let deadline = clock::now() + REPORT.into();
         let mut late = false;
         for (worker, receiver) in waiting {
             match receiver.recv_timeout(deadline.since(clock::now()).into()) {
                 Ok(report) => list.push(report),
-                // It fails at this moment, or begins anew; the others are asked all the same.
+                // It fails or restarts at this moment; the others are still asked.
                 Err(error) => {
                     late |= error == RecvTimeoutError::Timeout;
                     silent.push(worker);
@@ -261,6 +262,7 @@ impl Daemon {
             let last = |worker: &WorkerId| latest.iter().find(|report| report.worker == *worker).cloned();
             list.extend(silent.iter().filter_map(last));
         }
+        // A late worker with an earlier report counts with that report; without one the sums would be wrong.
         if list.is_empty() || late && list.len() < self.workers.pulses.len() {
             return Err(Unanswered);
         }
@@ -268,16 +270,16 @@ impl Daemon {
         Ok(Reports { workers: &self.workers, list })
     }
 
-    /// The workers that answer.
+    /// Returns the workers that answer.
     pub(super) fn answering(&self) -> Vec<WorkerId> {
         let answers = self.workers.pulses.iter().enumerate().filter(|(_, pulse)| pulse.answers());
         answers.map(|(index, _)| WorkerId::at(index)).collect()
     }
 
-    /// The workers, whether they answer or not.
+    /// Returns all workers, whether they answer or not.
     pub fn workers(&self) -> api::Workers {
         let now = clock::now();
-        // Before anything is asked of them, which wakes them.
+        // Read before the reports are requested, because a request wakes a sleeping worker.
         let told = |(index, pulse): (usize, &Arc<Pulse>)| pulse.told(index as u16, self.workers.core(index), now);
         let mut workers: Vec<api::Worker> = self.workers.pulses.iter().enumerate().map(told).collect();
         for report in self.reports().iter().flat_map(|reports| reports.iter()) {
@@ -289,7 +291,7 @@ impl Daemon {
         api::Workers { time_ns: (now + self.epoch).get(), spin_ns: self.workers.spin.load(Ordering::Relaxed), workers }
     }
 
-    /// Ends the threads. Answers the last report of each worker, and whether all have ended.
+    /// Ends the threads. Returns the last report of each worker, and whether all have ended.
     pub(super) fn end_workers(&self) -> (Vec<WorkerReport>, bool) {
         self.workers.wake();
         let Some(Running { threads, ended }) = self.workers.running.lock().take() else { return (Vec::new(), true) };
@@ -302,11 +304,11 @@ impl Daemon {
             left -= 1;
         }
         if left == 0 {
-            // Sent by each as its last act; a panic after that was reported when it happened.
+            // Each thread sends its worker as its last action; an earlier panic has been reported.
             threads.into_iter().for_each(|thread| drop(thread.join()));
         }
         let now = clock::now();
-        // None of them runs any more: what they have handed to each other meanwhile is found now.
+        // No worker runs any more, so packets handed off between them in the meantime can be counted now.
         let finish = |worker: &mut Box<Worker>| {
             let work = || {
                 worker.shut_down(now);
@@ -332,7 +334,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn the_first_worker_takes_the_router_with_it_and_no_other_does() {
+    fn only_the_failure_of_the_first_worker_fails_the_router() {
         for (worker, expected) in [(0, FAILED), (3, RUNNING)] {
             let (log, state) = (Arc::new(EventLog::default()), Arc::new(AtomicU8::new(RUNNING)));
             let (sender, notices) = channel();

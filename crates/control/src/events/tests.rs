@@ -1,4 +1,4 @@
-//! Floods of events, and who reads them.
+//! Tests of event floods and of readers.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn a_flood_of_one_kind_is_counted_and_pushes_out_nothing() {
         at(0),
         What::AddressConflict { interface: InterfaceId(3), address: IpAddr::from([10; 4]), mac: Mac::default() },
     );
-    // 20,000 a second for ten seconds, as `write_journal` looks.
+    // 20,000 events a second for ten seconds, with the interval of `write_journal`.
     let mut kept = 0;
     for n in 0..200_000u32 {
         log.push(at(u64::from(n) * 50), neighbour(n));
@@ -81,7 +81,7 @@ fn a_port_that_flaps_silences_no_other_port() {
 }
 
 #[test]
-fn things_without_end_are_told_apart_up_to_a_bound() {
+fn subjects_with_own_buckets_are_bounded() {
     let log = EventLog::default();
     for n in 0..3 * SOURCES {
         log.push(Instant::START, What::PortDrained(PortId::at(n)));
@@ -89,7 +89,7 @@ fn things_without_end_are_told_apart_up_to_a_bound() {
     assert_eq!(log.kept.lock().sources.len(), SOURCES + 1, "and one for the rest");
     let later = Instant::START + SOURCE_FORGOTTEN + Nanos::secs(1);
     log.push(later, What::PortDrained(PortId::at(3 * SOURCES)));
-    // What was left out of those that share is still to be said.
+    // The suppressed events of the shared bucket are still to be reported.
     assert_eq!(log.kept.lock().sources.len(), 2);
 }
 

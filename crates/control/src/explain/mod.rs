@@ -1,4 +1,4 @@
-//! `explain`: a packet put to the plane's dry run, and the answer in words.
+//! `explain`: runs a packet through the plane's dry run, and puts the result into words.
 
 mod probe;
 mod told;
@@ -17,34 +17,34 @@ use plane::snapshot::Layout;
 use std::net::IpAddr;
 use units::{Mac, PortId};
 
-/// Frames of a router that nobody sends anything to.
+/// Frames of a router without traffic.
 const FRAMES: usize = 1024;
-/// Where a neighbour is that answers by assumption.
+/// The MAC address of an assumed neighbour.
 const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 
 /// A packet to explain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Asked {
-    /// One in words.
+    /// A packet in words.
     Probe(Probe),
-    /// A frame as it comes in by a port or an interface of that port.
+    /// A frame as received on a port, or on an interface of that port.
     Frame {
-        /// The name of the port or interface; where there is none, the only port.
+        /// The name of the port or interface; by default the only port.
         port: Option<String>,
         /// The frame from its first link-layer byte.
         frame: Vec<u8>,
-        /// It is for the port, whatever station it names.
+        /// True to treat the frame as addressed to the port, despite its destination MAC address.
         ours: bool,
     },
 }
 
-/// What the router in question would do with a packet.
+/// Returns what the router would do with a packet.
 pub fn answer(question: &Question<'_>, asked: &Asked) -> Result<api::Explanation, ApiError> {
     let (port, frame) = put(question, asked)?;
     Ok(told::told(question, port, &frame, &explain(question, port, &frame)))
 }
 
-/// The port and the frame of what is asked.
+/// Returns the port and the frame of a question.
 fn put(question: &Question<'_>, asked: &Asked) -> Result<(PortId, Vec<u8>), ApiError> {
     let refused = |(reason, hint): (String, String)| ApiError::new(ErrorKind::BadRequest, reason, hint);
     match asked {
@@ -60,7 +60,7 @@ fn put(question: &Question<'_>, asked: &Asked) -> Result<(PortId, Vec<u8>), ApiE
     }
 }
 
-/// Addresses a frame to a station; one to a group stays that.
+/// Sets the destination MAC address of a frame; multicast frames stay unchanged.
 pub(crate) fn readdress(frame: &mut [u8], to: Mac) {
     if let Some(station) = frame.first_chunk_mut::<6>()
         && !Mac(*station).is_group()
@@ -69,8 +69,8 @@ pub(crate) fn readdress(frame: &mut [u8], to: Mac) {
     }
 }
 
-/// What a router with this configuration would do with a packet, though none runs: on links whose neighbours all answer.
-/// The links are wires in memory, so that no device is touched.
+/// Returns what a router with this configuration would do with a packet, without a running router. The links are in memory, so that no device is
+/// touched, and all neighbours answer.
 pub fn offline(plan: &Plan, asked: &Asked) -> Result<api::Explanation, ApiError> {
     let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Silent));
     rig.wires = Wires::standing_in();
@@ -108,7 +108,7 @@ pub fn offline(plan: &Plan, asked: &Asked) -> Result<api::Explanation, ApiError>
     }
 }
 
-/// The port of a name, or of an interface of that name; the only one where none is given.
+/// Returns the port with a name, or with an interface of that name; by default the only one.
 fn port_of(question: &Question<'_>, name: Option<&str>) -> Result<PortId, (String, String)> {
     let snapshot = question.snapshot;
     let ports = || snapshot.ports.iter().enumerate().filter_map(|(id, port)| Some((PortId::at(id), port.as_ref()?)));

@@ -1,12 +1,12 @@
-//! A packet in words: what somebody writes who asks what would become of it.
+//! A packet in words, as the user of `explain` writes it.
 //!
 //! ```text
 //! packet = { "in" INTERFACE | "eth" | "ip" | "ip6" | "tcp" | "udp" | "icmp" | "icmpv6" | "df" | field VALUE }
 //! field  = "smac" | "dmac" | "saddr" | "daddr" | "dscp" | "ecn" | "ttl" | "len" | "proto" | "sport" | "dport"
 //! ```
 //!
-//! Everything has a default: a packet from the first host of the interface's prefix, of 60 bytes, with 64 hops to go, to
-//! the router itself where nothing else is said. A field may stand behind its header or alone.
+//! Everything has a default: a packet of 60 bytes with a time to live of 64, from the first host of the interface's prefix to the router itself. A
+//! field may follow its header, or be written alone.
 
 use packet::wire::{Ipv4Spec, Ipv6Spec, complete_checksum, ethernet, ethertype, icmp4, icmp6, protocol, transport};
 use plan::{TextError, did_you_mean, dscp_number, protocol_number, quote};
@@ -15,15 +15,15 @@ use stack::Interface;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Mac, PortId};
 
-/// The words there are.
+/// The known words.
 const WORDS: &[&str] = &[
     "in", "iif", "eth", "ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "df", "smac", "dmac", "saddr", "daddr", "dscp",
     "ecn", "ttl", "hoplimit", "len", "proto", "sport", "dport",
 ];
-/// The longest packet there can be, in bytes.
+/// The longest packet in bytes.
 const LONGEST: u16 = u16::MAX;
 
-/// A packet in words; what is not said has a default.
+/// A packet in words. Missing fields have defaults.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
     interface: Option<String>,
@@ -42,11 +42,11 @@ pub struct Probe {
     dont_fragment: bool,
 }
 
-/// Why a probe is no packet that could come in here: a reason, and what to write instead.
+/// Why a packet cannot arrive here: the reason, and a remedy.
 pub(crate) type NoSuchPacket = (String, String);
 
 impl Probe {
-    /// Reads a packet in words.
+    /// Parses a packet in words.
     pub fn parse(text: &str) -> Result<Probe, TextError> {
         let mut probe = Probe::default();
         let mut words = text.split_whitespace();
@@ -88,7 +88,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Sets a field; a hint where the value is none.
+    /// Sets a field; returns a hint if the value is invalid.
     fn set(&mut self, word: &str, value: &str) -> Result<(), &'static str> {
         fn number<T: std::str::FromStr>(value: &str, hint: &'static str) -> Result<T, &'static str> {
             value.parse().map_err(|_| hint)
@@ -114,7 +114,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Addresses and headers are of one family.
+    /// Checks that addresses and headers belong to one family.
     fn agree(&mut self, text: &str) -> Result<(), TextError> {
         let families = [self.is_ipv6, self.saddr.map(|a| a.is_ipv6()), self.daddr.map(|a| a.is_ipv6())];
         let mut said = families.into_iter().flatten();
@@ -128,7 +128,7 @@ impl Probe {
         Ok(())
     }
 
-    /// The port it comes in by, and its frame.
+    /// Returns the ingress port and the frame.
     pub(crate) fn frame(&self, snapshot: &Snapshot) -> Result<(PortId, Vec<u8>), NoSuchPacket> {
         let interface = self.interface_of(snapshot)?;
         let is_ipv6 = self.is_ipv6.unwrap_or(interface.ipv4.is_empty() && !interface.ipv6.is_empty());
@@ -167,7 +167,7 @@ impl Probe {
         let destination = self.dmac.unwrap_or(interface.mac);
         ethernet::write_header(&mut frame, destination, source, interface.vlan, kind).expect(fits);
         frame.extend(l3);
-        // As short as Ethernet lets a frame be, without its check sequence.
+        // The minimum length of an Ethernet frame, without its check sequence.
         frame.resize(frame.len().max(60), 0);
         Ok((interface.port, frame))
     }
@@ -193,7 +193,7 @@ impl Probe {
         found.ok_or_else(|| ("the router has no interface".to_owned(), "configure a port".to_owned()))
     }
 
-    /// The header above IP: its ports and what else it cannot be without.
+    /// Builds the transport header: its ports and its mandatory fields.
     fn l4(&self) -> Vec<u8> {
         let ports = |header: &mut Vec<u8>| {
             header[..2].copy_from_slice(&self.sport.unwrap_or(40_000).to_be_bytes());
@@ -208,7 +208,7 @@ impl Probe {
             protocol::TCP => {
                 let mut header = vec![0; transport::TCP_HEADER];
                 ports(&mut header);
-                // Five words, SYN, a full window.
+                // A header of five words, SYN, a full window.
                 (header[12], header[13]) = (5 << 4, 2);
                 header[14..16].fill(0xff);
                 header
@@ -221,7 +221,7 @@ impl Probe {
 
     fn write4(&self, interface: &Interface, l3: &mut [u8], payload: usize) {
         let own = interface.ipv4.first().map_or(Ipv4Addr::UNSPECIFIED, |own| own.address);
-        // Next to it, and neither the first nor the last of its prefix.
+        // An address next to it, but not the first or the last of its prefix.
         let beside = |bits: u32| Ipv4Addr::from_bits(own.to_bits() ^ bits);
         let ends =
             |address| interface.ipv4.first().is_some_and(|a| [a.network(), a.broadcast()].contains(&Some(address)));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_words_is_the_packet_that_was_meant() {
+    fn a_packet_in_words_becomes_the_right_frame() {
         let cases = [
             "in lan ip saddr 192.0.2.5 daddr 198.51.100.9 udp dport 5060 dscp ef len 1400 ttl 64",
             "",

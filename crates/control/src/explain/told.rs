@@ -1,4 +1,4 @@
-//! An explanation in words: names for ids, sentences for findings.
+//! Puts an explanation into words: names instead of ids, sentences for findings.
 
 use crate::api::{ExplainedStep, Explanation, FieldChange, StepOutcome};
 use fib::{Outcome, RouteReport};
@@ -12,7 +12,7 @@ use units::{InterfaceId, PortId, VrfId};
 
 use StepOutcome::{Fail, Note, Pass};
 
-/// A step's name, how it went, and what was found.
+/// The name of a step, its outcome, and the finding.
 type Line = (&'static str, StepOutcome, String);
 
 pub(super) fn told(
@@ -67,7 +67,7 @@ fn changes(before: &[u8], after: &[u8]) -> Vec<FieldChange> {
     differences(before, after).into_iter().map(FieldChange::from).collect()
 }
 
-/// Changes in one line.
+/// Formats changes in one line.
 pub(crate) fn changes_in_line(before: &[u8], after: &[u8]) -> String {
     let all = differences(before, after);
     let tell = |d: &packet::wire::Difference| format!("{} {} -> {}", d.field, d.before, d.after);
@@ -291,7 +291,7 @@ impl Teller<'_> {
         }
     }
 
-    /// How things stand where it leaves.
+    /// Describes the state of the egress link.
     fn egress(&self, expected: &Expected) -> Vec<Line> {
         let &Expected::Sent { port, interface, .. } = expected else { return Vec::new() };
         let mut lines =
@@ -307,7 +307,7 @@ impl Teller<'_> {
         lines
     }
 
-    /// What a policy makes of it where it leaves.
+    /// Describes the effect of a policy at the egress port.
     fn policy(&self, explanation: &plane::explain::Explanation) -> Option<Line> {
         let Expected::Sent { port, .. } = explanation.expected else { return None };
         let view = self.snapshot.port(port)?;
@@ -366,7 +366,7 @@ fn protocol(ethertype: u16) -> String {
     }
 }
 
-/// Why the router's own protocols have a packet.
+/// Returns why the local protocols get a packet.
 pub(crate) fn reason_of(exception: Exception) -> &'static str {
     match exception {
         Exception::Arp => "an ARP packet: for the router's own protocols",

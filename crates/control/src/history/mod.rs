@@ -1,8 +1,7 @@
-//! The configurations a router has run: what `history` lists and `rollback` goes back to.
+//! The history of configurations: `history` lists it, and `rollback` returns to its entries.
 //!
-//! They are numbered by generation, across restarts where there is a directory to keep them in ([`store`]). A return to
-//! an earlier configuration is a generation of its own that says which one it restores, so that going back twice goes
-//! two steps back, not to and fro.
+//! Configurations are numbered by generation, across restarts if a directory keeps them ([`store`]). A return to an earlier configuration is a new
+//! generation that names the restored one. So two rollbacks go two configurations back, and do not toggle between two.
 
 mod store;
 
@@ -15,37 +14,37 @@ use std::path::Path;
 use std::sync::Arc;
 use store::Store;
 
-/// Configurations kept, and bytes of their texts together: the oldest go first.
+/// The most configurations kept, and the byte limit of their texts. The oldest are removed first.
 const MOST: usize = 100;
 const MOST_BYTES: usize = 128 << 20;
-/// Lines that are kept of what a configuration changed.
+/// The most lines kept about the changes of a configuration.
 const MOST_CHANGES: usize = 100;
 
-/// One configuration that ran.
+/// A configuration that has run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its number.
+    /// Its generation.
     pub generation: u64,
-    /// When it came, in nanoseconds since 1970-01-01 UTC.
+    /// The time of its start, in nanoseconds since 1970-01-01 UTC.
     pub time_ns: u64,
-    /// Who brought it.
+    /// Its author.
     pub who: Who,
-    /// Where it came from: a file name.
+    /// Its origin: a file name.
     pub name: String,
-    /// What became of it.
+    /// Its state.
     pub state: State,
-    /// The generation whose text this is, where it is a return to one.
+    /// The generation whose text was restored, if it is a return.
     pub restores: Option<u64>,
-    /// What it changed: the first lines.
+    /// The first lines of its changes.
     pub changes: Vec<String>,
-    /// How many changes there were.
+    /// The number of its changes.
     pub changes_total: u64,
     /// Its text.
     pub text: String,
 }
 
 impl Entry {
-    /// The generation this text was first run as.
+    /// Returns the generation that first had this text.
     fn origin(&self) -> u64 {
         self.restores.unwrap_or(self.generation)
     }
@@ -64,31 +63,30 @@ impl Entry {
     }
 }
 
-/// The configurations a router has run, the latest last.
+/// The history of configurations, the latest last.
 #[derive(Debug, Default)]
 pub struct History {
     entries: VecDeque<Arc<Entry>>,
     store: Option<Store>,
 }
 
-/// What a router is to be started with.
+/// The configuration to start a router with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Resumed {
-    /// What its file says.
+    /// The configuration of its file.
     File,
-    /// The file says what was tried before and never confirmed: the configuration before it.
+    /// The file has a configuration whose trial was never confirmed: start with the one before it.
     Instead(Arc<Entry>),
 }
 
 impl History {
-    /// A history that ends with the router.
+    /// Creates a history that ends with the router.
     pub fn in_memory() -> History {
         History::default()
     }
 
-    /// The history kept in a directory, with remarks about what of it could not be read. Configurations that ran when
-    /// the router before this one ended are marked so. If the directory cannot be written, as after a fault of
-    /// the disk, its entries are read and new ones are kept in memory.
+    /// Opens the history in a directory; also returns warnings about unreadable entries. Configurations that ran when the previous router ended are
+    /// marked. If the directory cannot be written, as after a disk fault, its entries are read and new ones are kept in memory.
     pub fn open(directory: &Path) -> Result<(History, Vec<String>), StoreError> {
         let (store, entries, mut remarks) = match Store::open(directory) {
             Ok((store, entries, remarks)) => (Some(store), entries, remarks),
@@ -112,21 +110,21 @@ impl History {
         Ok((history, remarks))
     }
 
-    /// The directory it is kept in.
+    /// Returns its directory.
     pub fn directory(&self) -> Option<&Path> {
         self.store.as_ref().map(Store::directory)
     }
 
-    /// The number of the latest configuration; zero where there is none.
+    /// Returns the latest generation; zero without one.
     pub fn last(&self) -> u64 {
         self.entries.back().map_or(0, |entry| entry.generation)
     }
 
-    /// Adds what runs from now on; what ran before it becomes `before`. Where that cannot be written, says so: the
-    /// history in memory is right all the same.
+    /// Adds the configuration that runs from now on; the one before it gets the state `before`. Returns a warning if it could not be written; the
+    /// history in memory is correct anyway.
     pub fn push(&mut self, mut entry: Entry, before: State) -> Result<(), String> {
         entry.changes.truncate(MOST_CHANGES);
-        // The new one first: were the power to fail between the two, it is the one that matters.
+        // Write the new one first: if the power fails between the two writes, it is the important one.
         let written = self.store.as_mut().map_or(Ok(()), |store| store.write(&entry));
         let running = self.running().map(|entry| entry.generation);
         let settled = running.map_or(Ok(()), |generation| self.set_state(generation, before));
@@ -135,7 +133,7 @@ impl History {
         written.and(settled)
     }
 
-    /// Says what became of a configuration.
+    /// Sets the state of a configuration.
     pub fn set_state(&mut self, generation: u64, state: State) -> Result<(), String> {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.generation == generation) else { return Ok(()) };
         if entry.state == state {
@@ -146,7 +144,7 @@ impl History {
         self.store.as_mut().map_or(Ok(()), |store| store.write(&entry))
     }
 
-    /// The running configuration has another text that means the same.
+    /// Replaces the text of the running configuration by another one with the same meaning.
     pub fn reword(&mut self, name: &str, text: &str) -> Result<(), String> {
         let Some(at) = self.entries.iter().position(|entry| entry.state == State::Running) else { return Ok(()) };
         let entry = Arc::make_mut(&mut self.entries[at]);
@@ -158,23 +156,24 @@ impl History {
         self.store.as_mut().map_or(Ok(()), |store| store.write(&entry))
     }
 
-    /// The configuration that runs.
+    /// Returns the running configuration.
     pub fn running(&self) -> Option<&Arc<Entry>> {
         self.entries.iter().rev().find(|entry| matches!(entry.state, State::Running | State::Pending))
     }
 
-    /// The configuration of that number.
+    /// Returns the configuration of a generation.
     pub fn get(&self, generation: u64) -> Option<&Arc<Entry>> {
         self.entries.iter().find(|entry| entry.generation == generation)
     }
 
-    /// What is so many steps before the configuration `from`: those that were left by a rollback or never confirmed are
-    /// no steps, and a return to a configuration is that configuration.
+    /// Returns the configuration this many steps before `from`. Configurations that were rolled back or never confirmed do not count as steps, and a
+    /// return counts as the configuration it restored.
     pub fn back(&self, from: u64, steps: u64) -> Option<&Arc<Entry>> {
         let mut at = self.get(from)?.origin();
         let mut found = None;
         for _ in 0..steps {
             let good = |entry: &&Arc<Entry>| !matches!(entry.state, State::RolledBack | State::Unconfirmed);
+            // Compare origins, not generations: a return stands at the place of the configuration it restored.
             let before = self.entries.iter().filter(|entry| entry.origin() < at).filter(good);
             let next = before.max_by_key(|entry| (entry.origin(), entry.generation))?;
             (at, found) = (next.origin(), Some(next));
@@ -182,8 +181,7 @@ impl History {
         found
     }
 
-    /// What a router whose file has this text is to be started with. A text that was tried with a time to confirm it, and
-    /// never was, may be what cut its operator off.
+    /// Selects the configuration to start a router whose file has this text. A text whose trial was never confirmed may have cut its operator off.
     pub fn resume(&self, text: &str) -> Resumed {
         let tried = self.entries.iter().rev().find(|entry| entry.text == text);
         let refused = tried.filter(|entry| matches!(entry.state, State::Unconfirmed | State::Pending));
@@ -193,7 +191,7 @@ impl History {
         }
     }
 
-    /// The whole history, without texts.
+    /// Returns the whole history, without texts.
     pub fn told(&self) -> api::History {
         api::History {
             entries: self.entries.iter().map(|entry| entry.told()).collect(),
@@ -203,7 +201,7 @@ impl History {
 
     fn shorten(&mut self) {
         let mut bytes: usize = self.entries.iter().map(|entry| entry.text.len()).sum();
-        // The last two are what runs and what an unconfirmed one goes back to.
+        // The last two are the running one and the target of its rollback.
         while self.entries.len() > 2 && (self.entries.len() > MOST || bytes > MOST_BYTES) {
             let Some(oldest) = self.entries.pop_front() else { return };
             bytes -= oldest.text.len();
@@ -233,8 +231,8 @@ mod tests {
         }
     }
 
-    /// A history from a story: `7` is a new configuration, `7=3` a return to the third, `!` before it says that the one
-    /// before was never confirmed, `<` that it was rolled back.
+    /// Builds a history from a story: `7` is a new configuration, `7=3` a return to the third. `!` before a word marks the previous one as never
+    /// confirmed, `<` as rolled back.
     fn told(history: &mut History, story: &str) {
         for word in story.split_whitespace() {
             let (before, word) = match word.split_at(1) {
@@ -248,19 +246,19 @@ mod tests {
     }
 
     #[test]
-    fn going_back_walks_back_and_never_to_what_was_left() {
+    fn rollback_skips_configurations_that_were_left() {
         for (story, from, steps, expected) in [
             ("1 2 3", 3, 1, Some(2)),
             ("1 2 3", 3, 2, Some(1)),
             ("1 2 3", 3, 3, None),
             ("1", 1, 1, None),
-            // After a rollback the next one goes further back.
+            // A second rollback goes further back.
             ("1 2 3 <4=2", 4, 1, Some(1)),
             ("1 2 3 <4=2 <5=1", 5, 1, None),
-            // What came after a rollback goes back to what it replaced.
+            // A rollback of a configuration applied after a rollback returns to the one it replaced.
             ("1 2 3 <4=2 5", 5, 1, Some(4)),
             ("1 2 3 <4=2 5", 5, 2, Some(1)),
-            // Nobody confirmed 3.
+            // 3 was never confirmed.
             ("1 2 3 !4=2 5", 5, 1, Some(4)),
             ("1 2 3 !4=2", 4, 1, Some(1)),
         ] {
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_was_never_confirmed_is_not_started_with() {
+    fn an_unconfirmed_text_is_not_resumed() {
         let mut history = History::in_memory();
         told(&mut history, "1 2 !3=1");
         let Resumed::Instead(before) = history.resume("text 2") else { panic!() };
@@ -280,7 +278,7 @@ mod tests {
         for text in ["text 1", "text 7"] {
             assert_eq!(history.resume(text), Resumed::File);
         }
-        // Somebody has applied it again, and for good.
+        // Another apply without a trial confirms the text.
         let again = Entry { text: "text 2".into(), ..entry(4, None) };
         history.push(again, State::Replaced).unwrap();
         assert_eq!(history.resume("text 2"), Resumed::File);

@@ -1,7 +1,7 @@
 //! The history on disk: one file for each configuration, `history/GENERATION.json` in the state directory.
 //!
-//! A file is written beside its place, flushed and renamed, so that a power failure leaves the old one or the new one. A
-//! lock keeps two routers from sharing a directory.
+//! A file is written under a temporary name, flushed and renamed, so that a power failure leaves the old or the new one. A lock keeps two routers
+//! from sharing a directory.
 
 use super::Entry;
 use std::fmt;
@@ -10,11 +10,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The folder of the files in a state directory.
+/// The folder of the files in the state directory.
 pub(super) const FOLDER: &str = "history";
-/// The largest file that is read: JSON makes a text at most six times as long.
+/// The largest file read: JSON makes a text at most six times as long.
 const MOST_BYTES: u64 = 512 << 20;
-/// Files looked at: there are never more than the history has entries, unless somebody put them there.
+/// The most files read. The history has fewer entries, but others may have put files there.
 const MOST_FILES: usize = 10_000;
 
 /// Why a directory cannot keep a history.
@@ -44,17 +44,16 @@ impl std::error::Error for StoreError {}
 #[derive(Debug)]
 pub(super) struct Store {
     directory: PathBuf,
-    /// Held only to keep the lock.
+    /// Held only for its lock.
     _lock: File,
 }
 
 impl Store {
-    /// Opens a state directory, making it where it is not there; answers what is in it, the oldest first, and remarks on
-    /// what cannot be read.
+    /// Opens a state directory, and creates it if necessary. Returns its entries, the oldest first, and warnings about unreadable files.
     pub fn open(state: &Path) -> Result<(Store, Vec<Entry>, Vec<String>), StoreError> {
         let failed = |reason: String| StoreError { directory: state.to_owned(), reason, is_shared: false };
         let directory = state.join(FOLDER);
-        // A router that becomes another user has to come through to what is that user's.
+        // A router that becomes another user has to pass through the state directory to its own folder.
         let make = |path: &Path, mode| DirBuilder::new().recursive(true).mode(mode).create(path);
         make(state, 0o711).and_then(|()| make(&directory, 0o700)).map_err(|error| failed(error.to_string()))?;
         let lock = private().open(state.join("lock")).map_err(|error| failed(error.to_string()))?;
@@ -70,7 +69,7 @@ impl Store {
         Ok((Store { directory, _lock: lock }, entries, remarks))
     }
 
-    /// The directory the files are in.
+    /// Returns the directory of the files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -86,6 +85,7 @@ impl Store {
             whole.write_all(b"\n")?;
             whole.flush()?;
             drop(whole);
+            // The data must be on disk before its name, and the directory after both, or a power failure could leave an empty file.
             file.sync_all()?;
             fs::rename(&beside, &path)?;
             File::open(&self.directory)?.sync_all()
@@ -97,7 +97,7 @@ impl Store {
         })
     }
 
-    /// Removes an entry. One that stays is found, and removed, at the next start.
+    /// Removes an entry. If that fails, the next start finds and removes it.
     pub fn remove(&mut self, generation: u64) {
         let _ = fs::remove_file(self.path(generation));
     }
@@ -107,14 +107,14 @@ impl Store {
     }
 }
 
-/// The entries of a folder, the oldest first, and remarks on unreadable files.
+/// Returns the entries of a folder, the oldest first, and warnings about unreadable files.
 pub(super) fn read(folder: &Path) -> io::Result<(Vec<Entry>, Vec<String>)> {
     let (mut entries, mut remarks) = (Vec::new(), Vec::new());
     for file in fs::read_dir(folder)?.take(MOST_FILES) {
         let path = file?.path();
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("json") => {}
-            // Left behind by a router that was killed while it wrote.
+            // Left by a router that was killed while it wrote.
             Some("tmp") => {
                 let _ = fs::remove_file(&path);
                 continue;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back_and_says_that_it_ended() {
+    fn stored_history_is_read_back_and_marked_as_ended() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
         let (mut history, remarks) = History::open(&state).unwrap();
@@ -214,9 +214,9 @@ mod tests {
         assert!(!at("000000000003.tmp").exists() && at("README").exists() && at("000000000004.json").exists());
     }
 
-    /// A directory that is no directory any more stands in for a disk that is full: writing fails in the same way.
+    /// A file instead of the directory simulates a full disk: writing fails in the same way.
     #[test]
-    fn what_cannot_be_written_is_said_and_known_all_the_same() {
+    fn a_failed_write_is_reported_and_kept_in_memory() {
         let directory = tempfile::tempdir().unwrap();
         let (mut history, _) = History::open(directory.path()).unwrap();
         history.push(entry(1), State::Replaced).unwrap();
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!((history.last(), history.back(2, 1).unwrap().generation), (2, 1));
     }
 
-    /// A folder in the place of the lock stands in for a read-only disk: root may write anywhere else.
+    /// A folder instead of the lock file simulates a read-only disk, because root may write anywhere else.
     #[test]
     fn a_directory_that_cannot_be_written_is_read_all_the_same() {
         let directory = tempfile::tempdir().unwrap();
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!((history.last(), history.directory()), (2, None));
         history.push(entry(3), State::Replaced).unwrap();
         assert_eq!(history.last(), 3);
-        // One that is a file, too.
+        // A state directory that is a file.
         let file = directory.path().join("README");
         fs::write(&file, b"mine").unwrap();
         let (history, remarks) = History::open(&file).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_is_removed_from_the_disk() {
+    fn old_entries_are_removed_from_disk() {
         let directory = tempfile::tempdir().unwrap();
         let (mut history, _) = History::open(directory.path()).unwrap();
         (1..=105).for_each(|generation| history.push(entry(generation), State::Replaced).unwrap());

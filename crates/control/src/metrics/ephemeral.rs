@@ -1,10 +1,10 @@
-//! Ephemeral state (spec E-52): by store, and by what packets asked for.
+//! Metrics of ephemeral state (spec E-52): by store, and by instruction.
 
 use super::{Counted, Histograms, counter, gauge};
 use crate::api::{Ephemeral, EphemeralPlace, EphemeralStore};
 use prometheus_client::registry::Registry;
 
-/// Bounds of the buckets of what an instruction takes: 1, 2, 5 of each decade from 10 nanoseconds to 100 microseconds.
+/// Bucket bounds of instruction times: 1, 2, 5 of each decade from 10 nanoseconds to 100 microseconds.
 fn bounds() -> impl Iterator<Item = u64> {
     let decades = (1..5).map(|exponent| 10u64.pow(exponent));
     decades.flat_map(|decade| [1, 2, 5].map(|n| n * decade)).chain([100_000])
@@ -25,20 +25,25 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
     let of = |value: fn(&EphemeralStore) -> u64| {
         stores.iter().map(move |store| ([("store", name(store))], value(store))).collect::<Vec<_>>()
     };
-    gauge(r, "state_capacity_entries", "Entries a store of ephemeral state may have.", of(|s| s.capacity_entries));
-    gauge(r, "state_live_entries", "Entries that live.", of(|s| s.live_entries));
+    gauge(r, "state_capacity_entries", "Capacity of a store of ephemeral state.", of(|s| s.capacity_entries));
+    gauge(r, "state_live_entries", "Entries that have not expired.", of(|s| s.live_entries));
     gauge(r, "state_expired_entries", "Entries that have expired and are not free yet.", of(|s| s.expired_entries));
-    gauge(r, "state_high_water_entries", "The most entries there were at a time.", of(|s| s.high_water_entries));
-    gauge(r, "state_lag_ns", "How late the entry freed last was freed.", of(|s| s.lag_ns.unwrap_or(0)));
-    gauge(r, "state_memory_bytes", "Memory a store may use.", of(|s| s.memory_bytes));
+    gauge(r, "state_high_water_entries", "Largest number of entries.", of(|s| s.high_water_entries));
+    gauge(
+        r,
+        "state_lag_ns",
+        "Delay between expiry and freeing of the latest freed entry.",
+        of(|s| s.lag_ns.unwrap_or(0)),
+    );
+    gauge(r, "state_memory_bytes", "Most memory a store can use.", of(|s| s.memory_bytes));
     counter(r, "state_created_entries", "Entries created.", of(|s| s.created_entries));
     counter(r, "state_freed_entries", "Entries freed.", of(|s| s.freed_entries));
-    gauge(r, "state_limbo_entries", "Entries that nobody finds and that are not free yet.", of(|s| s.limbo_entries));
+    gauge(r, "state_limbo_entries", "Entries removed but not free yet.", of(|s| s.limbo_entries));
     let lags = stores.iter().filter_map(|s| Some(Counted::of([("store", name(s))], s.lags.as_ref()?)));
-    r.register("state_freed_late_seconds", "How late expired entries were freed", Histograms(lags.collect()));
-    counter(r, "state_cleaning_ns", "Time that cleaning took besides batches of packets.", of(|s| s.cleaning_ns));
+    r.register("state_freed_late_seconds", "Delay between expiry and freeing of entries", Histograms(lags.collect()));
+    counter(r, "state_cleaning_ns", "Time spent on cleaning outside of packet batches.", of(|s| s.cleaning_ns));
     counter(r, "state_assist_packets", "Packets executed by the worker that cleans for all.", of(|s| s.assist_packets));
-    counter(r, "state_collisions", "Look-ups that found another computation's entry.", of(|s| s.collisions));
+    counter(r, "state_collisions", "Look-ups that found an entry of another computation.", of(|s| s.collisions));
     let probes = stores.iter().flat_map(|store| {
         let lines = ["2", "3", "4-7", "8-"].into_iter().zip(&store.probes);
         lines.map(|(lines, &count)| ([("store", name(store)), ("lines", lines.to_owned())], count))
@@ -47,13 +52,13 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
     counter(
         r,
         "state_handed_packets",
-        "Packets handed to the worker they belong to.",
+        "Packets handed off to the worker that owns their entries.",
         [([("to", "owner".to_owned())], told.handed_packets)],
     );
     gauge(
         r,
         "state_waiting_packets",
-        "Packets that wait for the worker they belong to.",
+        "Packets in the handoff queues of these workers.",
         [([("to", "owner".to_owned())], told.waiting_packets)],
     );
     let places = || stores.iter().flat_map(|store| store.places.iter().map(move |place| (store, place)));
@@ -68,9 +73,9 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
         };
         places().flat_map(each).collect::<Vec<_>>()
     };
-    let help = "Packets whose instruction was executed and that went on.";
+    let help = "Packets executed and forwarded.";
     counter(r, "state_forwarded_packets", help, instructions(|one| one.forwarded_packets));
-    let help = "Packets whose instruction was executed and that ended.";
+    let help = "Packets executed and dropped.";
     counter(r, "state_ended_packets", help, instructions(|one| one.dropped_packets));
     let spent = places().flat_map(|(store, place)| {
         let one = |one: &crate::api::EphemeralInstruction| {
@@ -79,7 +84,7 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
         };
         place.instructions.iter().filter_map(one).collect::<Vec<_>>()
     });
-    let help = "How long instructions take, by batches of packets that all had the same, one of 32";
+    let help = "Execution time of instructions, sampled in one of 32 uniform batches";
     r.register("state_instruction_seconds", help, Histograms(spent.collect()));
     let by_place = |value: fn(&EphemeralPlace) -> u64| {
         let of = |(store, place): (&EphemeralStore, &EphemeralPlace)| {
@@ -87,20 +92,20 @@ pub(super) fn told(told: &Ephemeral, r: &mut Registry) {
         };
         places().map(of).collect::<Vec<_>>()
     };
-    let help = "Packets that passed unexecuted because the worker did not keep up.";
+    let help = "Packets that passed unexecuted because the worker was overloaded.";
     counter(r, "state_overloaded_packets", help, by_place(|place| place.overloaded_packets));
-    let help = "Packets that were behind others of their computation that had come later.";
+    let help = "Packets overtaken by later ones of their computation.";
     counter(r, "state_reordered_packets", help, by_place(|place| place.reordered_packets));
     let aborted = places().flat_map(|(store, place)| {
         let labels = |(reason, instruction): (&str, &str)| {
             let [store, location, reason] = labels(store, place, "reason", reason);
             [store, location, reason, ("instruction", instruction.to_owned())]
         };
-        // Which one it was that a router before could not execute is not looked at here.
+        // The instruction of a packet that failed at an earlier router is not read, so it has no label.
         let before = (labels(("failed_before", "")), place.failed_before_packets);
         let aborts = place.aborts.iter().map(|abort| (labels((&abort.reason, &abort.instruction)), abort.packets));
         aborts.chain([before]).collect::<Vec<_>>()
     });
-    let help = "Packets whose instruction was not executed, by reason and instruction.";
+    let help = "Packets not executed, by reason and instruction.";
     counter(r, "state_aborted_packets", help, aborted);
 }

@@ -1,24 +1,24 @@
-//! The two text forms of metrics: OpenMetrics, and the older one of Prometheus (version 0.0.4). The caller's `Accept` field
-//! chooses (RFC 9110 12.5.1).
+//! The two text formats of metrics: OpenMetrics, and the older format of Prometheus (version 0.0.4). The `Accept` field of the request selects one
+//! (RFC 9110 12.5.1).
 
 use crate::api::{ApiError, ErrorKind};
 use hyper::header::HeaderValue;
 
-/// A form of metrics.
+/// A format of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Format {
     /// OpenMetrics 1.0.
     #[default]
     OpenMetrics,
-    /// The text form 0.0.4.
+    /// The text format 0.0.4.
     Text,
 }
 
-/// All forms, the preferred one first.
+/// All formats, the preferred one first.
 const ALL: [Format; 2] = [Format::OpenMetrics, Format::Text];
 
 impl Format {
-    /// Its media type, with the parameters that it is sent with.
+    /// Returns its media type with parameters.
     pub const fn media(self) -> &'static str {
         match self {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -26,7 +26,7 @@ impl Format {
         }
     }
 
-    /// The form that a caller wants most, by all `Accept` fields of a request.
+    /// Returns the preferred format of a caller, from all `Accept` fields of a request.
     pub fn accepted<'a>(fields: impl Iterator<Item = &'a HeaderValue>) -> Result<Format, ApiError> {
         let ranges: Vec<Range> =
             fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b',')).filter_map(Range::parse).collect();
@@ -34,7 +34,7 @@ impl Format {
             return Ok(Format::default());
         }
         let quality = |format: &Format| {
-            // The most specific range counts; of equal ones the first.
+            // The most specific range decides; of equally specific ones the first.
             let fits = ranges.iter().filter_map(|range| Some((range.fits(*format)?, range.thousandths)));
             fits.reduce(|best, next| if next.0 > best.0 { next } else { best }).map_or(0, |(_, quality)| quality)
         };
@@ -46,7 +46,7 @@ impl Format {
         })
     }
 
-    /// A page in this form, from one of OpenMetrics.
+    /// Converts an OpenMetrics page to this format.
     pub fn write(self, page: String) -> String {
         match self {
             Format::OpenMetrics => page,
@@ -55,12 +55,12 @@ impl Format {
     }
 }
 
-/// One range of an `Accept` field.
+/// A range of an `Accept` field.
 struct Range {
     /// In lower case.
     kind: String,
     version: Option<String>,
-    /// From 0 to 1000.
+    /// Its quality, from 0 to 1000.
     thousandths: u32,
 }
 
@@ -83,7 +83,7 @@ impl Range {
         Some(range)
     }
 
-    /// How exactly a form is meant; nothing where it is not.
+    /// Returns how specifically a range matches a format; none if it does not match.
     fn fits(&self, format: Format) -> Option<u32> {
         let (kind, group, version) = match format {
             Format::OpenMetrics => ("application/openmetrics-text", "application/*", "1.0.0"),
@@ -99,11 +99,10 @@ impl Range {
     }
 }
 
-/// The older form: counters are called by the names of their values, quotes in sentences stand for themselves, and nothing
-/// marks the end.
+/// Converts a page to the older format: counters are named like their values, quotes in help texts are not escaped, and there is no end mark.
 fn text(page: &str) -> String {
     let mut out = String::with_capacity(page.len() + page.len() / 16);
-    // The name of the metric whose sentence waits for its type.
+    // The metric whose help text waits for its type, and that text.
     let mut help: Option<(&str, &str)> = None;
     for line in page.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_a_caller_wants_most_is_sent() {
+    fn the_preferred_metrics_format_is_sent() {
         const PROMETHEUS_2: &str = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;\
                                     q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         const PROMETHEUS_3: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\

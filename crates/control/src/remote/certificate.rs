@@ -1,10 +1,9 @@
-//! A certificate that nobody but its maker vouches for: to try the remote API, or for a few routers whose clients are
-//! given it by hand.
+//! Makes a self-signed certificate, to try remote access, or for a few routers whose clients get it by hand.
 
 use super::RemoteError;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, date_time_ymd};
 
-/// Years a certificate is good for.
+/// The validity of a certificate in years.
 const YEARS: i32 = 10;
 
 /// A certificate and its key, PEM.
@@ -15,7 +14,7 @@ pub struct Certificate {
     pub key: String,
 }
 
-/// A certificate for these names and addresses, good for ten years from the beginning of `year`.
+/// Makes a certificate for these names and addresses, valid for ten years from the beginning of `year`.
 pub fn self_signed(names: &[String], year: i32) -> Result<Certificate, RemoteError> {
     let wrong = |error: rcgen::Error| RemoteError(format!("no certificate for {}: {error}", names.join(", ")));
     let mut parameters = CertificateParams::new(names.to_vec()).map_err(wrong)?;

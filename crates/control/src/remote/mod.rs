@@ -1,6 +1,6 @@
-//! The API from elsewhere: TLS 1.3 and a token, or nothing. There is no way to have it without either.
+//! Remote access to the API: only with TLS 1.3 and a token.
 //!
-//! A stranger's connections and their time are limited before any token is known, and so are log lines about wrong tokens
+//! The connections of an unknown client and their duration are limited before any token is known, and so are log lines about wrong tokens
 //! ([`tokens`]). The router checks the token before it reads the body.
 
 mod certificate;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::rustls::{ServerConfig, crypto::ring, version::TLS13};
 
-/// Where the remote API is, and what proves who is who.
+/// The address of the remote API, and its credentials.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemoteOptions {
     /// The address to listen on.
@@ -34,13 +34,13 @@ pub struct RemoteOptions {
     pub certificate: PathBuf,
     /// Its key, PEM.
     pub key: PathBuf,
-    /// The file with the token that allows everything.
+    /// The file with the token for full access.
     pub token: PathBuf,
-    /// The file with the token that allows to look.
+    /// The file with the token for read access.
     pub read_token: Option<PathBuf>,
 }
 
-/// Why there is no remote API: what is wrong with which file or address.
+/// Why there is no remote API: the error of a file or address.
 #[derive(Debug)]
 pub struct RemoteError(pub(crate) String);
 
@@ -52,7 +52,7 @@ impl fmt::Display for RemoteError {
 
 impl std::error::Error for RemoteError {}
 
-/// A listening remote API that nobody serves yet.
+/// A listening remote API that is not served yet.
 pub struct Remote {
     pub(crate) listener: TcpListener,
     pub(crate) tls: Arc<ServerConfig>,
@@ -66,7 +66,7 @@ impl fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// Reads the files and listens. Files with secrets that others can read are refused.
+    /// Reads the files and listens. Refuses files with secrets that others can read.
     pub fn open(options: &RemoteOptions) -> Result<Remote, RemoteError> {
         let tls = server_config(&options.certificate, &options.key)?;
         let tokens = Tokens::read(&options.token, options.read_token.as_deref())?;
@@ -76,13 +76,13 @@ impl Remote {
         Ok(Remote { listener, tls: Arc::new(tls), door })
     }
 
-    /// The address it listens on.
+    /// Returns the address it listens on.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 }
 
-/// Tells who asks by the token of a request.
+/// Identifies callers by the token of a request.
 #[derive(Debug)]
 pub(crate) struct Door {
     tokens: Tokens,
@@ -90,7 +90,7 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// The caller behind a connection, by the `Authorization` field of a request.
+    /// Returns the caller of a connection, by the `Authorization` field of its request.
     pub fn caller(
         &self,
         authorization: Option<&[u8]>,
@@ -98,8 +98,8 @@ impl Door {
         peer: SocketAddr,
     ) -> Result<Caller, ApiError> {
         let allowed = authorization.and_then(bearer).and_then(|token| self.tokens.allowed(token));
-        // The token is checked before the count of wrong ones: otherwise anybody behind the owner's address could lock the
-        // owner out. A token is as long as a key (`Tokens::read`), so unlimited guesses find none.
+        // The token is checked before the count of wrong ones. Otherwise any host behind the owner's address could lock the owner out. A token is as
+        // long as a key (`Tokens::read`), so unlimited guesses find none.
         let Some(allowed) = allowed else {
             let (now, mut failures) = (clock::now(), self.failures.lock());
             if !failures.may_try(peer.ip(), now) {
@@ -117,19 +117,19 @@ impl Door {
     }
 }
 
-/// Connections that wait to be accepted. A client that finds the backlog full retries after a second (RFC 6298).
+/// The accept backlog. A client that finds it full retries after a second (RFC 6298).
 const BACKLOG: i32 = 4096;
 
-/// Returns a listener that does not block.
+/// Returns a non-blocking listener.
 pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
-    // Again, with more room than the standard library asks for.
+    // Listens again, with a larger backlog than the standard library's.
     rustix::net::listen(&listener, BACKLOG)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// The text of a file with a secret in it, which only its owner may read, or its owner's group where `group` allows that.
+/// Reads a file with a secret. Only its owner may be able to read it, or also the owner's group if `group` is set.
 fn secret(path: &Path, what: &str, group: bool) -> Result<Vec<u8>, RemoteError> {
     let wrong = |reason: String| RemoteError(format!("the {what} {}: {reason}", path.display()));
     let metadata = fs::metadata(path).map_err(|error| wrong(error.to_string()))?;

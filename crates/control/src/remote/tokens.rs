@@ -1,4 +1,4 @@
-//! Tokens of the remote API: reading them, comparing them, and slowing down whoever guesses.
+//! The tokens of the remote API: reads and compares them, and slows down guessing.
 
 use super::{RemoteError, secret};
 use crate::api::Needs;
@@ -9,13 +9,13 @@ use std::path::Path;
 use subtle::ConstantTimeEq;
 use units::{Instant, Nanos};
 
-/// Characters a token has, at least: nobody guesses what is drawn from 128 bits.
+/// The least and the largest number of characters of a token. 32 hexadecimal digits hold 128 random bits, which cannot be guessed.
 const LEAST: usize = 32;
 const MOST: usize = 4096;
-/// Wrong tokens an address may send at once, and how long it takes until it may send another.
+/// The number of wrong tokens that an address may send at once, and the time until it may send another.
 const BURST: u32 = 10;
 const PACE: Nanos = Nanos::secs(6);
-/// Addresses remembered; the one that failed longest ago is forgotten first.
+/// The most addresses remembered; the one that failed longest ago is dropped first.
 const ADDRESSES: usize = 4096;
 
 /// The tokens of a router.
@@ -41,7 +41,7 @@ impl Tokens {
         }
     }
 
-    /// What a token allows. How long it takes does not tell how much of it was right (its length is no secret).
+    /// Returns the rights of a token. The comparison takes constant time, except that it depends on the length, which is no secret.
     pub fn allowed(&self, token: &[u8]) -> Option<Needs> {
         let full = self.full.ct_eq(token);
         let read = self.read.as_ref().map_or(0.into(), |read| read.ct_eq(token));
@@ -49,7 +49,7 @@ impl Tokens {
     }
 }
 
-/// The token in a file: its only line.
+/// Reads the token in a file: its only line.
 pub(crate) fn token_of(path: &Path) -> Result<Vec<u8>, RemoteError> {
     let wrong = |reason: &str| RemoteError(format!("the token file {}: {reason}", path.display()));
     let text = secret(path, "token file", false)?;
@@ -62,7 +62,7 @@ pub(crate) fn token_of(path: &Path) -> Result<Vec<u8>, RemoteError> {
     }
 }
 
-/// A new token.
+/// Makes a new token.
 pub fn new_token() -> std::io::Result<String> {
     let mut bytes = [0u8; 32];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -70,7 +70,7 @@ pub fn new_token() -> std::io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The token of an `Authorization` field (RFC 6750 2.1): one scheme, whose name has no case, spaces, one word.
+/// Returns the token of an `Authorization` field (RFC 6750 2.1): the scheme in any case, spaces, one word.
 pub(crate) fn bearer(field: &[u8]) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let (scheme, token) = field.split_at_checked(SCHEME.len())?;
@@ -79,21 +79,21 @@ pub(crate) fn bearer(field: &[u8]) -> Option<&[u8]> {
     good.then_some(token)
 }
 
-/// For the fuzzer: bytes as an `Authorization` field.
+/// An entry point for the fuzzer: bytes as an `Authorization` field.
 pub fn exercise(field: &[u8]) {
     if let Some(token) = bearer(field) {
         assert!(!token.is_empty() && token.len() < field.len());
     }
 }
 
-/// Addresses that have sent wrong tokens. A bucket each: when it is full, nothing of theirs is looked at.
+/// Addresses that have sent wrong tokens. Each has a bucket; while it is full, the address is refused.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    /// When the address's bucket is empty again.
+    /// When the bucket of an address is empty again.
     empty_at: BTreeMap<IpAddr, Instant>,
 }
 
-/// An address, or for IPv6 its /64, which belongs to one customer.
+/// Returns an address, or for IPv6 its /64, which belongs to one customer.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
@@ -102,16 +102,18 @@ fn origin(address: IpAddr) -> IpAddr {
 }
 
 impl Failures {
-    /// Whether a token from this address is looked at.
+    /// Returns whether a token from this address may be checked.
     pub fn may_try(&self, address: IpAddr, now: Instant) -> bool {
         let waits = self.empty_at.get(&origin(address)).map_or(Nanos::ZERO, |empty| empty.since(now));
+        // The bucket is stored as the time at which it is empty. Another failure adds one `PACE`, and `BURST` of them fill it.
         waits + PACE <= PACE * u64::from(BURST)
     }
 
-    /// A wrong token came from this address.
+    /// Records a wrong token from this address.
     pub fn failed(&mut self, address: IpAddr, now: Instant) {
         let origin = origin(address);
         if self.empty_at.len() >= ADDRESSES && !self.empty_at.contains_key(&origin) {
+            // Forget the address whose bucket is empty first: it has the least left to wait.
             let oldest = self.empty_at.iter().min_by_key(|(_, empty)| **empty).map(|(address, _)| *address);
             if let Some(address) = oldest {
                 self.empty_at.remove(&address);
@@ -175,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn whoever_guesses_is_slowed_down_and_nobody_else() {
+    fn guessing_tokens_slows_down_one_address_only() {
         let mut failures = Failures::default();
         let [bad, good] = ["2001:db8::1", "192.0.2.1"].map(|text| text.parse().unwrap());
         let start = Instant::new(1_000_000_000);
         let mut tried = 0;
-        // An hour of a guess a second.
+        // One guess a second for an hour.
         for second in 0..3600 {
             let now = start + Nanos::secs(second);
             if failures.may_try(bad, now) {
@@ -190,7 +192,7 @@ mod tests {
             assert!(failures.may_try(good, now));
         }
         assert!((600..=612).contains(&tried), "{tried}");
-        // The same customer with another address.
+        // Another address of the same customer.
         assert!(!failures.may_try("2001:db8::ffff:1".parse().unwrap(), start + Nanos::secs(3599)));
         assert!(failures.may_try(bad, start + Nanos::secs(3700)));
     }

@@ -1,8 +1,7 @@
-//! `replay`: a capture put through a configuration alone, in virtual time, and what became of each packet; or through
-//! two of them, and which packets meet another fate.
+//! `replay`: replays a capture through a configuration in virtual time, and reports the fate of each packet; with two configurations, it also reports
+//! the packets whose fates differ.
 //!
-//! No clock, no device and no other router is involved: the same capture and the same configuration give the same
-//! answer, byte for byte.
+//! It uses no clock, no device and no other router: the same capture and the same configuration give the same result, byte for byte.
 
 mod report;
 mod source;
@@ -19,25 +18,25 @@ use report::Tally;
 use units::Nanos;
 use world::{Outcome, World};
 
-/// Packets of which two configurations are compared at most.
+/// The most packets for which two configurations are compared.
 const MOST_COMPARED: u64 = 20_000_000;
-/// Packets that come in between two looks at what became of them.
+/// The number of packets injected between two checks of their fates.
 const TOGETHER: u64 = 256;
 
-/// How fast a capture is replayed.
+/// The speed of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speed {
-    /// So many thousandths of the speed it was recorded with.
+    /// Thousandths of the recorded speed.
     Thousandths(u64),
-    /// Without a pause.
+    /// Without pauses.
     Max,
 }
 
 impl Speed {
-    /// As it was recorded.
+    /// The recorded speed.
     pub const RECORDED: Speed = Speed::Thousandths(1000);
 
-    /// How long after the beginning a packet comes that was recorded `after` it.
+    /// Returns when a packet is due that was recorded `after` the first one.
     pub fn due(self, after: Nanos) -> Nanos {
         match self {
             Speed::Max => Nanos::ZERO,
@@ -52,7 +51,7 @@ impl Speed {
 impl std::str::FromStr for Speed {
     type Err = String;
 
-    /// `10x`, `0.5x` or `max`.
+    /// Parses `10x`, `0.5x` or `max`.
     fn from_str(text: &str) -> Result<Speed, String> {
         let number = || text.strip_suffix('x')?.parse::<f64>().ok();
         match text {
@@ -67,16 +66,16 @@ impl std::str::FromStr for Speed {
     }
 }
 
-/// What to do with a capture.
+/// The options of a replay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The port its packets come in by; where none is given, each by the port that has the name of its interface.
+    /// The ingress port of the packets; by default the port with the name of each packet's interface.
     pub port: Option<String>,
-    /// Packets are for that port, whatever station they name.
+    /// True to treat packets as addressed to that port, despite their destination MAC addresses.
     pub ours: bool,
-    /// How fast.
+    /// The speed.
     pub speed: Speed,
-    /// How often.
+    /// The number of rounds.
     pub times: u64,
 }
 
@@ -86,19 +85,19 @@ impl Default for Options {
     }
 }
 
-/// A configuration and what it is called.
+/// A configuration and its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'a> {
     /// The name, for the report.
     pub name: &'a str,
-    /// What it says.
+    /// The configuration.
     pub plan: &'a Plan,
 }
 
 /// Why a capture was not replayed.
 #[derive(Debug)]
 pub enum ReplayError {
-    /// There is something wrong with the capture.
+    /// The capture is invalid.
     Capture(OpenError),
     /// A configuration cannot run, or has no such port.
     Router(ApiError),
@@ -115,22 +114,22 @@ impl std::fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
-/// Who is told while a capture is replayed.
+/// Receives the progress and the packets of a replay.
 pub trait Audience {
-    /// So many of all packets have come in.
+    /// `done` of `all` packets have been injected.
     fn progress(&mut self, _done: u64, _all: u64) {}
-    /// These have left the router that has the first configuration.
+    /// These packets have left the router with the first configuration.
     fn left(&mut self, _departures: Vec<Departure>) {}
-    /// Whether it wants to be told what leaves.
+    /// Returns whether it wants the packets that leave.
     fn wants_departures(&self) -> bool {
         false
     }
 }
 
-/// Nobody is told.
+/// Ignores everything.
 impl Audience for () {}
 
-/// Replays a capture through one configuration, or through another as well.
+/// Replays a capture through one or two configurations.
 pub fn replay(
     source: &Source,
     options: &Options,
@@ -157,7 +156,7 @@ pub fn replay(
         let mut latest = Nanos::ZERO;
         source
             .each(|recorded| {
-                // Where a capture's times go back, no packet overtakes another.
+                // If the times of a capture go back, packets still keep their order.
                 latest = latest.max(recorded.after);
                 let after = options.speed.due(lap + latest);
                 let port = options.port.as_deref().unwrap_or(recorded.interface);
@@ -180,7 +179,7 @@ pub fn replay(
     run.report(source, options, done)
 }
 
-/// A router and what became of packets in it.
+/// A router and the fates of its packets.
 struct Side {
     world: World,
     tally: Tally,
@@ -196,7 +195,7 @@ impl Run {
         std::iter::once(&mut self.new).chain(&mut self.old)
     }
 
-    /// Takes note of what has happened.
+    /// Records the fates since the previous call.
     fn look(&mut self, source: &Source, audience: &mut dyn Audience) {
         for side in self.sides() {
             for (packet, outcome) in side.world.met() {
@@ -230,7 +229,7 @@ impl Run {
 }
 
 impl Side {
-    /// Whether every packet has a port to come in by.
+    /// Checks that every packet has an ingress port.
     fn has_ports(&self, source: &Source, options: &Options) -> Result<(), ReplayError> {
         let ports: Vec<&str> = self.world.ports().collect();
         let wanted = options.port.as_ref().map_or(&source.interfaces[..], std::slice::from_ref);

@@ -1,4 +1,4 @@
-//! What became of the packets of a replay, counted and compared.
+//! Counts and compares the packet fates of a replay.
 
 use super::{Outcome, Source, World};
 use crate::api::DropExplained;
@@ -11,82 +11,82 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use units::PortId;
 
-/// Packets that are told one by one, where their fate differs.
+/// The most packets listed one by one whose fates differ.
 const MOST_CHANGED: usize = 1000;
 
-/// What became of every packet.
+/// The fates of all packets.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Report {
     /// The configuration.
     pub config: String,
-    /// Packets that came in.
+    /// Packets injected.
     pub packets: u64,
-    /// Packets of the capture that were not replayed, because whoever captured them had sent them.
+    /// Packets of the capture that were skipped, because the capturing host had sent them.
     pub outgoing_packets: u64,
-    /// Packets that were cut in the capture and filled up with zeros.
+    /// Truncated packets of the capture, filled up with zeros.
     pub cut_packets: u64,
-    /// How long one round took in the router's time.
+    /// The duration of a round in the router's time.
     pub duration_ns: u64,
     /// Packets sent, by port.
     pub sent: BTreeMap<String, u64>,
-    /// Packets that were for the router itself, or became fragments.
+    /// Packets addressed to the router itself, or fragmented.
     pub consumed_packets: u64,
-    /// Packets dropped, the most frequent reason first.
+    /// Packets dropped, by reason, the most frequent first.
     pub dropped: Vec<DropCount>,
-    /// Packets that could not be judged: they name another station than the port, and the capture does not say which station the
-    /// port had when they were captured.
+    /// Packets that could not be judged: their destination MAC address is not that of the port, and the capture does not record the port's address at
+    /// that time.
     pub unjudged_packets: u64,
-    /// Packets that met no fate: the router had no room for them, or still held them in the end.
+    /// Packets without a fate: the router was full, or still held them at the end.
     pub lost_packets: u64,
-    /// The router's own packets that were sent, by port.
+    /// The router's own packets, by egress port.
     pub generated: BTreeMap<String, u64>,
-    /// Neighbours that answered because replayed ones do.
+    /// Neighbours that were assumed to answer.
     pub assumed_neighbours: Vec<String>,
-    /// The same packets with another configuration; null where there was none.
+    /// The result of the other configuration; null without one.
     pub against: Option<Comparison>,
 }
 
 /// Packets dropped for one reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DropCount {
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
-    /// The number of the first in the capture, from 1; null where it is not known.
+    /// The number of the first one in the capture, from 1; null if it is unknown.
     pub first_packet: Option<u64>,
-    /// Why, and what to do.
+    /// The reason and its remedy.
     #[serde(flatten)]
     pub drop: DropExplained,
 }
 
-/// Two configurations and what they do with the same packets.
+/// The comparison of two configurations.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Comparison {
     /// The other configuration.
     pub config: String,
-    /// Packets with the same fate, and the same bytes where they were sent.
+    /// Packets with the same fate, and the same bytes if they were sent.
     pub same_packets: u64,
-    /// Packets with another.
+    /// Packets with different fates.
     pub changed_packets: u64,
     /// Packets that could not be judged under either configuration.
     pub unjudged_packets: u64,
-    /// What changed into what, the most frequent first.
+    /// The kinds of differences, the most frequent first.
     pub groups: Vec<Group>,
-    /// The first of them one by one.
+    /// The first packets with different fates.
     pub changed: Vec<Changed>,
 }
 
 /// Packets whose fate changed in the same way.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Group {
-    /// Their fate with the other configuration.
+    /// Their fate under the other configuration.
     pub before: String,
-    /// Their fate with this one.
+    /// Their fate under this one.
     pub after: String,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
-    /// The number of the first in the capture, from 1.
+    /// The number of the first one in the capture, from 1.
     pub first_packet: u64,
-    /// The first in one line.
+    /// The first one in one line.
     pub first: String,
 }
 
@@ -205,7 +205,7 @@ impl Report {
 }
 
 impl Comparison {
-    /// What `new` does with the packets of a capture, replayed so many times, beside what `old` does.
+    /// Compares the results of `new` for the packets of a capture, replayed this many times, with those of `old`.
     pub(super) fn of(
         source: &Source,
         times: u64,

@@ -1,4 +1,4 @@
-//! The capture that is replayed: read whole before anything is done with it, and then packet by packet.
+//! The capture to replay: checked as a whole first, then read packet by packet.
 
 use io::pcap::{Direction, LinkType, Reader};
 use io::remarks::OpenError;
@@ -8,26 +8,26 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use units::{Instant, Mac, Nanos};
 
-/// The longest original that a cut packet is filled up to again, in bytes.
+/// The longest original length to which a truncated packet is filled up, in bytes.
 const LONGEST: usize = SUPER_FRAME;
 
-/// A capture that can be replayed from its first packet to its last.
+/// A capture that can be replayed.
 #[derive(Clone, Debug)]
 pub struct Source {
     path: PathBuf,
-    /// Packets to replay: those that the capture does not say were sent.
+    /// The packets to replay: all that are not marked as sent.
     pub packets: u64,
-    /// Packets that were sent by who captured them, and are not replayed.
+    /// Packets marked as sent by the capturing host, which are skipped.
     pub outgoing: u64,
-    /// Packets of which not all was captured; they are filled up with zeros.
+    /// Truncated packets, which are filled up with zeros.
     pub cut: u64,
-    /// When the first was captured, since 1970-01-01 UTC.
+    /// The time of the first packet, since 1970-01-01 UTC.
     pub first: Instant,
-    /// From the first to the last.
+    /// The time from the first packet to the last.
     pub span: Nanos,
-    /// The interfaces that packets came in by, as the capture names them.
+    /// The ingress interfaces of packets, as named in the capture.
     pub interfaces: Vec<String>,
-    /// Whether the capture gives the station address of an interface that packets came in by.
+    /// True if the capture records the MAC address of an ingress interface.
     pub names_stations: bool,
 }
 
@@ -36,25 +36,25 @@ pub struct Source {
 pub struct Recorded<'a> {
     /// Its number in the capture, from 1, as other tools count.
     pub number: u64,
-    /// When it was captured, since the first.
+    /// The time since the first packet.
     pub after: Nanos,
-    /// The interface it came in by.
+    /// The ingress interface.
     pub interface: &'a str,
-    /// The station address of that interface, where the capture gives one.
+    /// The MAC address of that interface, if the capture records it.
     pub station: Option<Mac>,
-    /// The frame, as long as it was.
+    /// The frame in its original length.
     pub frame: &'a [u8],
 }
 
 impl Recorded<'_> {
-    /// Whether it was for the interface it came in by: it names the station address that the capture gives that interface.
+    /// Returns whether it was addressed to its ingress interface: its destination is the MAC address that the capture records for that interface.
     pub fn is_ours(&self) -> bool {
         self.station.is_some_and(|Mac(station)| self.frame.starts_with(&station))
     }
 }
 
 impl Source {
-    /// Reads the whole capture, so that what is wrong with it is said before anything is replayed.
+    /// Reads the whole capture, so that errors are reported before anything is replayed.
     pub fn open(path: &Path) -> Result<Source, OpenError> {
         let mut source = Source {
             path: path.to_owned(),
@@ -89,7 +89,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Shows each packet to replay, in the order of the capture.
+    /// Calls `show` with each packet to replay, in the order of the capture.
     pub fn each(&self, mut show: impl FnMut(Recorded<'_>)) -> Result<(), OpenError> {
         self.walk(|walked| {
             let after = walked.time.since(self.first);
@@ -99,18 +99,17 @@ impl Source {
         Ok(())
     }
 
-    /// From the beginning of one round to that of the next: between two there is as much time as between two packets, on
-    /// average.
+    /// Returns the time from the start of one round to the next. The gap between two rounds is the mean gap between two packets.
     pub fn round(&self) -> Nanos {
         self.span + Nanos::new(self.span.get() / self.packets.saturating_sub(1).max(1))
     }
 
-    /// What a packet of a round, from 0, is called while it is replayed.
+    /// Returns the number that a packet of a round, from 0, has during the replay.
     pub fn packet(&self, round: u64, number: u64) -> u64 {
         round * (self.packets + self.outgoing) + number - 1
     }
 
-    /// The number in the capture, from 1, of a packet that is called so.
+    /// Returns the number in the capture, from 1, of such a packet.
     pub fn number(&self, packet: u64) -> u64 {
         packet % (self.packets + self.outgoing).max(1) + 1
     }
@@ -162,7 +161,7 @@ impl Source {
     }
 }
 
-/// What a walk through a capture has counted.
+/// The counters of a walk through a capture.
 #[derive(Default)]
 struct Totals {
     packets: u64,

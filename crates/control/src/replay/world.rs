@@ -1,4 +1,4 @@
-//! A router of its own in virtual time, with links whose neighbours all answer, and what becomes of packets in it.
+//! A router of its own in virtual time, on links whose neighbours all answer, and the fates of its packets.
 
 use super::Recorded;
 use crate::api::{self, ApiError, ErrorKind};
@@ -21,48 +21,47 @@ use units::{Instant, InterfaceId, Mac, Nanos, PortId};
 
 /// Frames of the router.
 const FRAMES: usize = 8192;
-/// Where a neighbour is that answers by assumption.
+/// The MAC address of an assumed neighbour.
 const NEIGHBOUR: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-/// How long a router is given before the first packet: its announcements are made by then.
+/// The time before the first packet, in which the router makes its announcements.
 const BEFORE: Nanos = Nanos::secs(10);
-/// How long it is given after the last: whatever it holds has met its fate by then.
+/// The time after the last packet, in which all held packets meet their fates.
 const AFTER: Nanos = Nanos::secs(120);
-/// Neighbours that are assumed to answer at most; further ones do not.
+/// The most neighbours assumed to answer; further ones do not.
 const MOST_NEIGHBOURS: usize = 65_536;
 
-/// What became of a packet.
+/// The result for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// None that was seen: the router had no room for it, or still holds it.
+    /// No fate was seen: the router was full, or still holds it.
     Lost,
-    /// It met its fate; where it was sent, these are its bytes in short.
+    /// It met its fate; for a sent packet with a hash of its bytes.
     Met(Fate, u64),
-    /// It names another station than the port it came in by, and the capture does not say which station that port had: whether it
-    /// was for the router is not known.
+    /// Unknown: its destination MAC address is not that of the ingress port, and the capture does not record the port's address.
     Unjudged,
 }
 
-/// A frame that left.
+/// A frame that left the router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Departure {
-    /// When, since the replay began.
+    /// The time since the replay began.
     pub after: Nanos,
     /// The name of the port.
     pub port: String,
-    /// The packet it came in as, by its number in the capture, from 1; nothing where the router made it.
+    /// The number of its packet in the capture, from 1; none for the router's own packets.
     pub packet: Option<u64>,
     /// The frame.
     pub frame: Vec<u8>,
 }
 
-/// What the observer has seen and nobody has taken.
+/// The observations that have not been collected yet.
 #[derive(Default)]
 struct Seen {
     keeps: bool,
-    /// Packets that are to come in, and those that have, by the number of their frame.
+    /// Packets about to be received, and received ones, by the number of their frame.
     coming: HashMap<usize, u64>,
     inside: HashMap<usize, u64>,
-    /// Packets of which it is not known whether they were for the port.
+    /// Packets that were possibly not addressed to the port.
     unknown: HashSet<u64>,
     met: Vec<(u64, Outcome)>,
     made: Vec<Fate>,
@@ -109,7 +108,7 @@ impl Observer for Watcher {
     fn choose(&mut self, _now: Instant, _port: PortId, packets: &mut [Packet]) {
         let mut seen = self.0.lock();
         for packet in packets {
-            // A copy that a port's faults have made of one is nobody's packet.
+            // A duplicate made by the port's fault injection is not counted.
             if let Some(number) = seen.coming.remove(&packet.number()) {
                 packet.meta_mut().flags |= Meta::FOLLOWED;
                 seen.inside.insert(packet.number(), number);
@@ -118,26 +117,26 @@ impl Observer for Watcher {
     }
 }
 
-/// Bytes in short, the same in every run.
+/// Hashes bytes, the same in every run.
 fn digest(frame: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(frame);
     hasher.finish()
 }
 
-/// A router that nobody else talks to.
+/// A router without other peers.
 pub struct World {
     rig: Rig,
     seen: Arc<Mutex<Seen>>,
     names: Names,
     began: Instant,
     batch: Batch,
-    /// Neighbours that answered by assumption.
+    /// Neighbours that were assumed to answer.
     pub assumed: BTreeSet<(InterfaceId, IpAddr)>,
 }
 
 impl World {
-    /// A router with this configuration, its announcements made; `keeps` frames that leave it.
+    /// Starts a router with this configuration and lets it make its announcements; `keeps` records the frames that leave it.
     pub fn start(plan: &Plan, keeps: bool) -> Result<World, ApiError> {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let mut rig = Rig::new(FRAMES, Layout::Three, Box::new(Watcher(seen.clone())));
@@ -157,18 +156,18 @@ impl World {
         Ok(world)
     }
 
-    /// The names of its ports.
+    /// Returns the names of its ports.
     pub fn ports(&self) -> impl Iterator<Item = &str> {
         self.rig.router.snapshot().ports.iter().flatten().map(|port| &*port.name)
     }
 
-    /// Names by id.
+    /// Returns names by id.
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// A packet that is called `number` comes in by a port `after` the beginning; where it is `ours`, or was for the interface that it
-    /// came in by, as one for that port.
+    /// Injects packet `number` into a port `after` the beginning. If it is `ours`, or was addressed to its recorded interface, it is addressed to the
+    /// port.
     pub fn arrive(&mut self, after: Nanos, number: u64, port: &str, ours: bool, recorded: &Recorded<'_>) {
         let frame = recorded.frame;
         let due = self.began + after;
@@ -182,6 +181,7 @@ impl World {
         let mut seen = self.seen.lock();
         match mac {
             Some(mac) if ours || recorded.is_ours() => readdress(packet.bytes_mut(), mac),
+            // Without the recorded MAC address, a frame to another address may have been for the port or not.
             _ if recorded.station.is_none() => drop(seen.unknown.insert(number)),
             _ => {}
         }
@@ -193,7 +193,7 @@ impl World {
         self.settle();
     }
 
-    /// Lets it bring to an end what it has begun.
+    /// Lets the router complete all pending work.
     pub fn finish(&mut self) {
         let end = self.rig.now + AFTER;
         while !self.seen.lock().inside.is_empty() && self.rig.now < end {
@@ -201,17 +201,17 @@ impl World {
         }
     }
 
-    /// What became of packets since this was last asked.
+    /// Returns the packet results since the previous call.
     pub fn met(&mut self) -> Vec<(u64, Outcome)> {
         std::mem::take(&mut self.seen.lock().met)
     }
 
-    /// What became of the router's own packets since this was last asked.
+    /// Returns the fates of the router's own packets since the previous call.
     pub fn made(&mut self) -> Vec<Fate> {
         std::mem::take(&mut self.seen.lock().made)
     }
 
-    /// What left since this was last asked, in that order.
+    /// Returns the frames that have left since the previous call, in order.
     pub fn left(&mut self) -> Vec<Departure> {
         let left = std::mem::take(&mut self.seen.lock().left);
         let told = |(time, port, packet, frame): (Instant, _, _, _)| Departure {
@@ -228,7 +228,7 @@ impl World {
         self.settle();
     }
 
-    /// Everything is done that there is to do at this time, and whoever was asked for has answered.
+    /// Completes all work due at this time, and answers for all requested neighbours.
     fn settle(&mut self) {
         loop {
             self.rig.settle();
@@ -242,6 +242,7 @@ impl World {
             let mut answers = false;
             for (interface, address) in asked {
                 if self.assumed.len() < MOST_NEIGHBOURS && self.assumed.insert((interface, address)) {
+                    // An answer releases packets that wait for the neighbour, so settle once more.
                     self.rig.router.post(|| Command::Neighbour(interface, address, Some(NEIGHBOUR)));
                     answers = true;
                 }

@@ -1,7 +1,7 @@
-//! The thread that checks texts for callers who may only look: one of them at a time, and always the same one.
+//! The thread that checks texts for callers with read access, one at a time.
 //!
-//! The allocator keeps what a thread has freed for that thread's next use. With a thread for each check, each would keep what
-//! its largest text needed.
+//! It is always the same thread, because the allocator keeps freed memory for the thread that freed it. With a thread for each check, each would keep
+//! the memory of its largest text.
 
 use super::serve::failed;
 use crate::api::ApiError;
@@ -22,14 +22,14 @@ impl Checks {
         let (sender, jobs) = channel::<Job>();
         thread::Builder::new().name("checks".into()).spawn(move || {
             for job in jobs {
-                // The caller receives an error, and the log has the reason.
+                // After a panic the caller receives an error, and the log has the reason.
                 let _ = catch_unwind(AssertUnwindSafe(job));
             }
         })?;
         Ok(Checks(sender))
     }
 
-    /// Does this, in its turn.
+    /// Runs work on the thread when its turn comes.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
         let (sender, answer) = oneshot::channel();
         let job = move || {

@@ -1,8 +1,8 @@
-//! The bytes of a request as they come: whether any have come, and whether its head gives one length.
+//! Scans the head of a request as its bytes arrive: whether any have arrived, and whether the head gives a single length.
 //!
-//! The parser behind this one accepts a head with two lengths and uses one of them (RFC 9112 6.3 allows that with care). A
-//! proxy before the router may use the other, and then the two disagree about where a request ends. So such a head is
-//! refused: more than one `Content-Length`, or one beside `Transfer-Encoding`.
+//! The HTTP parser accepts a head with two lengths and uses one of them (RFC 9112 6.3 allows that with care). A proxy before the router may use the
+//! other one, and then the two disagree about the end of the request. So the router refuses such a head: with more than one `Content-Length`, or with
+//! one beside `Transfer-Encoding`.
 
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes of a line that are looked at: longer than the names of interest.
+/// The bytes kept of a line, more than the length of the field names.
 const NAME: usize = 20;
 
 /// The scan of the head of a request.
@@ -20,11 +20,11 @@ pub(super) struct Head(Arc<Mutex<Scan>>);
 
 #[derive(Default, Debug)]
 struct Scan {
-    /// The beginning of the line that comes now, in lower case.
+    /// The beginning of the current line, in lower case.
     line: Vec<u8>,
-    /// There is more in it than a carriage return.
+    /// True if the line contains more than a carriage return.
     has_text: bool,
-    /// At least one line has ended.
+    /// True if a line with text has ended.
     begun: bool,
     over: bool,
     lengths: u32,
@@ -41,6 +41,7 @@ impl Scan {
                 b'\n' => {
                     self.lengths += u32::from(self.line.starts_with(b"content-length:"));
                     self.encoded |= self.line.starts_with(b"transfer-encoding:");
+                    // An empty line ends the head, but only after the request line.
                     self.over = self.begun && !self.has_text;
                     self.begun |= self.has_text;
                     self.line.clear();
@@ -65,18 +66,18 @@ impl Head {
     }
 }
 
-/// A connection whose head is looked at as it comes.
+/// A connection whose head is scanned as it arrives.
 pub(super) struct Watched<S, F> {
     stream: S,
     /// None for an encrypted connection.
     head: Option<Head>,
-    /// Called when the first bytes come, and when the first are sent.
+    /// Called when the first bytes arrive, and when the first are sent.
     first: F,
     received: bool,
     sent: bool,
 }
 
-/// The way of the first bytes.
+/// The direction of the first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum First {
     /// From the client.
@@ -168,7 +169,7 @@ mod tests {
             ("POST / HTTP/1.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n", true),
             ("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n", true),
             ("POST / HTTP/1.1\ntransfer-encoding: chunked\ncontent-length: 3\n\n", true),
-            // The empty lines before a request line are no end of its head (RFC 9112 2.2).
+            // Empty lines before the request line do not end its head (RFC 9112 2.2).
             ("\r\n\r\nPOST / HTTP/1.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n", true),
             // Lines of a body do not count.
             ("POST / HTTP/1.1\r\ncontent-length: 60\r\n\r\ncontent-length: 3\r\ncontent-length: 4\r\n", false),

@@ -1,9 +1,9 @@
-//! The memory of requests and their answers: all of them together, and what each caller may have of it.
+//! Limits the memory of requests and their answers, in total and for each caller.
 //!
-//! A caller who may only look has a share that the router's owner never waits for: bodies of 1 MiB at most, two answers made at
-//! a time, one check at a time. A check counts with what reading makes of its text ([`plan::footprint`]), which is many times
-//! its bytes. Large texts of the owner are parsed one after the other, at any size: a configuration of a million routes is
-//! legitimate. Small requests of the owner wait for nothing here, so that a trial can always be confirmed.
+//! Callers with read access have a share of their own, for which the router's owner never waits: bodies of 1 MiB at most, two answers at a time, one
+//! check at a time. A check is charged with the memory that parsing needs ([`plan::footprint`]), a multiple of the text. Large texts of the owner are
+//! parsed one after the other, at any size, because a configuration of a million routes is legitimate. Small requests of the owner never wait here,
+//! so that a trial can always be confirmed.
 
 use crate::api::{ApiError, ErrorKind, Needs};
 use crate::daemon::Daemon;
@@ -14,59 +14,59 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use units::Bytes;
 
-/// Bytes of large bodies and answers of the owner together.
+/// The byte limit of the owner's large bodies and answers.
 const OWNER: usize = 20 << 20;
-/// The same for callers who may only look: bodies, answers, and what one check of theirs makes. All four make 64 MiB.
+/// The byte limits of callers with read access: bodies, answers, and the memory of one check. All four limits make 64 MiB.
 const BODIES: usize = 12 << 20;
 const ANSWERS: usize = 8 << 20;
 const CHECK: usize = 24 << 20;
-/// The largest body: the largest configuration that is read, and what a caller sends who may only look.
+/// The largest body: of the owner, which is the largest configuration, and of callers with read access.
 const MOST_BODY: usize = 64 << 20;
 const MOST_READER_BODY: usize = 1 << 20;
-/// The largest answer for a caller who may only look.
+/// The largest answer for a caller with read access.
 const MOST_READER_ANSWER: usize = ANSWERS / 2;
-/// Bodies and answers of the owner that are not counted: as many as the owner has connections.
+/// Bodies and answers of the owner up to this size are not counted; the number of connections limits them.
 const SMALL: usize = 1 << 20;
-/// Texts of the owner that need up to this much are read at once, one on each thread.
+/// Texts of the owner that need up to this much are parsed at once, one on each thread.
 const SMALL_TEXT: usize = 8 << 20;
-/// An answer without a list of rows.
+/// The size of an answer without a list of rows.
 const ANSWER: usize = 256 << 10;
-/// Bytes of a route or a connection in an answer, with the report it is made from.
+/// The bytes of a route or a connection in an answer, including the report it is made from.
 const ROW: usize = 640;
-/// Bytes of an event of a CPU scheduler.
+/// The bytes of an event of a CPU scheduler.
 const EVENT: usize = 64;
-/// Requests of callers who may only look that are worked on at a time.
+/// The most requests of callers with read access in progress.
 const WORKERS: usize = 2;
-/// How long a request waits for its turn.
+/// The longest wait of a request for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The hint about a text that is too large.
 const ELSEWHERE: &str = "check it with `switchpath check FILE`, or as somebody who may apply it";
-/// Permits of a semaphore are so many bytes.
+/// The bytes of a permit of a semaphore.
 const UNIT: usize = 1 << 10;
 
-/// The memory left for further requests.
+/// The memory available for further requests.
 #[derive(Debug)]
 pub(super) struct Memory {
     owner: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
     answers: Arc<Semaphore>,
-    /// The owner's turn to have a large text read.
+    /// Serializes the parsing of the owner's large texts.
     large: Arc<Semaphore>,
-    /// The readers' turn to have a text checked.
+    /// Serializes the checks of callers with read access.
     check: Arc<Semaphore>,
     workers: Arc<Semaphore>,
     look: Arc<Semaphore>,
 }
 
-/// A part of the memory; given back when it is dropped.
+/// A part of the memory, released when it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Charge(Option<OwnedSemaphorePermit>);
 
-/// The turn of a request to be answered.
+/// The permission to answer a request.
 #[derive(Debug)]
 pub(super) struct Turn {
     answer: Charge,
-    /// Given back when the answer is made.
+    /// Released when the answer is complete.
     _others: [Charge; 2],
 }
 
@@ -90,7 +90,7 @@ async fn acquire(from: &Arc<Semaphore>, permits: u32) -> Result<Charge, ApiError
 }
 
 impl Charge {
-    /// Keeps what `bytes` need and gives the rest back.
+    /// Keeps the charge for `bytes` and releases the rest.
     fn shrink(&mut self, bytes: usize) {
         if let Some(permit) = &mut self.0 {
             let surplus = permit.num_permits().saturating_sub(units(bytes) as usize);
@@ -100,8 +100,7 @@ impl Charge {
 }
 
 impl Turn {
-    /// The answer is made and has `bytes`: returns the charge it keeps until it is sent. An answer above the caller's limit is
-    /// refused.
+    /// Completes the answer of `bytes`, and returns the charge that it keeps until it is sent. Refuses an answer above the caller's limit.
     pub fn made(mut self, caller: Needs, bytes: usize) -> Result<Charge, ApiError> {
         if caller == Needs::Read && bytes > MOST_READER_ANSWER {
             return Err(answer_too_large(bytes));
@@ -125,7 +124,7 @@ impl Memory {
         }
     }
 
-    /// Room for a body of `least` to `most` bytes, as its head says, and how many bytes it may have.
+    /// Waits for memory for a body of `least` to `most` bytes, from its head, and returns its limit.
     pub async fn body(&self, caller: Needs, least: u64, most: Option<u64>) -> Result<(Charge, usize), ApiError> {
         let allowed = match caller {
             Needs::Full => MOST_BODY,
@@ -134,17 +133,18 @@ impl Memory {
         if least > allowed as u64 {
             return Err(body_too_large(caller));
         }
-        // All of it at once: two bodies that wait for each other's memory would wait for ever.
+        // All at once: two bodies that each waited for more memory could wait for each other for ever.
         let bytes = most.map_or(allowed, |most| (most as usize).min(allowed));
         let charge = match caller {
             Needs::Full if bytes <= SMALL => Charge::default(),
+            // A body above the whole share takes all of it; asking for more would wait for ever.
             Needs::Full => acquire(&self.owner, units(bytes.min(OWNER))).await?,
             Needs::Read => acquire(&self.bodies, units(bytes)).await?,
         };
         Ok((charge, allowed))
     }
 
-    /// Waits until there is room to answer `request`.
+    /// Waits until `request` can be answered.
     pub async fn turn(&self, caller: Needs, request: &Request, daemon: &Daemon) -> Result<Turn, ApiError> {
         let answer = answer(request, daemon);
         if caller == Needs::Full {
@@ -165,7 +165,7 @@ impl Memory {
         Ok(Turn { answer, _others: [check, worker] })
     }
 
-    /// How many events of each CPU scheduler a caller may have kept.
+    /// Returns how many events of each CPU scheduler a caller may record.
     pub fn events(caller: Needs, asked: usize, workers: usize) -> usize {
         match caller {
             Needs::Full => asked,
@@ -173,8 +173,8 @@ impl Memory {
         }
     }
 
-    /// Room for what a caller has the CPU schedulers keep. One caller who may only look has that at a time: a thread writes it
-    /// as fast as the caller reads.
+    /// Waits for memory for a recording of the CPU schedulers. Of the callers with read access only one may have it at a time, because a thread is
+    /// busy as long as the caller reads.
     pub async fn schedule(&self, caller: Needs, events: usize, workers: usize) -> Result<[Charge; 2], ApiError> {
         match caller {
             Needs::Full => Ok(Default::default()),
@@ -189,7 +189,7 @@ impl Memory {
     }
 }
 
-/// A body that is refused.
+/// Returns the error for a body that is too large.
 pub(super) fn body_too_large(caller: Needs) -> ApiError {
     match caller {
         Needs::Full => too_large("the body is larger than 64 MiB".into(), "is this a configuration?"),
@@ -205,7 +205,7 @@ fn answer_too_large(bytes: usize) -> ApiError {
     too_large(reason, "give a smaller limit, or ask as somebody who may change the router")
 }
 
-/// The text of a request, which is read to answer it.
+/// Returns the text of a request that has to be parsed.
 fn text(request: &Request) -> Option<&str> {
     match request {
         Request::Check(text) | Request::Diff(text) | Request::Apply(text, _) | Request::Edit(text) => Some(&text.text),
@@ -213,7 +213,7 @@ fn text(request: &Request) -> Option<&str> {
     }
 }
 
-/// Returns whether parsing the text of the owner's request may need much. Long texts are not scanned, which would take time.
+/// Returns whether parsing a text of the owner may need much memory. Long texts count as large without a scan, which would take time.
 fn is_large(request: &Request) -> bool {
     text(request).is_some_and(|text| text.len() > SMALL / 2 || plan::footprint(text) > SMALL_TEXT)
 }
@@ -222,12 +222,12 @@ fn is_large(request: &Request) -> bool {
 fn is_read_within(request: &Request, daemon: &Daemon, most: usize) -> Result<bool, ApiError> {
     let Some(text) = text(request) else { return Ok(false) };
     let running = match request {
-        // The two are compared, and each difference is put into words.
+        // Both texts are compared, and each difference is put into words.
         Request::Diff(_) => Some(daemon.text_at_once().ok_or_else(applying)?),
         _ => None,
     };
     let texts = std::iter::once(text).chain(running.as_deref());
-    // A text that is longer than all it may need is not looked at: that takes time.
+    // A text longer than the limit is not scanned, which would take time.
     let footprint = |text: &str| if text.len() > most { text.len() } else { plan::footprint(text) };
     let needed: usize = texts.map(footprint).sum();
     if needed > most {
@@ -242,7 +242,7 @@ fn applying() -> ApiError {
     ApiError::new(ErrorKind::Busy, "a configuration is being applied", "try again in a moment")
 }
 
-/// The bytes that an answer may need. An estimate is enough: [`Turn::made`] compares the answer itself.
+/// Returns the bytes that an answer may need. An estimate suffices: [`Turn::made`] compares the real size.
 fn answer(request: &Request, daemon: &Daemon) -> usize {
     let rows = |limit: usize, most: usize| limit.min(most).saturating_mul(ROW);
     let bytes = match request {

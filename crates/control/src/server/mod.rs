@@ -1,7 +1,7 @@
-//! The API's server: HTTP/1.1 on a Unix socket, and where wanted over TLS, each in a thread of its own.
+//! The API server: HTTP/1.1 on a Unix socket, and optionally over TLS, each in a thread of its own.
 //!
-//! A connection has one request and a limited time for each part of it ([`serve`]). Connections ([`places`]) and memory
-//! ([`memory`]) are limited, and the owner's are not shared. Captures have their own bounded queue.
+//! A connection carries one request, with a time limit for each part of it ([`serve`]). Connections ([`places`]) and memory ([`memory`]) are limited,
+//! and the owner's share is separate. Captures have a bounded queue of their own.
 
 mod checks;
 mod head;
@@ -31,42 +31,41 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// Connections of callers who may change the router, of all of them and of one user.
+/// The most connections of callers with full access: in total, and of one user.
 const OWNERS: (usize, usize) = (64, 48);
-/// The same of callers who may only look.
+/// The most connections of callers with read access: in total, and of one user.
 const READERS: (usize, usize) = (32, 6);
-/// Refusals at once, of all callers and of one user, and how long each may take.
+/// The most refusals in progress, in total and for one user, and the time limit of each.
 const REFUSALS: (usize, usize) = (16, 4);
 const REFUSAL: Duration = Duration::from_secs(1);
-/// Connections from elsewhere that have not yet shown their token, of all machines and of one.
+/// The most remote connections without a checked token: in total, and of one machine.
 const UNKNOWN: (usize, usize) = (256, 192);
-/// Connections with the token for everything, and with the token to look.
+/// The most remote connections with the token for full access, and with the token for read access.
 const REMOTE_OWNERS: (usize, usize) = (32, 32);
 const REMOTE_READERS: (usize, usize) = (16, 6);
-/// Connections that ask for metrics.
+/// The most connections of metrics scrapers.
 const SCRAPERS: (usize, usize) = (16, 16);
-/// Threads of a listener that answer requests: they may wait for workers. Callers who may only look have three of them at a
-/// time.
+/// The threads of a listener that answer requests and may wait for workers. Callers with read access use at most three of them.
 const THREADS: usize = 8;
-/// Connections accepted before those that are there have a turn.
+/// The number of connections accepted before the existing ones get a turn.
 const TURN: u32 = 16;
-/// How long answers on their way may take when the server ends.
+/// The time limit for pending answers when the server ends.
 const ENDING: Duration = Duration::from_millis(500);
 
-/// The server. Ends when it is dropped.
+/// The server. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Server {
     threads: Vec<(Arc<Notify>, JoinHandle<()>)>,
 }
 
-/// Where a server is asked.
+/// The addresses of a server.
 #[derive(Debug, Default)]
 pub struct Doors {
     /// On this machine.
     pub socket: Option<Bound>,
-    /// From elsewhere.
+    /// For other machines.
     pub remote: Option<Remote>,
-    /// For metrics alone, without asking who wants them: on an address of this machine.
+    /// For metrics only, without access control, on an address of this machine.
     pub metrics: Option<Listener>,
 }
 
@@ -77,7 +76,7 @@ impl From<Bound> for Doors {
 }
 
 impl Server {
-    /// Answers requests about `daemon`.
+    /// Starts to answer requests about `daemon`.
     pub fn start(daemon: Arc<Daemon>, doors: impl Into<Doors>) -> io::Result<Server> {
         let Doors { socket, remote, metrics } = doors.into();
         let house = Arc::new(House::new(daemon, Checks::start()?));
@@ -91,7 +90,7 @@ impl Server {
         }
         if let Some(remote) = remote {
             let house = house.clone();
-            // A flood of handshakes must not delay callers on this machine.
+            // A listener of its own: a flood of handshakes must not delay callers on this machine.
             let listen = move |stop: Arc<Notify>, runtime: Runtime| {
                 run(&runtime, house.clone(), &stop, house.clone().accept_remote(remote));
             };
@@ -133,14 +132,14 @@ fn run(
     accept: impl Future<Output = io::Result<()>> + Send + 'static,
 ) {
     let result = runtime.block_on(async {
-        // A task like those of the connections: what the runtime itself waits for has its turn before all of them.
+        // A task like those of the connections: the future that the runtime itself waits for would run before all of them.
         let mut accept = tokio::spawn(accept);
         let result = tokio::select! {
             result = &mut accept => result.unwrap_or_else(|error| Err(io::Error::other(error))),
             () = stop.notified() => Ok(()),
         };
         accept.abort();
-        // Callers that are being answered get their answer, readers of captures the end.
+        // Requests in progress get their answers, and readers of captures get the end.
         let _ = timeout(ENDING, house.empty()).await;
         result
     });
@@ -149,7 +148,7 @@ fn run(
     }
 }
 
-/// What connections share.
+/// State shared by all connections.
 struct House {
     daemon: Arc<Daemon>,
     checks: Checks,
@@ -157,7 +156,7 @@ struct House {
     owners: Arc<Places>,
     readers: Arc<Places>,
     refusals: Arc<Places>,
-    /// Strangers take no place from those on this machine.
+    /// Remote connections take no places from local ones.
     unknown: Arc<Places>,
     remote_owners: Arc<Places>,
     remote_readers: Arc<Places>,
@@ -181,7 +180,7 @@ impl House {
         }
     }
 
-    /// Completes when no caller is being answered.
+    /// Completes when no request is in progress.
     async fn empty(&self) {
         for places in [&self.owners, &self.readers, &self.remote_owners, &self.remote_readers] {
             places.empty().await;
@@ -197,7 +196,7 @@ impl House {
         loop {
             turns.next().await;
             let Some((stream, _)) = accepted(listener.accept().await).await else { continue };
-            // The kernel knows, unless the caller is gone already.
+            // The kernel identifies the caller, unless it is already gone.
             let Ok(peer) = identify(&stream) else { continue };
             let origin = Origin::User(peer.uid);
             let allowed = groups.allowed(rustix::process::geteuid().as_raw(), &peer);
@@ -210,7 +209,7 @@ impl House {
                 tokio::spawn(serve(stream, Guest::Process(peer, allowed), Seat::new(place), self.clone()));
                 continue;
             }
-            // Beyond that number they are closed without an answer.
+            // Beyond that number connections are closed without an answer.
             let Some(place) = self.refusals.enter(origin, Stage::Silent) else { continue };
             let guest = if allowed.is_some() { Guest::Surplus } else { Guest::Stranger(peer) };
             let house = self.clone();
@@ -234,7 +233,7 @@ impl House {
             tokio::spawn(async move {
                 let seat = Seat::new(place);
                 let greeting = seat.clone();
-                // A sound greeting costs its sender more than a few bytes, and is answered.
+                // A valid handshake costs the client more than a few bytes, so its connection advances in the order of eviction.
                 let stream = Watched::new(stream, None, move |first| {
                     greeting.reached(if first == First::Sent { Stage::Answering } else { Stage::Greeting });
                 });
@@ -262,12 +261,12 @@ impl House {
     }
 }
 
-/// Shares the thread between accepting connections and serving them.
+/// Divides the thread between accepting connections and serving them.
 #[derive(Default)]
 struct Turns(u32);
 
 impl Turns {
-    /// Lets the connections run after every few accepted ones: an evicted one has to run to close its descriptor.
+    /// Lets the connections run after every few accepted ones: an evicted connection has to run to close its descriptor.
     async fn next(&mut self) {
         self.0 += 1;
         if self.0.is_multiple_of(TURN) {
@@ -276,7 +275,7 @@ impl Turns {
     }
 }
 
-/// The accepted connection. After an error, which is mostly a lack of descriptors, waits a moment for connections to end.
+/// Returns the accepted connection. After an error, usually a lack of descriptors, waits a moment for connections to end.
 async fn accepted<T>(result: io::Result<T>) -> Option<T> {
     match result {
         Ok(accepted) => Some(accepted),
@@ -288,13 +287,13 @@ async fn accepted<T>(result: io::Result<T>) -> Option<T> {
     }
 }
 
-/// The process at the other end.
+/// Returns the process at the other end.
 fn identify(stream: &UnixStream) -> io::Result<Peer> {
     let (uid, groups) = ::io::peer::credentials(stream)?;
     Ok(Peer { uid, groups })
 }
 
-/// The origin of a connection from elsewhere: its address, or for IPv6 the /64, which belongs to one customer.
+/// Returns the origin of a remote connection: its address, or for IPv6 the /64, which belongs to one customer.
 fn origin(peer: SocketAddr) -> Origin {
     Origin::Address(match peer.ip().to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),

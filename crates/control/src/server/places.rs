@@ -1,8 +1,8 @@
-//! Places for connections: limited in number, for all callers together and for each.
+//! Places for connections, limited in total and for each caller.
 //!
-//! A caller who sends half a request and waits must not lock out the next one. If no place is free, a connection with an
-//! incomplete request is closed for the new one. It is one of the caller with the most connections: a silent one first, then
-//! the oldest. A connection that is being answered keeps its place.
+//! A caller who sends half a request and waits must not lock out the next one. If no place is free, a new connection evicts one with an incomplete
+//! request. The victim belongs to the caller with the most connections: a silent connection first, then the oldest. A connection whose request is
+//! complete keeps its place.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// The newest connections, which are closed only if there are no older ones: more than are accepted until each of them is read.
+/// The newest connections, evicted only if there are no older ones. There are more of them than are accepted before each is read.
 const NEWEST: u64 = 40;
 
-/// The owner of a connection.
+/// The origin of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Origin {
     /// A process of this user.
@@ -22,14 +22,14 @@ pub(super) enum Origin {
     Address(IpAddr),
 }
 
-/// How far a connection is.
+/// The progress of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
     /// It has sent nothing.
     Silent,
-    /// Bytes of a TLS handshake have come.
+    /// Bytes of a TLS handshake have arrived.
     Greeting,
-    /// Its side of the TLS handshake was sound, and has been answered.
+    /// Its part of the TLS handshake was valid, and has been answered.
     Answering,
     /// Its TLS handshake is complete.
     Greeted,
@@ -39,12 +39,12 @@ pub(super) enum Stage {
     Answered,
 }
 
-/// A number of places.
+/// A limited number of places.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// Of all callers together.
+    /// The limit of all callers together.
     most: usize,
-    /// Of one caller.
+    /// The limit of one caller.
     each: usize,
     seats: Mutex<Seats>,
     /// Notified when a place becomes free.
@@ -69,10 +69,10 @@ impl Seats {
         self.taken.values().filter(|seat| seat.origin == origin).count()
     }
 
-    /// Takes the place of the connection of `origin` that has got least far. Answers whether there was one.
+    /// Evicts the connection of `origin` with the least progress. Returns whether there was one.
     fn evict(&mut self, origin: Origin) -> bool {
         let asking = self.taken.iter().filter(|(_, seat)| seat.origin == origin && seat.stage < Stage::Answered);
-        // The newest ones have had no chance to be read yet.
+        // The newest connections have had no chance to be read yet.
         let is_new = |at: u64| at + NEWEST >= self.next;
         let least = asking.min_by_key(|(at, seat)| (is_new(**at), seat.stage, **at));
         let Some(at) = least.map(|(at, _)| *at) else { return false };
@@ -82,7 +82,7 @@ impl Seats {
         true
     }
 
-    /// The callers with connections that may be closed, those with most places first.
+    /// Returns the callers with evictable connections, those with the most places first.
     fn crowds(&self) -> Vec<Origin> {
         let mut counts: BTreeMap<Origin, (usize, bool)> = BTreeMap::new();
         for seat in self.taken.values() {
@@ -97,14 +97,16 @@ impl Seats {
 }
 
 impl Places {
-    /// So many places, and so many for one caller.
+    /// Creates `most` places, with at most `each` for one caller.
     pub fn new(most: usize, each: usize) -> Arc<Places> {
         Arc::new(Places { most, each, seats: Mutex::default(), left: Notify::new() })
     }
 
-    /// A place for a connection of `origin`; none where all are taken by connections that are being answered.
+    /// Takes a place for a connection of `origin`; none if all are taken by connections with complete requests.
     pub fn enter(self: &Arc<Places>, origin: Origin, stage: Stage) -> Option<Place> {
         let mut seats = self.seats.lock();
+        // A caller at its own limit can only replace a connection of its own. At the total limit, the largest caller
+        // loses one first.
         let mut free = seats.of(origin) < self.each || seats.evict(origin);
         if free && seats.taken.len() >= self.most {
             let crowds = seats.crowds();
@@ -131,7 +133,7 @@ impl Places {
     }
 }
 
-/// A place of a connection, which is free again when this is dropped.
+/// The place of a connection, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Arc<Places>,
@@ -140,7 +142,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The connection has come so far.
+    /// Records the progress of the connection.
     pub fn reached(&self, stage: Stage) {
         if let Some(seat) = self.places.seats.lock().taken.get_mut(&self.at) {
             seat.stage = seat.stage.max(stage);
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_that_said_least_is_closed_for_the_next_one() {
+    fn the_connection_with_least_progress_is_evicted() {
         let places = Places::new(3, 3);
         let [asking, silent, answered] = [Stage::Asking, Stage::Silent, Stage::Answered].map(|stage| {
             let place = places.enter(A, Stage::Silent).unwrap();
@@ -194,7 +196,7 @@ mod tests {
         let crowd: Vec<Place> = (0..100).filter_map(|_| places.enter(A, Stage::Asking)).collect();
         assert_eq!(crowd.iter().filter(|place| !is_evicted(place)).count(), 4);
         assert!(!is_evicted(&quiet));
-        // One of many callers loses a place to a new one, and it is the one with the most.
+        // With many callers, a new connection evicts one of the caller with the most connections.
         let others: Vec<Place> = (0..3).filter_map(|user| places.enter(Origin::User(user), Stage::Silent)).collect();
         let late = places.enter(Origin::User(7), Stage::Silent).unwrap();
         assert_eq!(crowd.iter().filter(|place| !is_evicted(place)).count(), 3);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_are_answered_keep_their_places() {
+    fn connections_with_complete_requests_keep_their_places() {
         let places = Places::new(2, 2);
         let answered = [0, 1].map(|_| places.enter(A, Stage::Answered).unwrap());
         assert!(places.enter(A, Stage::Silent).is_none() && places.enter(B, Stage::Silent).is_none());
@@ -211,8 +213,7 @@ mod tests {
     }
 
     proptest! {
-        /// However callers come and go: no more than there are places, no more than each may have, and a caller who has
-        /// fewer connections than another is never the one whose connection is closed.
+        /// The total limit and the limit of each caller always hold. A caller with fewer connections than another never loses one.
         #[test]
         fn places_are_bounded_and_shared(
             most in 1usize..8,
@@ -236,7 +237,7 @@ mod tests {
                         for other in (0..4).filter(|other| *other != user) {
                             if alive(&held, other) < before[other as usize] {
                                 let larger = (0..4).filter(|u| before[*u as usize] > before[other as usize]);
-                                // Larger callers only have connections that are being answered.
+                                // Callers with more connections have only complete requests.
                                 let asks = |u: u32| places.seats.lock().taken.values()
                                     .any(|s| s.origin == Origin::User(u) && s.stage < Stage::Answered && u != user);
                                 prop_assert!(larger.into_iter().all(|u| !asks(u) || u == user));

@@ -1,4 +1,4 @@
-//! One connection: who asks, what they ask, and the answer, each within a limited time.
+//! Serves one connection: identifies the caller, reads the request and sends the answer, each within a time limit.
 
 use super::House;
 use super::head::{First, Head, Watched};
@@ -35,20 +35,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long a client may take to say what it asks.
+/// The time limit for the head of a request.
 pub(super) const HEAD: Duration = Duration::from_secs(5);
-/// How long a client may take to send a body.
+/// The time limit for a body.
 const BODY: Duration = Duration::from_secs(20);
-/// How long an answer may take to be made.
+/// The time limit for making an answer.
 const WORK: Duration = Duration::from_secs(60);
-/// How long the owner may take to read an answer that is whole, and everybody else.
+/// The time limits for reading a complete answer, for the owner and for all others.
 const READ: Duration = Duration::from_secs(60);
 const READER_READ: Duration = Duration::from_secs(10);
-/// How long a caller may take to read an answer that is only sent when it is over.
+/// The time limit for reading an answer that is sent as a whole at the end.
 const FILE: Duration = Duration::from_secs(60);
-/// How long the rest of a body that is refused is read and forgotten, so that its sender gets to read why.
+/// The time for which the rest of a refused body is read and discarded, so that the client reads the reason.
 const REST: Duration = Duration::from_secs(2);
-/// Bytes of the head of a request: an address may have 64 KiB, and the rest is short.
+/// The largest head of a request: up to 64 KiB for its address, and the rest is short.
 const MOST_HEAD: usize = 80 << 10;
 
 /// The caller.
@@ -58,9 +58,9 @@ pub(super) enum Guest {
     Process(Peer, Needs),
     /// A process without rights. Each of its requests is refused with the reason.
     Stranger(Peer),
-    /// A process with rights, without a place. Each of its requests is refused as busy.
+    /// A process with rights, but without a place. Each of its requests is refused as busy.
     Surplus,
-    /// A machine that its token identifies.
+    /// A machine to be identified by its token.
     Remote { door: Arc<Door>, connection: Login, peer: SocketAddr },
     /// A scraper of metrics on this machine.
     Scraper,
@@ -101,7 +101,7 @@ impl Seat {
         Arc::new(Seat { place: Mutex::new(place), limit: watch::channel(Some(HEAD)).0 })
     }
 
-    /// The connection has come so far.
+    /// Records the progress of the connection.
     pub fn reached(&self, stage: Stage) {
         self.place.lock().reached(stage);
     }
@@ -111,7 +111,7 @@ impl Seat {
         self.place.lock().evicted()
     }
 
-    /// The next step of the connection begins, which may take so long.
+    /// Begins the next step of the connection, with this time limit.
     fn within(&self, limit: impl Into<Option<Duration>>) {
         self.limit.send_replace(limit.into());
     }
@@ -145,10 +145,11 @@ pub(super) async fn serve(
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     loop {
+        // Read again after each step, which may have changed the time limit and the place.
         let (evicted, limit) = (seat.evicted(), *limits.borrow_and_update());
         let step = async {
             tokio::select! {
-                // Errors are the client's: it hung up, or spoke no HTTP.
+                // Errors are the client's: it hung up, or did not speak HTTP.
                 _ = connection.as_mut() => false,
                 () = evicted => false,
                 Ok(()) = limits.changed() => true,
@@ -168,7 +169,7 @@ pub(super) async fn serve(
 pub(super) enum Content {
     Whole {
         body: Full<Bytes>,
-        /// Given back when it is sent.
+        /// Released when the answer is sent.
         _charge: Charge,
     },
     Growing {
@@ -232,7 +233,7 @@ async fn answer(
     };
     let result = match answered.await {
         Ok(result) => result,
-        // A client that still sends its body reads no answer: read the rest first.
+        // A client reads no answer while it sends its body: read the rest first.
         Err((error, rest)) => {
             seat.within(REST + READER_READ);
             let _ = timeout(REST, discard(rest)).await;
@@ -250,7 +251,7 @@ async fn answer(
     Ok(response)
 }
 
-/// The caller, if it may ask this. A caller from elsewhere moves from the unknown connections to those of its kind.
+/// Returns the caller if it may make this request. A remote caller moves from the unknown connections to those of its kind.
 fn admit(head: &Parts, guest: Guest, house: &House, seat: &Seat) -> Result<Caller, ApiError> {
     let needs = request::needs(head.method.as_str(), head.uri.path());
     let moves: Option<(&Arc<Places>, &Arc<Places>, SocketAddr)> = match &guest {
@@ -265,7 +266,7 @@ fn admit(head: &Parts, guest: Guest, house: &House, seat: &Seat) -> Result<Calle
         *seat.place.lock() = place.ok_or_else(|| {
             ApiError::new(ErrorKind::Busy, "all connections for callers like you are taken", "try again in a moment")
         })?;
-        // The loop that waits for eviction has to watch the new place.
+        // The loop in `serve` has to watch the eviction from the new place.
         seat.within(BODY);
     }
     Ok(caller)
@@ -319,7 +320,7 @@ async fn work(
             let is_check = allowed == Needs::Read && matches!(request, Request::Check(_) | Request::Diff(_));
             let answer = move || {
                 let reply = respond(&daemon, &caller, request, format);
-                // The body of the request has become the text in it, which is gone by now.
+                // The body was moved into the text of the request, which has been dropped.
                 drop(charge);
                 reply
             };
@@ -330,7 +331,7 @@ async fn work(
     }
 }
 
-/// Runs work that may block, on a thread of its own.
+/// Runs blocking work on a thread of its own.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| failed())
 }
@@ -342,7 +343,7 @@ pub(super) fn failed() -> ApiError {
 /// Reads a body of up to `most` bytes.
 async fn collect(mut body: Incoming, most: usize, caller: Needs) -> Result<Vec<u8>, (ApiError, Incoming)> {
     let bad = |reason: String| ApiError::new(ErrorKind::BadRequest, reason, "try again");
-    // Its length is known mostly; memory that is not written to costs nothing.
+    // The length is usually known. Reserved memory costs nothing before it is written.
     let mut bytes = Vec::with_capacity((body.size_hint().lower() as usize).min(most));
     let read = async {
         while let Some(frame) = body.frame().await {
@@ -363,7 +364,7 @@ async fn collect(mut body: Incoming, most: usize, caller: Needs) -> Result<Vec<u
     }
 }
 
-/// Reads a body to its end and drops it.
+/// Reads a body to its end and discards it.
 async fn discard(mut body: Incoming) {
     while let Some(Ok(_)) = body.frame().await {}
 }

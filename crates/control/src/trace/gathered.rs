@@ -1,89 +1,89 @@
-//! What was seen of one packet on its way.
+//! The recorded stages of one packet.
 
 use packet::Meta;
 use packet::event::{Fate, Stage};
 use packet::wire::{Difference, differences};
 use units::{Instant, InterfaceId, Nanos, PathId, PortId};
 
-/// Stages kept of one packet: more than any way has that is no loop.
+/// The most stages kept of a packet, more than any path without a loop has.
 const MOST_STAGES: usize = 64;
 
-/// One packet's way.
+/// The trace of one packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gathered {
-    /// When it came in.
+    /// The time of its arrival.
     pub time: Instant,
-    /// The frame as it came in.
+    /// The frame as received.
     pub frame: Vec<u8>,
-    /// The frame as it left, where it did.
+    /// The frame as sent, if it was sent.
     pub sent: Option<Vec<u8>>,
-    /// What was seen, and how long after it came in.
+    /// The stages, with the time since its arrival.
     pub stages: Vec<(Nanos, Seen)>,
     /// Stages that were not kept.
     pub skipped: usize,
-    /// What became of it; nothing where it was still on its way when the trace ended.
+    /// Its fate; none if the trace ended before.
     pub fate: Option<Fate>,
-    /// How long it took to the last that is known of it.
+    /// The time from its arrival to the latest stage.
     pub took: Nanos,
-    /// The frame as it was last seen.
+    /// The frame at the latest stage.
     last: Vec<u8>,
 }
 
-/// Something a packet was seen doing.
+/// A stage of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// Coming in by a port.
+    /// Received on a port.
     Received {
         /// The port.
         port: PortId,
         /// Bytes of the frame.
         length: usize,
     },
-    /// Being classified.
+    /// Classified.
     Classified {
-        /// The interface it came in by.
+        /// The ingress interface.
         interface: InterfaceId,
-        /// The interface it leaves by, where it is to.
+        /// The egress interface, if it is to be sent.
         out: InterfaceId,
-        /// The path it takes.
+        /// Its path.
         path: PathId,
-        /// Why the router's own protocols have to see it: a code of the plane's, zero for none.
+        /// Why the local protocols have to process it: a code of the plane, zero for none.
         exception: u8,
         /// Why it is refused: a drop reason plus one, zero for none.
         refused: u8,
     },
-    /// Being made as a copy of a packet to a multicast group, to leave by this interface.
+    /// Created as a copy for a multicast group, to leave by this interface.
     Copied(InterfaceId),
     /// Waiting for its path.
     Waiting {
         /// The path.
         path: PathId,
-        /// Packets before it.
+        /// Packets ahead of it.
         behind: usize,
     },
-    /// Being worked on by a function.
+    /// Processed by a function.
     Function {
         /// The path.
         path: PathId,
         /// The function's position in it.
         index: usize,
-        /// What it changed.
+        /// The fields it changed.
         changes: Vec<Difference>,
     },
-    /// With the router's own protocols.
+    /// With the local protocols.
     Host(u8),
-    /// Given to a link.
+    /// Offered to a link.
     Offered {
         /// Its port.
         port: PortId,
-        /// Packets before it.
+        /// Packets ahead of it.
         packets: u32,
-        /// Their bytes.
+        /// Bytes ahead of it.
         bytes: u64,
-        /// Whether it passes by the scheme.
+        /// True if it passes the idle scheme by.
         passes: bool,
     },
-    /// Changed by nobody who told: by the link's scheme, or the router's own protocols.
+    /// Changed between two stages: by the link's scheme, or by the local protocols.
     Changed(Vec<Difference>),
 }
 
@@ -128,7 +128,7 @@ impl Gathered {
         self.sent = matches!(fate, Fate::Sent(_)).then(|| frame.to_vec());
     }
 
-    /// Whatever has changed since it was last seen.
+    /// Records changes since the previous stage.
     fn notice(&mut self, now: Instant, frame: &[u8]) {
         let changes = differences(&self.last, frame);
         if !changes.is_empty() {

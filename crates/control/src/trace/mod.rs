@@ -1,9 +1,8 @@
-//! Following packets through the stages of the running router.
+//! Traces packets through the stages of the running router.
 //!
-//! A worker shows what has come in to whoever traces; those that are to be followed are marked, and from then on the
-//! worker tells of every stage they pass. What was seen is gathered here by packet, and handed to the reader when the
-//! packet has met its fate. A rate bounds how many are followed, so that a busy router is not held up: beyond it nothing
-//! is even looked at.
+//! A worker offers received packets to the open traces. Packets to be traced are marked, and the worker reports each stage of a marked packet. The
+//! stages are collected here and delivered to the reader when the packet has met its fate. A rate limits the traced packets, so that a busy router is
+//! not slowed down; packets beyond the rate are not even matched.
 
 mod gathered;
 mod told;
@@ -22,11 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc::Sender;
 use units::{Bucket, Instant, PortId};
 
-/// Traces at once.
+/// The most simultaneous traces.
 pub const MOST_TRACES: usize = 8;
-/// Packets followed at once, all traces together.
+/// The most packets traced at the same time, over all traces.
 const MOST_FLIGHTS: usize = 1024;
-/// Packets a second that are followed where nothing else is said.
+/// The default rate in packets a second.
 pub const RATE: u64 = 100;
 
 /// One trace.
@@ -35,30 +34,30 @@ pub struct Trace {
     port: Option<PortId>,
     bucket: Mutex<Bucket>,
     rate: u64,
-    /// It follows what was given to the router over its API, and nothing else.
+    /// True if it traces only packets injected over the API.
     injected: bool,
-    /// Packets handed to its reader, or lost to it, once they were followed.
+    /// Packets delivered to the reader, or missed by it, after they were traced.
     ended: AtomicU64,
 }
 
 impl Trace {
-    /// Follows what is wanted of what comes in by `port`, or by any, at most `rate` packets a second.
+    /// Builds a trace of the wanted packets received on `port`, or on any, at most `rate` packets a second.
     pub fn new(wanted: Wanted, port: Option<PortId>, rate: u64) -> Trace {
         let bucket = Mutex::new(Bucket::per_second(rate, rate.div_ceil(10)));
         Trace { tap: Tap::new(wanted), port, bucket, rate, injected: false, ended: AtomicU64::new(0) }
     }
 
-    /// Follows all of what is wanted that is given to the router over its API.
+    /// Builds a trace of all wanted packets injected over the API.
     pub fn of_injected(wanted: Wanted, port: Option<PortId>) -> Trace {
         Trace { injected: true, ..Trace::new(wanted, port, u64::from(u32::MAX)) }
     }
 
-    /// What it takes, and what it has counted.
+    /// Returns the wanted packets and the counters.
     pub fn tap(&self) -> &Tap {
         &self.tap
     }
 
-    /// Packets it follows a second, at most.
+    /// Returns the most packets it traces a second.
     pub fn rate(&self) -> u64 {
         self.rate
     }
@@ -67,7 +66,7 @@ impl Trace {
         if self.injected {
             return true;
         }
-        // A copy is asked: credit is only taken for a packet that is wanted.
+        // Ask a copy: a token is only taken for a packet that matches.
         let mut asked = *self.bucket.lock();
         asked.take(now)
     }
@@ -80,8 +79,8 @@ impl Trace {
     }
 
     fn hand(&self, sender: &Sender<Arc<Gathered>>, gathered: &Arc<Gathered>) {
-        // A place first: a reader that has been woken by the last packet has to find that it was the last. Where there is
-        // no place it has others to read.
+        // Reserve a slot before counting: the reader checks the count after each packet, and has to recognise the last one. If the channel is full,
+        // the reader has other packets to read.
         let place = sender.try_reserve();
         self.tap.count(place.is_ok());
         self.ended.fetch_add(1, Ordering::Release);
@@ -91,7 +90,7 @@ impl Trace {
     }
 }
 
-/// Whether a packet comes in as one to be followed.
+/// Returns whether a packet arrives with the mark of injected packets.
 fn is_marked(packet: &Packet) -> bool {
     packet.meta().flags & Meta::FOLLOWED != 0
 }
@@ -105,16 +104,16 @@ impl Watch for Trace {
     }
 }
 
-/// A trace as its reader has it.
+/// The reader's end of a trace.
 pub type Tracing = Subscription<Trace>;
 
-/// A packet that is being followed, and for whom.
+/// A traced packet and its readers.
 struct Flight {
     readers: Vec<Armed<Trace>>,
     gathered: Gathered,
 }
 
-/// The traces that are open, and the packets they follow.
+/// The open traces, and the packets they trace.
 pub struct Traces {
     roster: Arc<Roster<Trace>>,
     flights: Mutex<HashMap<usize, Flight>>,
@@ -127,29 +126,29 @@ impl Default for Traces {
 }
 
 impl Traces {
-    /// Whether anybody traces.
+    /// Returns whether there is a trace.
     pub fn are_open(&self) -> bool {
         self.roster.is_watched()
     }
 
-    /// Those that are open.
+    /// Returns the open traces.
     pub fn list(&self) -> Vec<Arc<Trace>> {
         self.roster.list()
     }
 
-    /// Opens a trace; nothing where there are [`MOST_TRACES`] already, or the router is ending.
+    /// Opens a trace; none if there are [`MOST_TRACES`] already, or the router is ending.
     pub fn open(&self, trace: Trace) -> Option<Tracing> {
         self.roster.open(trace)
     }
 
-    /// Ends every trace: packets on their way are handed over as far as they have come.
+    /// Ends every trace. Traces of unfinished packets are delivered as far as they have been recorded.
     pub fn close(&self) {
         let flights = std::mem::take(&mut *self.flights.lock());
         flights.into_values().for_each(Flight::land);
         self.roster.close();
     }
 
-    /// Marks the packets of a batch that are to be followed.
+    /// Marks the packets of a batch to be traced.
     pub fn choose(&self, now: Instant, port: PortId, packets: &mut [Packet]) {
         let armed = self.roster.armed();
         if !armed.iter().any(|armed| armed.watch.has_credit(now)) {
@@ -158,7 +157,7 @@ impl Traces {
         for packet in packets {
             let takers = armed.iter().filter(|armed| armed.watch.wants(now, port, packet));
             let takers: Vec<Armed<Trace>> = takers.filter(|armed| armed.watch.tap.take()).cloned().collect();
-            // What was given over the API comes marked.
+            // Injected packets arrive with the mark; clear it, because the mark now means that the packet is traced.
             packet.meta_mut().flags &= !Meta::FOLLOWED;
             if !takers.is_empty() {
                 self.follow(now, packet, takers);
@@ -169,7 +168,7 @@ impl Traces {
     fn follow(&self, now: Instant, packet: &mut Packet, readers: Vec<Armed<Trace>>) {
         let mut flights = self.flights.lock();
         if flights.len() >= MOST_FLIGHTS {
-            // Packets whose readers have gone are followed for nobody.
+            // Make room: drop packets whose readers are all gone.
             flights.retain(|_, flight| flight.readers.iter().any(|armed| !armed.sender.is_closed()));
         }
         if flights.len() >= MOST_FLIGHTS {
@@ -182,12 +181,12 @@ impl Traces {
         packet.meta_mut().flags |= Meta::FOLLOWED;
         let gathered = Gathered::new(now, packet.bytes());
         if let Some(lost) = flights.insert(packet.number(), Flight { readers, gathered }) {
-            // Its packet went another way than through a fate here: to another worker, as fragments.
+            // The previous packet in this frame left without a fate here: it was handed off to another worker, or fragmented.
             lost.land();
         }
     }
 
-    /// A followed packet has passed a stage.
+    /// Records a stage of a traced packet.
     pub fn pass(&self, now: Instant, frame: &[u8], meta: &Meta, stage: Stage<'_>, number: usize) {
         let mut flights = self.flights.lock();
         if let Stage::Copied { of } = stage
@@ -201,7 +200,7 @@ impl Traces {
         }
     }
 
-    /// A followed packet has met its fate.
+    /// Records the fate of a traced packet, and delivers it.
     pub fn end(&self, now: Instant, frame: &[u8], meta: &Meta, fate: Fate, number: usize) {
         let flight = self.flights.lock().remove(&number);
         if let Some(mut flight) = flight {
@@ -212,7 +211,7 @@ impl Traces {
 }
 
 impl Flight {
-    /// The flight of a copy of its packet, for those who follow one packet more; it has come as far as that.
+    /// Returns the trace of a copy of its packet, with the stages so far, for readers whose limit allows one more packet.
     fn copied(&self) -> Option<Flight> {
         let readers: Vec<Armed<Trace>> = self.readers.iter().filter(|armed| armed.watch.tap.take()).cloned().collect();
         (!readers.is_empty()).then(|| Flight { readers, gathered: self.gathered.clone() })
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_packets_are_followed_than_the_rate_allows() {
+    fn traces_respect_their_rate() {
         let mut pool = Pool::new(Region::new(256));
         let traces = Traces::default();
         let _open = traces.open(Trace::new(wanted(None), None, 100)).unwrap();
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_handed_over_once_for_each_trace_when_it_has_met_its_fate() {
+    fn each_trace_gets_a_packet_once_after_its_fate() {
         let mut pool = Pool::new(Region::new(16));
         let traces = Traces::default();
         let mut first = traces.open(Trace::new(wanted(Some(1)), Some(PortId(1)), 100)).unwrap();
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_or_handed_over_is_counted() {
+    fn untraceable_and_undelivered_packets_are_counted() {
         let mut pool = Pool::new(Region::new(4096));
         let traces = Traces::default();
         let mut open = traces.open(Trace::new(wanted(None), None, 1_000_000)).unwrap();

@@ -1,4 +1,4 @@
-//! The way of a packet in words.
+//! Puts traces into words.
 
 use super::{Gathered, Seen};
 use crate::api::{self, DropExplained};
@@ -12,12 +12,12 @@ use plane::snapshot::Snapshot;
 use std::sync::Arc;
 use units::{InterfaceId, Nanos, PathId, PortId};
 
-/// Knows the names of things, and the routes as they are now.
+/// Formats traces with the names of ports, interfaces and paths, and the present routes.
 pub(crate) struct Teller {
     pub names: Arc<Names>,
     pub snapshot: Arc<Snapshot>,
     pub tables: Arc<Tables>,
-    /// What to add to times of the router to have time since 1970.
+    /// The offset from times of the router to times since 1970.
     pub epoch: Nanos,
 }
 
@@ -111,7 +111,7 @@ impl Teller {
         }
     }
 
-    /// The route packets to the destination of `frame` go by that came in by `interface`.
+    /// Returns the route to the destination of `frame` for packets received on `interface`.
     fn route(&self, interface: InterfaceId, frame: &[u8]) -> Option<String> {
         let routes = self.tables.covering(self.tables.place(interface), Fields::of(frame)?.destination);
         let route = routes.first()?;
@@ -120,7 +120,7 @@ impl Teller {
         Some(format!(", route {} {}{via}", route.prefix, route.origin.name()))
     }
 
-    /// The rule that leads to a path.
+    /// Returns the rule that selects a path.
     fn rule(&self, path: PathId) -> String {
         let position = self.snapshot.paths.iter().position(|spec| spec.id == path);
         let rule = self.snapshot.rules.iter().find(|rule| Some(rule.path) == position);

@@ -1,4 +1,4 @@
-//! What the router answers is what it did, in the documented form.
+//! The answers of the router agree with its actions, and with the documented format.
 
 use crate::rig::{Rig, until};
 use control::Order;
@@ -19,9 +19,9 @@ fn busy() -> Rig {
 }
 
 #[test]
-fn counters_say_what_was_forwarded_and_why_the_rest_was_not() {
+fn counters_report_forwarded_packets_and_drop_reasons() {
     let rig = busy();
-    // The answer to the packet whose time to live ran out needs its sender's MAC address: asked for, never answered.
+    // The ICMP error for the expired packet needs its sender's MAC address, which the router asks for in vain.
     let ports = until(|| {
         let ports: api::Ports = rig.client.get("/v1/ports").unwrap();
         (ports.ports[0].counters.received == 5).then_some(ports)
@@ -101,7 +101,7 @@ fn every_answer_has_the_documented_form() {
     assert!(checked >= 14, "{checked}");
 }
 
-/// That an answer has the fields its schema has, all of them and no others, down to the last list.
+/// Checks that an answer has exactly the fields of its schema, including nested lists.
 fn same_fields(place: &str, answer: &Value, schema: &Value, schemas: &Value) {
     let schema = match schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         Some(name) => &schemas[name],
@@ -137,7 +137,7 @@ fn metrics_carry_the_names_of_the_configuration() {
 }
 
 #[test]
-fn metrics_have_what_queues_did_and_what_their_scheme_remembers() {
+fn metrics_contain_queue_counters_and_scheme_state() {
     let scheme = "mac = \"02:00:00:00:00:02\"\nscheme = \"shape(rate=1kbit, burst=0b){red(limit=5)}\"";
     let mut rig = Rig::with("", |options| options);
     let text = crate::rig::config("").replace("mac = \"02:00:00:00:00:02\"", scheme);
@@ -149,7 +149,7 @@ fn metrics_have_what_queues_did_and_what_their_scheme_remembers() {
         let kept = link.series.state.iter().all(|state| state.values.len() == 2) && !link.series.state.is_empty();
         (link.counters.offered >= 8 && kept).then(|| link.clone())
     });
-    // One leaves each half second, four wait, and for the others there is no room.
+    // One packet leaves each half second, four wait, and the others do not fit into the queue.
     let waiting = link.backlog_packets;
     assert!((1..=5).contains(&waiting) && link.drops[0].reason == "scheme_arrival", "{link:?}");
     assert_eq!(link.longest, [api::LongQueue { queue: 0, group: "all".into(), packets: waiting, bytes: waiting * 62 }]);
@@ -172,7 +172,7 @@ fn metrics_have_what_queues_did_and_what_their_scheme_remembers() {
 #[test]
 fn the_end_accounts_for_every_packet() {
     let mut rig = Rig::start("");
-    // To a neighbour that never answers: held until the end.
+    // The neighbour never answers, so the router holds the packets until the end.
     rig.send([198, 51, 100, 77], &[64; 3], 1);
     until(|| rig.client.get::<api::Ledgers>("/v1/ledger").ok().filter(|l| l.total.held_packets >= 3));
     let closing = rig.daemon.stop();
@@ -180,7 +180,7 @@ fn the_end_accounts_for_every_packet() {
     assert_eq!((closing.ledgers.total.received_packets, closing.ledgers.total.held_packets), (3, 0));
     let shutdown = closing.drops.drops.iter().find(|drop| drop.reason == "shutdown").unwrap();
     assert!(shutdown.packets >= 3);
-    // Its socket still answers, and says so.
+    // The socket still answers, with an error.
     let error = rig.client.get::<api::Ports>("/v1/ports").unwrap_err().to_string();
     assert!(error.contains("does not answer, or has ended"), "{error}");
     assert!(rig.daemon.apply(&crate::rig::config(""), "t").is_err());

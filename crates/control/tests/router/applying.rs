@@ -1,4 +1,4 @@
-//! Configurations going in while packets go through.
+//! Applies configurations while packets pass.
 
 use crate::rig::{Rig, config, until};
 use control::ApplyFailure;
@@ -36,7 +36,7 @@ fn an_answer_lists_the_first_of_very_many_changes() {
     );
 }
 
-/// A configuration that is refused, the kind of refusal, and a word of what is said.
+/// A refused configuration, the kind of the refusal, and a word of its reason.
 const REFUSED: [(&str, ErrorKind, &str); 4] = [
     ("[[route]]\nto = 'nowhere'", ErrorKind::Configuration, "route"),
     // The first new port can be opened, the second cannot.
@@ -51,7 +51,7 @@ const REFUSED: [(&str, ErrorKind, &str); 4] = [
 ];
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn a_refused_configuration_changes_nothing() {
     let mut rig = Rig::start("");
     let before: api::Ports = rig.client.get("/v1/ports").unwrap();
     for (i, (more, kind, said)) in REFUSED.iter().enumerate() {
@@ -79,7 +79,7 @@ fn an_apply_is_over_when_every_worker_runs_it() {
     let adopted = events.events.iter().filter(|e| e.text.ends_with("runs generation 2")).count();
     assert_eq!((adopted, rig.client.get::<api::Status>("/v1/status").unwrap().workers), (3, 3));
     rig.send([198, 51, 100, 9], &[64; 4], 1);
-    // Four flows, on whichever worker.
+    // Four flows, which either worker may get.
     let mut arrived = rig.wan.await_ports(4);
     arrived.sort_unstable();
     assert_eq!(arrived, [1, 2, 3, 4]);
@@ -97,7 +97,7 @@ fn diagnostics_keep_their_places() {
 }
 
 #[test]
-fn applies_lose_and_reorder_nothing_of_what_passes() {
+fn applies_lose_and_reorder_no_passing_packet() {
     let mut rig = Rig::start("");
     let changes = [
         DNS,
@@ -116,25 +116,25 @@ fn applies_lose_and_reorder_nothing_of_what_passes() {
     while !applier.is_finished() || sent < 3000 {
         rig.send([198, 51, 100, 9], &[64; 32], sent as u16);
         sent += 32;
-        // Never more on the way than a wire and its queues hold.
+        // Never more packets in flight than a memory link and its queues hold.
         rig.await_delivery(&mut seen, sent as usize - 32);
     }
     applier.join().unwrap();
     rig.await_delivery(&mut seen, sent as usize);
     let expected: Vec<u16> = (0..sent).map(|i| i as u16).collect();
     assert!(seen == expected, "{} of {sent} came in another order", seen.len());
-    // The first of the thirty changes nothing less than the rest.
+    // The first of the thirty applies also changes the configuration.
     assert_eq!(rig.client.get::<api::Status>("/v1/status").unwrap().generation, 31);
 }
 
 #[test]
-fn how_a_link_came_to_another_scheme_is_told() {
+fn a_scheme_change_is_reported_as_an_event() {
     let mut rig = Rig::start("");
     let apply = |rig: &Rig, scheme: &str| {
         let lines = format!("[port.wan]\nscheme = '{scheme}'\nscheme_change = 'flush'");
         rig.daemon.apply(&config("").replace("[port.wan]", &lines), "test.toml").unwrap();
     };
-    // A packet every two and a half seconds.
+    // One packet every two and a half seconds.
     apply(&rig, "shape(rate=1kbit, burst=0b, overhead=256b){fifo}");
     rig.send([198, 51, 100, 9], &[64; 100], 0);
     let waits = |rig: &Rig| rig.client.get::<api::Ports>("/v1/ports").unwrap().ports[1].backlog_packets;
@@ -155,7 +155,7 @@ fn how_a_link_came_to_another_scheme_is_told() {
     assert_eq!(ways, [flushed, "its queueing scheme goes on with other parameters", flushed]);
     assert_eq!((packets[0], packets[1].1, packets[2].0), ((0, 0), 0, packets[2].1));
     assert!(packets[1].0 > 90 && packets[2].0 > 80 && waits(&rig) == 0, "{packets:?}");
-    // Which it is, and what the one before came to.
+    // The version of the scheme, and the counters of the previous one.
     let ends: Vec<&str> = told.iter().filter_map(|event| event.text.split_once("It is ")).map(|(_, end)| end).collect();
     let offered = |end: &str| end.split([' ', ',', ';']).filter_map(|word| word.parse::<u64>().ok()).nth(1).unwrap();
     assert!(ends[1].starts_with("version 3; the one before was offered ") && offered(ends[1]) >= 100, "{ends:?}");

@@ -1,4 +1,4 @@
-//! Live captures: every packet with its fate.
+//! Live captures: packets and their fates.
 
 use crate::rig::{Rig, until};
 use control::api;
@@ -6,7 +6,7 @@ use control::{Body, ClientError};
 use io::pcap::{Direction, Reader};
 use units::Mac;
 
-/// The interface, direction and comment of every packet until the end.
+/// Returns interface, direction and comment of every packet until the end.
 fn read(body: &mut Body) -> Vec<(String, Direction, String)> {
     let mut reader = Reader::new(body).unwrap();
     let mut seen = Vec::new();
@@ -40,7 +40,7 @@ fn packets_come_with_their_fates_until_the_limit() {
 }
 
 #[test]
-fn packets_come_as_they_came_in_and_as_they_left_where_that_is_asked() {
+fn captures_contain_received_and_sent_packets_on_request() {
     let mut rig = Rig::start("[[route]]\nto = '203.0.113.0/24'\nblackhole = true");
     let parameters =
         [("match", "iif lan udp dport 53".to_owned()), ("limit", "2".to_owned()), ("arrivals", "true".to_owned())];
@@ -78,14 +78,14 @@ fn a_reader_that_hangs_up_ends_its_capture_and_frees_its_place() {
     };
     assert_eq!(error.error, api::ErrorKind::Busy);
     open.clear();
-    // Nothing passes: the router has to notice by itself.
+    // No packet passes, so the router has to notice without one.
     until(|| rig.client.get::<api::Status>("/v1/status").unwrap().captures.is_empty().then_some(()));
     rig.send([198, 51, 100, 9], &[64], 7);
     assert_eq!(rig.wan.await_ports(1), [7]);
 }
 
 #[test]
-fn a_reader_that_stands_still_misses_packets_and_holds_up_none() {
+fn a_stalled_reader_misses_packets_and_delays_none() {
     let mut rig = Rig::start("");
     let mut body = rig.client.follow("/v1/capture", &[]).unwrap();
     let mut seen = Vec::new();
@@ -100,7 +100,7 @@ fn a_reader_that_stands_still_misses_packets_and_holds_up_none() {
     assert!(missed > 0);
     rig.daemon.stop();
     let taken = read(&mut body).len() as u64;
-    // Some of the router's own may be among them.
+    // Some of them may be the router's own packets.
     assert!(taken + missed >= 400 * 64, "{taken} taken and {missed} missed");
     assert_eq!(body.missed(), Some(missed));
 }

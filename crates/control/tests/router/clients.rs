@@ -1,4 +1,4 @@
-//! Clients that mean no good, or do none.
+//! Malicious and silent clients.
 
 use crate::rig::Rig;
 use control::api;
@@ -6,11 +6,11 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
-/// Sends bytes, and answers what comes until the connection is closed.
+/// Sends bytes, and returns the answer until the connection is closed.
 fn say(rig: &Rig, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(&rig.socket).unwrap();
     stream.set_read_timeout(Some(crate::rig::PATIENCE.into())).unwrap();
-    // The router may close before it has all of it.
+    // The router may close the connection before it has read everything.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -24,7 +24,7 @@ fn only_the_owner_may_connect() {
 }
 
 #[test]
-fn clients_that_hang_keep_nobody_waiting() {
+fn hanging_clients_delay_no_other_client() {
     let mut rig = Rig::start("");
     let mut hanging = Vec::new();
     for half in [
@@ -47,7 +47,7 @@ fn clients_that_hang_keep_nobody_waiting() {
     }
     let took = io::clock::now().since(started);
     assert!(took < units::Nanos::secs(4), "{took}");
-    // Those that never said what they ask are hung up on.
+    // Clients that sent no request are disconnected.
     let mut first = hanging.remove(0);
     first.set_read_timeout(Some(crate::rig::PATIENCE.into())).unwrap();
     let mut rest = Vec::new();
@@ -59,7 +59,7 @@ fn connections_that_have_not_asked_make_room_for_those_that_do() {
     let rig = Rig::start("");
     let halves = ["", "GET /v1/po", "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\nver"];
     let mut hanging = Vec::new();
-    // More than there are places, again and again.
+    // More connections than places, repeatedly.
     for round in 0..5 {
         for _ in 0..70 {
             let mut stream = UnixStream::connect(&rig.socket).unwrap();
@@ -71,7 +71,7 @@ fn connections_that_have_not_asked_make_room_for_those_that_do() {
         rig.client.post::<api::Checked>("/v1/check", "test.toml", &text).unwrap();
         rig.client.post::<api::Applied>("/v1/apply", "test.toml", &text).unwrap();
     }
-    // The first ones are closed before their time is over.
+    // The first ones are closed before their time limit.
     let mut first = hanging.remove(0);
     first.set_read_timeout(Some(std::time::Duration::from_secs(4))).unwrap();
     assert_eq!(first.read(&mut [0]).unwrap(), 0);
@@ -134,7 +134,7 @@ fn metrics_come_in_the_form_that_is_accepted() {
 }
 
 #[test]
-fn nonsense_is_refused_and_harms_nobody() {
+fn invalid_requests_are_refused_without_harm() {
     let rig = Rig::start("");
     for (bytes, expected) in [
         (&b"\x16\x03\x01\x02\x00\x01\x00"[..], "HTTP/1.1 400"),

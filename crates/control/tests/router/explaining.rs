@@ -1,4 +1,4 @@
-//! What the running router says it would do with a packet.
+//! `explain`, asked of a running router.
 
 use crate::rig::{Rig, until};
 use control::ClientError;
@@ -27,7 +27,7 @@ fn a_packet_in_words_is_explained_and_nothing_is_counted() {
     let waits = asked(&rig, &[("packet", "in lan daddr 198.51.100.77")]).unwrap();
     assert_eq!((&*waits.verdict, waits.next_hop.as_deref()), ("waits", Some("198.51.100.77")));
     let after: api::Ledgers = rig.client.get("/v1/ledger").unwrap();
-    // What the router sends by itself, multicast reports say, goes on meanwhile.
+    // The router's own packets, such as multicast reports, continue meanwhile and are not compared.
     let counted = |ledgers: &api::Ledgers| {
         (ledgers.total.received_packets, ledgers.total.dropped_packets, ledgers.total.consumed_packets)
     };

@@ -1,4 +1,4 @@
-//! Guests on a live port: put there, replaced and put aside while packets go through.
+//! Guests on a live port: loaded, replaced and disabled while packets pass.
 
 use crate::rig::{Rig, config, until};
 use control::api::{self, Applied, EventKind};
@@ -14,7 +14,7 @@ fn scheme(text: &str) -> String {
     config("").replace("device = \"memory:wan\"", &format!("device = \"memory:wan\"\nscheme = '{text}'"))
 }
 
-/// A directory for guests, and a router that looks there.
+/// Starts a router with a guest directory.
 fn start() -> (tempfile::TempDir, Rig) {
     let place = tempfile::tempdir().unwrap();
     let guests = Directory::new(place.path(), Runtime::timed(io::clock::processor_time).unwrap());
@@ -48,7 +48,7 @@ fn guests_come_and_go_while_packets_wait_and_none_is_lost() {
     rig.send(THERE, &[64; 20], 100);
     until(|| (waiting(&rig) == 20).then_some(()));
 
-    // The same guest with another option, then another build of it, then one that is built in: what waits stays.
+    // The same guest with another option, then a new build of it, then a built-in scheme. The queued packets stay.
     apply(&rig, "guest:mine(hold=on, limit=50)");
     rig.send(THERE, &[64; 5], 120);
     until(|| (waiting(&rig) == 25).then_some(()));
@@ -70,7 +70,7 @@ fn guests_come_and_go_while_packets_wait_and_none_is_lost() {
 }
 
 #[test]
-fn a_guest_that_cannot_be_had_is_refused_where_it_stands() {
+fn a_missing_guest_is_refused_with_its_position() {
     let (place, mut rig) = start();
     fs::write(place.path().join("text.wasm"), "no module").unwrap();
     put(&place, "needy.wasm", &FIFO.replacen("(module", "(module (import \"env\" \"malloc\" (func))", 1));
@@ -94,10 +94,10 @@ fn a_guest_that_cannot_be_had_is_refused_where_it_stands() {
 }
 
 #[test]
-fn a_guest_that_never_returns_costs_no_packet_and_is_told_of() {
+fn a_guest_that_never_returns_is_reported_and_loses_no_packet() {
     let (place, mut rig) = start();
     let endless = FIFO.replacen("(export \"switchpath_ready\")", "(export \"switchpath_ready\") (loop (br 0))", 1);
-    // The local of the function has to come first.
+    // The locals of the function have to come first.
     put(
         &place,
         "endless.wasm",

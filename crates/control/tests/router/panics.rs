@@ -12,7 +12,7 @@ use units::declare::{Declaration, DeclaredCost};
 
 const QUEUE: QueueId = QueueId(0);
 
-/// Keeps what comes, and panics when it is to send the fifth packet that waits.
+/// Queues all packets, and panics instead of sending when five are queued.
 struct Fused;
 
 impl Scheme<Lines> for Fused {
@@ -24,7 +24,7 @@ impl Scheme<Lines> for Fused {
 
     fn link_ready(&mut self, wires: &mut Lines) -> Progress {
         if wires.size(QUEUE).packets >= 5 {
-            // A panic without a word on the terminal.
+            // A panic without a message on the terminal.
             std::panic::resume_unwind(Box::new("five are too many"));
         }
         Progress::None
@@ -35,7 +35,7 @@ impl Scheme<Lines> for Fused {
     }
 }
 
-/// Where it comes from.
+/// A guest directory that provides the scheme.
 #[derive(Debug)]
 struct Fuses;
 
@@ -54,7 +54,7 @@ impl Guests for Fuses {
 }
 
 #[test]
-fn a_scheme_that_panics_is_told_of_once_and_costs_no_packet() {
+fn a_panicking_scheme_is_reported_once_and_loses_no_packet() {
     let mut rig = Rig::with("", |options| Options { guests: Some(Arc::new(Fuses)), ..options });
     let apply = |rig: &Rig, scheme: &str| {
         let with = format!("device = \"memory:wan\"\nscheme = '{scheme}'");
@@ -75,7 +75,7 @@ fn a_scheme_that_panics_is_told_of_once_and_costs_no_packet() {
     assert!(told[0].text.ends_with("five are too many") && told[0].hint.is_some(), "{told:?}");
     let link = |rig: &Rig| rig.client.get::<Links>("/v1/links?port=wan").unwrap().links.remove(0);
     assert_eq!((link(&rig).version, link(&rig).put_aside.as_deref()), (3, Some("five are too many")));
-    // Another takes its place, and no worker had to begin anew.
+    // Another scheme replaces it, and no worker was restarted.
     apply(&rig, "fq");
     assert_eq!((link(&rig).version, link(&rig).put_aside), (4, None));
     rig.send([198, 51, 100, 9], &[64; 20], 200);

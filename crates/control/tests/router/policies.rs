@@ -1,4 +1,4 @@
-//! Packets of another kind come, and a port gets another scheme while they flow.
+//! The objective of packets changes, and their egress port gets another scheme while they pass.
 
 use crate::rig::{Rig, config, until};
 use control::api;
@@ -9,7 +9,7 @@ const WANTS: &str = "[objectives]\ndelay = ['ef']\nthroughput = ['cs1']\n\
 const EF: u8 = 46;
 const CS1: u8 = 8;
 
-/// A router whose `wan` has a policy, and whose `lan` says this.
+/// Starts a router with a policy on `wan`, and these options of `lan`.
 fn start(lan: &str) -> Rig {
     Rig::with("", |options| options).reconfigured(&text(lan, WANTS))
 }
@@ -31,7 +31,7 @@ impl Rig {
     }
 }
 
-/// Packets on their way from `lan` to `wan`, numbered in their source port.
+/// Packets from `lan` to `wan`, numbered in their source ports.
 struct Flow {
     rig: Rig,
     sent: u32,
@@ -39,14 +39,14 @@ struct Flow {
 }
 
 impl Flow {
-    /// Sends packets of a code point until that is so; none is lost, none overtakes another.
+    /// Sends packets of a code point until the condition holds. No packet may be lost or overtake another.
     fn until(&mut self, dscp: u8, what: impl Fn(&api::PortPolicy) -> bool) -> api::PortPolicy {
         until(|| {
             for _ in 0..20 {
                 let packet = |number: u32| Udp { length: 62, ..Udp::crossing(number as u16, 53) };
                 self.rig.send_frames((self.sent..self.sent + 32).map(|number| packet(number).coded(dscp, &[])));
                 self.sent += 32;
-                // Never more on the way than a wire and its queues hold.
+                // Never more packets in flight than a memory link and its queues hold.
                 self.rig.await_delivery(&mut self.seen, self.sent as usize - 32);
             }
             Some(self.rig.wan()).filter(|wan| what(wan))
@@ -61,7 +61,7 @@ impl Flow {
 }
 
 #[test]
-fn packets_of_another_code_point_bring_another_scheme_and_none_is_lost() {
+fn another_code_point_changes_the_scheme_without_loss() {
     let mut flow = Flow { rig: start("trust = true"), sent: 0, seen: Vec::new() };
     let wan = flow.until(EF, |wan| wan.objective == "delay");
     assert!(wan.scheme.starts_with("fq(") && wan.changes == 1, "{wan:?}");
@@ -79,7 +79,7 @@ fn packets_of_another_code_point_bring_another_scheme_and_none_is_lost() {
     let told = of(api::EventKind::PolicyChanged);
     let changes = ["want delay, which is in force now in place of none: fq(", "want throughput, ", "want none, "];
     assert!(told.len() == 3 && told.iter().zip(changes).all(|(text, change)| text.contains(change)), "{told:?}");
-    // What became of the packets that waited is told by the worker.
+    // The worker reports the fates of the queued packets.
     assert!(of(api::EventKind::SchemeChanged).len() >= 3);
     let status: api::Status = rig.client.get("/v1/status").unwrap();
     assert!(status.generation == 2 && status.balanced, "what a policy does is no generation: {}", status.generation);
@@ -89,7 +89,7 @@ fn packets_of_another_code_point_bring_another_scheme_and_none_is_lost() {
 }
 
 #[test]
-fn code_points_from_a_port_that_is_not_trusted_bring_nothing() {
+fn untrusted_code_points_do_not_change_the_scheme() {
     let mut flow = Flow { rig: start(""), sent: 0, seen: Vec::new() };
     let wan = flow.until(EF, |wan| wan.wanted[0].window_packets > 100);
     assert_eq!((&*wan.objective, wan.changes, wan.wanted[2].packets), ("none", 0, 0));
@@ -97,7 +97,7 @@ fn code_points_from_a_port_that_is_not_trusted_bring_nothing() {
 }
 
 #[test]
-fn what_is_in_force_outlives_a_configuration_and_its_return() {
+fn the_objective_in_force_survives_an_apply_and_a_rollback() {
     let mut flow = Flow { rig: start("trust = true"), sent: 0, seen: Vec::new() };
     flow.until(EF, |wan| wan.objective == "delay");
     let scheme = |rig: &Rig| rig.client.get::<api::Ports>("/v1/ports").unwrap().ports[1].scheme.clone();
@@ -111,7 +111,7 @@ fn what_is_in_force_outlives_a_configuration_and_its_return() {
 }
 
 #[test]
-fn what_a_packet_would_want_is_explained() {
+fn explain_reports_the_objective_of_a_packet() {
     let rig = start("trust = true\nobjective = 'fct'");
     let lines = |packet: &str| {
         let asked = [("packet", packet.to_owned())];

@@ -1,4 +1,4 @@
-//! A running router between two wires in memory, and whoever is at their far ends.
+//! A running router between two memory links, and the hosts at their far ends.
 
 use control::{Client, Daemon, Notice, Options, Server};
 use io::clock;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use units::Nanos;
 
-/// How long anything may take before a test fails.
+/// The longest wait for anything before a test fails.
 pub const PATIENCE: Nanos = Nanos::secs(20);
 
-/// The configuration tests start with; `more` comes behind it.
+/// The base configuration of tests; `more` is appended.
 pub fn config(more: &str) -> String {
     format!("{LAN_AND_WAN}{more}")
 }
@@ -27,12 +27,12 @@ pub struct Rig {
     pub socket: PathBuf,
     pub lan: Host,
     pub wan: Host,
-    // In the order in which they end.
+    // Declared in the order in which they are dropped.
     _server: Server,
     _directory: tempfile::TempDir,
 }
 
-/// The far end of a wire.
+/// The far end of a memory link.
 pub struct Host {
     end: Memory,
     pool: Pool,
@@ -43,7 +43,7 @@ impl Rig {
         Rig::with(more, |options| options)
     }
 
-    /// The same, with other options.
+    /// Starts a router with other options.
     pub fn with(more: &str, change: impl FnOnce(Options) -> Options) -> Rig {
         let directory = tempfile::tempdir().unwrap();
         let text = config(more);
@@ -61,14 +61,13 @@ impl Rig {
         Rig { daemon, client, socket, lan, wan, _server: server, _directory: directory }
     }
 
-    /// Sends UDP packets from the host at `lan` to `destination`, with these times to live, numbered from `first` in the
-    /// source port.
+    /// Sends UDP packets from the host at `lan` to `destination`, with these times to live. Their source ports count from `first`.
     pub fn send(&mut self, destination: [u8; 4], ttls: &[u8], first: u16) {
         let numbered = ttls.iter().zip(0..);
         self.send_frames(numbered.map(|(&ttl, i)| udp(destination, ttl, first.wrapping_add(i))));
     }
 
-    /// Sends these frames, a batch at most, from the host at `lan`.
+    /// Sends these frames, at most a batch, from the host at `lan`.
     pub fn send_frames(&mut self, frames: impl Iterator<Item = Vec<u8>>) {
         let mut batch = Batch::new();
         for frame in frames {
@@ -82,14 +81,14 @@ impl Rig {
 }
 
 impl Rig {
-    /// Sends UDP packets from the host at `wan` to one at `lan` that does not answer, with these times to live.
+    /// Sends UDP packets from the host at `wan` to a host at `lan` that does not answer, with these times to live.
     pub fn send_back(&mut self, ttls: &[u8]) {
         let Host { end, pool } = &mut self.wan;
         let mut batch = Batch::new();
         for &ttl in ttls.iter().take(end.room()) {
             let mut packet = pool.take().unwrap();
             assert!(packet.fill(&udp([192, 0, 2, 200], ttl, 7)));
-            // To the router's other port.
+            // To the MAC address of the router's other port.
             packet.bytes_mut()[5] = 2;
             batch.push(packet);
         }
@@ -99,7 +98,7 @@ impl Rig {
         batch.drain().for_each(|packet| pool.give(packet));
     }
 
-    /// Waits until `packets` UDP packets have come to `wan`; where one is lost, says what the router knows of it.
+    /// Waits until `packets` UDP packets have reached `wan`. If one is lost, reports the router's drops.
     pub fn await_delivery(&mut self, seen: &mut Vec<u16>, packets: usize) {
         let end = clock::now() + Nanos::secs(5);
         loop {
@@ -125,7 +124,7 @@ impl Rig {
 }
 
 impl Host {
-    /// Adds the source ports of UDP packets that have come to `seen`.
+    /// Adds the source ports of received UDP packets to `seen`.
     pub fn receive(&mut self, seen: &mut Vec<u16>) {
         let mut batch = Batch::new();
         self.end.receive(clock::now(), &mut batch, &mut self.pool);
@@ -135,7 +134,7 @@ impl Host {
         }
     }
 
-    /// Waits until so many UDP packets have come; answers their source ports.
+    /// Waits until this many UDP packets have arrived, and returns their source ports.
     pub fn await_ports(&mut self, packets: usize) -> Vec<u16> {
         let mut seen = Vec::new();
         until(|| {
@@ -146,13 +145,13 @@ impl Host {
     }
 }
 
-/// A UDP packet of 20 bytes from a host at `lan`.
+/// Returns a UDP packet of 20 bytes from a host at `lan`.
 pub fn udp(destination: [u8; 4], ttl: u8, sport: u16) -> Vec<u8> {
     let packet = Udp::crossing(sport, 53);
     Udp { network: (packet.network.0, Ipv4Addr::from(destination)), ttl, length: 62, ..packet }.frame(&[])
 }
 
-/// Asks again and again until there is an answer.
+/// Repeats `ask` until it returns something.
 pub fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     let end = clock::now() + PATIENCE;
     loop {

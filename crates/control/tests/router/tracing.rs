@@ -1,4 +1,4 @@
-//! Packets followed through the running router.
+//! Traces packets through a running router.
 
 use crate::rig::{Rig, until};
 use control::api::{self, TracedPacket};
@@ -10,7 +10,7 @@ fn follow(rig: &Rig, parameters: &[(&str, &str)]) -> Result<Body, ClientError> {
     rig.client.follow("/v1/trace", &parameters)
 }
 
-/// Every packet until the end, and how many were missed.
+/// Returns every packet until the end, and the number of missed ones.
 fn read(body: Body) -> (Vec<TracedPacket>, Option<u64>) {
     let mut lines = BufReader::new(body);
     let packets = lines.by_ref().lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
@@ -86,7 +86,7 @@ fn a_busy_router_is_traced_no_faster_than_allowed() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused() {
+fn invalid_traces_are_refused() {
     let rig = Rig::start("");
     for (parameters, hint) in
         [(("port", "wlan"), "lan, wan"), (("match", "iif wlan"), "lan, wan"), (("rate", "0"), "from 1 to")]

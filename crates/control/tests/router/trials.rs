@@ -1,11 +1,11 @@
-//! Configurations on trial: confirmed, left, and gone back to.
+//! Configurations on trial: confirmed, rolled back, and restored.
 
 use crate::rig::{Rig, config, until};
 use control::api::{self, Applied, Confirmed, ErrorKind, EventKind, HistoryState as State};
 use control::{ApplyFailure, ClientError, Order};
 use units::Nanos;
 
-/// A path that tells configurations apart.
+/// A configuration with a path of this name, to distinguish it from others.
 fn with(name: &str) -> String {
     config(&format!("[[path]]\nname = '{name}'\nmatch = 'udp dport 53'"))
 }
@@ -51,7 +51,7 @@ fn a_configuration_that_is_confirmed_stays() {
 }
 
 #[test]
-fn one_that_nobody_confirms_is_left_and_packets_pass_all_the_while() {
+fn an_unconfirmed_trial_rolls_back_while_packets_pass() {
     let mut rig = Rig::start("");
     on_trial(&rig, "a", "1s");
     let (mut sent, mut seen) = (0u32, Vec::new());
@@ -73,7 +73,7 @@ fn one_that_nobody_confirms_is_left_and_packets_pass_all_the_while() {
     assert!(kinds.contains(&EventKind::Pending) && kinds.contains(&EventKind::RolledBack), "{kinds:?}");
     let error = refused(rig.client.post_with::<Confirmed>("/v1/confirm", &[], ""));
     assert!(error.reason.contains("generation 2 was left"), "{error}");
-    // What was left is kept, and can be had.
+    // A configuration that was rolled back is kept, and can be restored.
     let left: api::Config = rig.client.get("/v1/config?generation=2").unwrap();
     assert_eq!(left.text, with("a"));
     let again: Applied = rig.client.post_with("/v1/rollback", &[("to", "2".into())], "").unwrap();
@@ -81,14 +81,14 @@ fn one_that_nobody_confirms_is_left_and_packets_pass_all_the_while() {
 }
 
 #[test]
-fn while_one_is_on_trial_no_other_is_applied() {
+fn no_other_configuration_is_applied_during_a_trial() {
     let rig = Rig::start("");
     on_trial(&rig, "a", "3600s");
     let error = refused(rig.client.post::<Applied>("/v1/apply", "b.toml", &with("b")));
     assert_eq!(error.error, ErrorKind::Pending);
     assert!(error.reason.contains("generation 2 waits") && error.hint.contains("switchpath confirm"), "{error}");
     let Err(ApplyFailure::Pending(_)) = rig.daemon.order(Order::new(&with("b"), "SIGHUP")) else { panic!() };
-    // It can be left at once, and then another one is taken.
+    // It can be rolled back at once, and then another one is accepted.
     let back: Applied = rig.client.post_with("/v1/rollback", &[], "").unwrap();
     assert_eq!((back.generation, back.restores, back.pending), (3, Some(1), None));
     assert_eq!(history(&rig)[1], (2, State::Unconfirmed, None));
@@ -127,7 +127,7 @@ fn a_rollback_can_be_on_trial_too() {
 }
 
 #[test]
-fn what_means_the_same_needs_no_confirmation() {
+fn an_equivalent_configuration_needs_no_confirmation() {
     let rig = Rig::start("");
     let parameters = [("name", "same.toml".to_owned()), ("confirm", "1s".to_owned())];
     let text = config("# a remark");

@@ -1,4 +1,4 @@
-//! Workers that get stuck or panic, in a router with real threads under traffic.
+//! Workers that get stuck or panic under traffic, in a router with real threads.
 
 use crate::rig::{Rig, until};
 use control::api::{self, EventKind, State, WorkerState};
@@ -17,12 +17,12 @@ use units::{Instant, Mac, Nanos, Rate};
 const FINE: u8 = 0;
 /// Panics once.
 const PANIC: u8 = 1;
-/// Panics whenever it is asked to receive something.
+/// Panics whenever it is to receive a packet.
 const HOPELESS: u8 = 2;
-/// Does not come back.
+/// Does not return.
 const BLOCK: u8 = 3;
 
-/// What is wrong with the receiving of two ports, `lan` and `wan`.
+/// The faults injected into the receive functions of the ports `lan` and `wan`.
 #[derive(Clone, Default)]
 struct Traps([Arc<AtomicU8>; 2]);
 
@@ -31,7 +31,7 @@ impl Traps {
         self.0[port].store(trap, Ordering::SeqCst);
     }
 
-    /// Whether a panic that was ordered has happened.
+    /// Returns whether the requested panic has happened.
     fn is_sprung(&self, port: usize) -> bool {
         self.0[port].load(Ordering::SeqCst) == FINE
     }
@@ -41,7 +41,7 @@ struct Trapped(Box<dyn Port>, Arc<AtomicU8>);
 
 impl Port for Trapped {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
-        // Something is in the worker's hands when it happens.
+        // Receive first, so that the worker holds packets during the panic.
         self.0.receive(now, batch, pool);
         match self.1.load(Ordering::SeqCst) {
             PANIC if !batch.is_empty() => {
@@ -89,7 +89,7 @@ impl Port for Trapped {
     }
 }
 
-/// Opens what another opens, with traps.
+/// Opens ports with another opener, and adds the faults.
 struct Trapper(Box<dyn Opener + Send>, Traps);
 
 impl Opener for Trapper {
@@ -104,7 +104,7 @@ impl Opener for Trapper {
     }
 }
 
-/// Two workers: the first has the port `lan`, the second `wan`. Packets to 203.0.113.0/24 leave by the port they came by.
+/// Two workers: the first has the port `lan`, the second `wan`. Packets to 203.0.113.0/24 leave by their ingress port.
 const TWO: &str = r#"
 [router]
 workers = 2
@@ -138,7 +138,7 @@ fn workers(rig: &Rig) -> Vec<api::Worker> {
     rig.client.get::<api::Workers>("/v1/workers").unwrap().workers
 }
 
-/// Ends the router and holds it to its promise: every packet has met one fate, also between workers.
+/// Ends the router, and checks that every packet has met one fate, also if it was handed off between workers.
 fn end(rig: &Rig) -> api::Ledgers {
     let ledgers = rig.daemon.stop().ledgers;
     let total = &ledgers.total;
@@ -153,7 +153,7 @@ fn end(rig: &Rig) -> api::Ledgers {
 }
 
 #[test]
-fn a_stuck_worker_is_reported_once_and_so_is_its_recovery_and_the_others_answer_meanwhile() {
+fn a_stuck_worker_and_its_recovery_are_reported_once() {
     let (mut rig, traps, notices) = start(TWO);
     assert_eq!(rig.daemon.state(), State::Running);
     until(|| {
@@ -169,7 +169,7 @@ fn a_stuck_worker_is_reported_once_and_so_is_its_recovery_and_the_others_answer_
     assert_eq!(states[1], WorkerState::Stuck);
     assert_ne!(states[0], WorkerState::Stuck);
     assert!(workers(&rig)[1].heartbeat_age_ns >= 600_000_000);
-    // Whatever is asked is answered, from what the stuck one told last, and at once.
+    // All requests are answered at once; for the stuck worker with its latest report.
     let before = io::clock::now();
     let ports: api::Ports = rig.client.get("/v1/ports").unwrap();
     assert_eq!(ports.ports.len(), 2);
@@ -179,7 +179,7 @@ fn a_stuck_worker_is_reported_once_and_so_is_its_recovery_and_the_others_answer_
     assert!(metrics.contains("switchpath_worker_up{worker=\"1\"} 0"), "{metrics}");
     assert!(metrics.contains("switchpath_worker_up{worker=\"0\"} 1"), "{metrics}");
     assert!(io::clock::now().since(before) < Nanos::secs(5), "nobody waits for the stuck one");
-    // Half of the flows are the other's; those of the first worker leave by its own port.
+    // Half of the flows belong to the other worker; those of the first worker leave by its own port.
     for port in 0..32 {
         rig.send([203, 0, 113, 1], &[64], port);
     }
@@ -206,13 +206,13 @@ fn a_router_ends_though_a_worker_is_stuck() {
     traps.set(1, FINE);
 }
 
-/// Both workers panic under traffic, each twice, with packets in their hands.
+/// Both workers panic under traffic, each twice, while they hold packets.
 #[test]
-fn a_panic_ends_neither_the_router_nor_the_worker_and_every_packet_is_accounted_for() {
+fn workers_survive_panics_and_account_for_every_packet() {
     let (mut rig, traps, notices) = start(TWO);
     let (mut first, mut seen) = (0u16, Vec::new());
     for (earlier, port) in [0, 1, 0, 1].into_iter().enumerate() {
-        // The second worker's port receives, too, where something comes from its side.
+        // The second worker's port receives packets only from its own side.
         traps.set(port, PANIC);
         let before = seen.len();
         until(|| {
@@ -222,7 +222,7 @@ fn a_panic_ends_neither_the_router_nor_the_worker_and_every_packet_is_accounted_
             rig.wan.receive(&mut seen);
             (traps.is_sprung(port) && seen.len() > before + 200).then_some(())
         });
-        // Who panics tells of it in its own time: the next waits for that, so they are told of in this order.
+        // A panic is reported later by the worker's own thread. Wait for the report, so that the reports keep this order.
         until(|| (events(&rig, EventKind::WorkerRestarted).len() > earlier).then_some(()));
     }
     let restarted = events(&rig, EventKind::WorkerRestarted);
@@ -234,7 +234,7 @@ fn a_panic_ends_neither_the_router_nor_the_worker_and_every_packet_is_accounted_
     let drops: api::Drops = rig.client.get("/v1/drops").unwrap();
     let lost = drops.drops.iter().find(|drop| drop.reason == "worker_failed").map_or(0, |drop| drop.packets);
     assert!(lost >= 4, "{drops:?}");
-    // A new configuration reaches workers that began anew.
+    // A new configuration reaches restarted workers.
     rig.daemon
         .apply(&crate::rig::config(&format!("{TWO}[[route]]\nto = '10.0.0.0/8'\nblackhole = true")), "t")
         .unwrap();
@@ -243,7 +243,7 @@ fn a_panic_ends_neither_the_router_nor_the_worker_and_every_packet_is_accounted_
 }
 
 #[test]
-fn a_worker_that_panics_again_and_again_is_given_up_and_the_other_forwards_all_it_can() {
+fn a_worker_with_repeated_panics_is_given_up_and_the_other_forwards() {
     let (mut rig, traps, notices) = start(TWO);
     traps.set(1, HOPELESS);
     let failed = until(|| {
@@ -254,7 +254,7 @@ fn a_worker_that_panics_again_and_again_is_given_up_and_the_other_forwards_all_i
     assert_eq!(events(&rig, EventKind::WorkerRestarted).len(), 5);
     assert_eq!((rig.daemon.state(), rig.daemon.is_progressing()), (State::Degraded, false));
     assert_eq!(workers(&rig)[1].state, WorkerState::Failed);
-    // Flows of both workers go by the port that is left, once the first knows.
+    // Flows of both workers use the remaining port, once the first worker knows of the failure.
     let mut first = 0;
     until(|| {
         let mut seen = Vec::new();
@@ -292,7 +292,7 @@ fn workers_are_pinned_where_the_configuration_says_and_spin_as_long() {
     let text = crate::rig::config(&format!("[router]\ncores = '{core}'\nspin = '2ms'"));
     rig.daemon.apply(&text, "t").unwrap();
     assert_eq!(rig.client.get::<api::Workers>("/v1/workers").unwrap().spin_ns, 2_000_000);
-    // An idle worker sleeps, and its heart beats all the same.
+    // An idle worker sleeps, and its heart still beats.
     until(|| {
         let worker = &workers(&rig)[0];
         (worker.state == WorkerState::Asleep && worker.heartbeat_age_ns < 150_000_000).then_some(())
@@ -301,9 +301,9 @@ fn workers_are_pinned_where_the_configuration_says_and_spin_as_long() {
     assert!(refused.to_string().contains("this cannot change while the router runs"), "{refused}");
 }
 
-/// A function that does not return, on a preemptible path: everything else forwards, is asked and is configured as ever.
+/// A function that does not return, on a preemptible path. Everything else forwards, answers and accepts configurations as usual.
 #[test]
-fn a_function_that_does_not_return_holds_up_nobody_but_its_path() {
+fn a_function_that_does_not_return_blocks_its_path_only() {
     let path = "[[path]]\nname = \"mad\"\nmatch = \"udp sport 60000-60001\"\npreemptible = true\n\
                 functions = [\"spin(cost=3600s)\", \"ip\"]\n";
     let mut rig = Rig::start(path);
