@@ -1,4 +1,4 @@
-//! The wires of a link: what a scheme sees of it, and does to it.
+//! The wires of a link: the scheme's view of it and its actions on it.
 
 use super::Lines;
 use super::lines::{Alike, behind, size};
@@ -51,7 +51,7 @@ impl Wires for Lines {
             self.marking = false;
             self.books.marked(queue.index());
         }
-        // Orders choose a queue by the upper bits of the hash; flows that share one differ in the lower.
+        // Orders choose a queue by the upper bits of the hash. Flows that share a queue differ in the lower bits.
         if self.isolates && self.queues.joins_another(queue.index(), self.flow as u16) {
             self.books.collided(queue.index());
         }
@@ -141,7 +141,7 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn enqueue_while(&mut self, queue: QueueId, bounds: Size) -> u32 {
-        // Their hashes would have to go with them.
+        // Moving several packets would have to move their precomputed hashes too.
         if self.foreseen.len() > 0 {
             return 0;
         }

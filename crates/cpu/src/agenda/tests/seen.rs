@@ -1,4 +1,4 @@
-//! What an agenda tells of its tasks: times and their sums, the trace, remarks.
+//! The reports of the run queue: times and their sums, the trace, warnings.
 
 use super::*;
 use packet::Remark;
@@ -21,7 +21,7 @@ fn time_is_useful_polling_or_switching_and_both_indices_follow() {
     assert_eq!((agenda.times().efficiency(), agenda.times().efficiency_literal()), (0.6, 0.8));
 }
 
-/// What a trace has kept.
+/// The records of a trace.
 fn kept(trace: Option<Box<Trace>>) -> Vec<(Instant, What)> {
     trace.iter().flat_map(|trace| trace.records()).map(|record| (record.at, record.what)).collect()
 }
@@ -60,7 +60,7 @@ fn the_trace_has_every_event_in_order_and_keeps_the_last() {
     assert!(agenda.keep_trace(None, at(700)).is_none());
 }
 
-/// Two ports that have nothing are looked at a thousand times each, and something comes by one of them in the middle.
+/// Two ports are polled a thousand times each without packets. In the middle one of them receives some.
 #[test]
 fn looks_that_find_nothing_do_not_push_out_what_happened() {
     let mut agenda = Agenda::new(Nanos::micros(1));
@@ -83,7 +83,7 @@ fn looks_that_find_nothing_do_not_push_out_what_happened() {
     assert!(trace.records().len() < 20, "{:?}", trace.records().collect::<Vec<_>>());
 }
 
-/// The remarks of so many looks.
+/// The warnings of `looks` checks.
 fn remarks(agenda: &mut Agenda, looks: usize) -> Vec<Remark> {
     let mut said = Vec::new();
     (0..looks).for_each(|_| agenda.remark(|_, remark| said.push(remark)));
