@@ -10,7 +10,6 @@
 //!
 //! O(1) if a run is no longer than a quantum. Otherwise a pick visits each waiting task at most twice, because rounds in which no task can run are
 //! skipped at once. A backlogged task lags behind its share by at most one round of the others and their longest runs.
-//! round, and their longest runs.
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::weight;

@@ -11,7 +11,6 @@
 //!
 //! While the set of competing tasks is constant, a task lags behind its share by at most the longest run of any task, and leads by at most its own
 //! longest run (theorem 1).
-//! further ahead than by its own longest (theorem 1).
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};

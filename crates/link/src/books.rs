@@ -3,7 +3,6 @@
 //!
 //! All memory is allocated when a scheme is built. There is one histogram for each of at most [`GROUPS`] groups, not one for each of thousands of
 //! queues. A packet is counted once, when it leaves the queue. Arrivals are computed from departures, drops and the queue length.
-//! dropped and what waits.
 
 use super::{Lines, Link};
 use packet::DropReason;

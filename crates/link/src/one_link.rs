@@ -50,7 +50,7 @@ impl OneLink {
             .unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// Replaces the scheme. Returns how it was done, and what is no longer needed.
+    /// Replaces the scheme. Returns how it was done, and the scheme that is not needed any more.
     pub fn replace(&mut self, now: Instant, queueing: Queueing) -> (Way, Option<Queueing>) {
         self.fates.now = now;
         self.link.replace_scheme(queueing, &mut self.fates)
