@@ -1,4 +1,4 @@
-//! The schemes that order many queues: who they are, and what they can be told.
+//! The schemes that order queues, and their options.
 
 use crate::bins::Rank;
 use crate::bins::options::{BY, FLOWS, QUANTUM, TOGETHER, WEIGHTS};
@@ -16,7 +16,7 @@ const fn order(
     OrderDeclaration { declaration, usual, inside: Inside::Manager, queues: Some("flows") }
 }
 
-/// Every scheme that orders queues, and those that have other schemes inside.
+/// Every scheme that orders queues or has other schemes inside.
 pub const ORDERS: &[OrderDeclaration] = &[
     OrderDeclaration {
         queues: Some("levels"),
