@@ -9,7 +9,7 @@
 //! (equation 18). A task that becomes idle ahead of its share is not picked, but competes on until V reaches its VE, or no other task is left. If it
 //! left at once, it could shed its debt by sleeping for a moment.
 //!
-//! While the set of competing tasks is constant, a task lags behind its share by at most the longest run of any task, and leads by at most its own
+//! While the set of competing tasks is constant, a task lags behind its share by at most the longest run of any task. It leads by at most its own
 //! longest run (theorem 1).
 
 use super::tasks::{Doing, Order};

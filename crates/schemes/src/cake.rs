@@ -27,7 +27,7 @@ const TINS: OptionDeclaration = OptionDeclaration {
     default: "three",
     least: 0,
     most: 2,
-    doc: "how many tins code points are sorted into: bulk, best effort and voice, with four also video",
+    doc: "the number of tins for code points: bulk, best effort and voice; with four also video",
 };
 
 /// The isolated hosts.
@@ -37,7 +37,7 @@ const HOSTS: OptionDeclaration = OptionDeclaration {
     default: "both",
     least: 0,
     most: 3,
-    doc: "which hosts have as much of each tin, whatever number of flows they have: those that send, those that are sent to, or both",
+    doc: "the hosts that share each tin equally, regardless of their number of flows: sources, destinations, or both",
 };
 
 /// The options. `flows` and `limit` hold for each tin.

@@ -23,7 +23,7 @@ pub(crate) const DROPS: &[Drop] = &[Drop::Tail, Drop::Head];
 /// The declaration for configurations.
 pub(crate) const DECLARATION: Declaration = Declaration {
     name: "fifo",
-    summary: "first in, first out; where the queue is full a packet is dropped",
+    summary: "first in, first out; a full queue drops a packet",
     cost: DeclaredCost::None,
     source: "RFC 7567, section 2: tail drop, head drop",
     options: &[
@@ -35,12 +35,12 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             default: "tail",
             least: 0,
             most: 1,
-            doc: "which packet is dropped where the queue is full: the one that comes, or the one that waited longest",
+            doc: "the packet that a full queue drops: the arriving one, or the oldest one",
         },
         switch(
             "unbounded",
             "off",
-            "whether neither `limit` nor `bytes` counts, and only the link's memory bounds what waits",
+            "if on, `limit` and `bytes` are ignored, and only the link's memory bounds the queue",
         ),
     ],
 };

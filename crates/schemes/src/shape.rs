@@ -20,7 +20,7 @@ pub(crate) const RATE: OptionDeclaration = OptionDeclaration {
     default: "100mbit",
     least: 1000,
     most: 1_000_000_000_000,
-    doc: "what leaves at most, in bits per second",
+    doc: "the most bits per second that leave",
 };
 
 /// The burst.
@@ -30,7 +30,7 @@ pub(crate) const BURST: OptionDeclaration = OptionDeclaration {
     default: "16kb",
     least: 0,
     most: 1 << 30,
-    doc: "bytes that may leave at once after the rate was not used; besides them, a packet that does not quite fit",
+    doc: "the bytes that may leave at once after an idle time; a packet that exceeds the rest of them still leaves",
 };
 
 /// The bytes added to each packet.
@@ -40,7 +40,7 @@ pub(crate) const OVERHEAD: OptionDeclaration = OptionDeclaration {
     default: "0b",
     least: 0,
     most: 256,
-    doc: "bytes that the line puts around each packet besides those that are counted here",
+    doc: "the bytes that the line adds to each frame; the Ethernet header is counted already",
 };
 
 /// The shortest packet.
@@ -50,7 +50,7 @@ pub(crate) const MINIMUM: OptionDeclaration = OptionDeclaration {
     default: "0b",
     least: 0,
     most: 256,
-    doc: "bytes that a packet takes at least, with those",
+    doc: "the least bytes of a packet on the line, `overhead` included",
 };
 
 /// The cells of the line.
@@ -60,7 +60,7 @@ pub(crate) const CELLS: OptionDeclaration = OptionDeclaration {
     default: "none",
     least: 0,
     most: 2,
-    doc: "whether the line cuts them into cells of 48 bytes in 53, or takes one byte in 65 for itself",
+    doc: "the encapsulation of the line: none, ATM cells with 48 of 53 bytes for packets, or PTM with 64 of 65",
 };
 
 /// The options of `shape`.

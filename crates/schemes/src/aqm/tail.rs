@@ -1,29 +1,29 @@
-//! Queues that do nothing until they are full: then the packet that comes is refused, or the one that waited longest goes.
+//! Drop tail and drop head: a full queue refuses the arriving packet, or drops the oldest.
 
 use super::{At, Manage};
 use crate::{Record, Size, Wires};
 use units::{Bytes, Instant};
 
-/// A packet that finds the queue full is refused.
+/// A full queue refuses the arriving packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
-    /// Packets that wait at most.
+    /// The most packets that wait.
     pub limit: u32,
-    /// Bytes that wait at most.
+    /// The most bytes that wait.
     pub bytes: Bytes,
 }
 
-/// A packet that finds the queue full takes the place of the first.
+/// A full queue drops from the front to make room for the arriving packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head(pub Tail);
 
 impl Tail {
-    /// What waits at most.
+    /// The bounds of the queue.
     fn bounds(&self) -> Size {
         Size { packets: self.limit, bytes: self.bytes }
     }
 
-    /// Returns whether this packet fits into a queue of this size.
+    /// True if this packet fits into a queue of this size.
     #[inline(always)]
     fn fits(&self, size: Size, packet: &Record) -> bool {
         size.packets.saturating_add(packet.more) < self.limit
@@ -61,7 +61,7 @@ impl Manage for Head {
         if u64::from(packet.length) > self.0.bytes.get() || packet.packets() > self.0.limit {
             return false;
         }
-        // One small packet for a large one may not do; the largest there is bounds how many go.
+        // Several small packets may have to make room for a large one. The loop is bounded by the largest packet length.
         while !self.0.fits(at.size(), packet) {
             if at.wires.drop_front(at.queue).is_none() {
                 return false;
