@@ -1,7 +1,7 @@
 //! Up to a thousand tasks: a tournament tree, in which the better of two neighbours meets that of the next two (tree selection: Knuth, "The Art of
 //! Computer Programming" 3, 5.2.3). Each node holds two winners: the least finish of the tasks that may run, and the least start of those ahead.
 //!
-//! A changed task is compared again on its whole path to the root: ten comparisons for a thousand tasks, whatever their results, and without a branch
+//! A changed task is compared again on its whole path to the root: ten comparisons for a thousand tasks in every case, and without a branch
 //! on them. A heap takes fewer steps, but its loop ends at an unpredictable step, which costs a branch misprediction.
 //!
 //! A run of a task that continues changes two leaves: its own, and on average one task whose start has come. A picked task therefore stays in the

@@ -1,5 +1,4 @@
-//! Whatever comes, in whatever order: nothing panics, nothing is lost, every bound holds. The checks are those of
-//! [`Lab::check`], after every step.
+//! Random events in random order: no panic, no lost packet, and every bound holds. [`Lab::check`] runs after every step.
 
 use super::frames::{Frame, V4, V6, advertises, is_at, solicits, who_has};
 use super::*;
@@ -9,12 +8,12 @@ use proptest::prelude::*;
 enum Step {
     Receive(InterfaceId, Frame, Exception),
     Pass(Nanos),
-    /// Which interfaces exist from now on, and whether the first has a shorter prefix.
+    /// The interfaces that exist from now on, and whether the first has a shorter prefix.
     Adopt(bool, bool, bool),
     Static(u8, bool),
 }
 
-/// Frames that mean something.
+/// Well-formed frames.
 fn sensible() -> impl Strategy<Value = Frame> {
     (0u8..14, 1u8..9, any::<bool>(), 0usize..1460).prop_map(|(kind, host, flag, length)| {
         let (v4, v6) =

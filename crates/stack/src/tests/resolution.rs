@@ -1,4 +1,4 @@
-//! ARP and the life of a neighbour, as transcripts.
+//! ARP and the life cycle of a neighbour, as transcripts.
 
 use super::frames::{V4, V6, advertises, arp, is_at, who_has};
 use super::*;
@@ -7,7 +7,7 @@ use packet::wire::Arp;
 
 const SECOND: Nanos = Nanos::secs(1);
 
-/// Host B answers the question for 10.0.2.2.
+/// Host B answers the request for 10.0.2.2.
 fn b_answers(lab: &mut Lab) {
     lab.receive(WAN, &is_at("10.0.2.2", B, (WAN_MAC, "10.0.2.1")), Exception::Arp);
 }
@@ -41,7 +41,7 @@ fn packets_wait_for_the_answer_and_then_go_in_order() {
 }
 
 #[test]
-fn nobody_answers_and_every_sender_is_told() {
+fn failed_resolution_is_reported_to_every_sender() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
     lab.receive(LAN, &V6::default().udp(1), Exception::Resolve);
@@ -65,7 +65,7 @@ fn nobody_answers_and_every_sender_is_told() {
           > lan 33:33:ff:00:00:02 2001:db8:1::1 > ff02::1:ff00:2 ICMPv6 who-has 2001:db8:1::2 link 02:00:00:00:00:01 hlim 255
           dropped neighbour_failed
     "#]].assert_eq(&lab.log());
-    // For a while nobody is asked again, and senders hear it at once.
+    // For a while no request is sent again, and senders receive an error at once.
     lab.receive(LAN, &V4::default().udp(2), Exception::Resolve);
     expect![[r#"
         3s < lan 10.0.1.2.1000 > 10.0.2.2.9999 UDP 2 bytes ttl 64
@@ -133,7 +133,7 @@ fn the_gateway_is_asked_for_and_not_the_destination() {
 }
 
 #[test]
-fn who_asks_for_us_is_answered_and_remembered_and_used_without_asking() {
+fn arp_request_for_us_is_answered_and_creates_a_usable_neighbour() {
     let mut lab = Lab::new();
     lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.receive(WAN, &V4 { source: "10.0.2.2", destination: "10.0.1.2", ..V4::default() }.udp(1), Exception::Resolve);
@@ -162,10 +162,10 @@ fn arp_is_answered_only_for_our_addresses_on_that_link() {
     }
     assert!(lab.net.sent.is_empty());
     assert!(lab.host.neighbours().is_empty(), "who asks for others is no concern of ours");
-    // A probe is answered, or somebody would take the address (RFC 5227 2.1.1); it tells nothing.
+    // A probe is answered, or its sender would use the address (RFC 5227 2.1.1); it creates no neighbour.
     lab.receive(LAN, &who_has("10.0.1.1", A, "0.0.0.0"), Exception::Arp);
     assert_eq!((lab.net.sent.len(), lab.host.neighbours().len()), (1, 0));
-    // Somebody with an address of another network is answered, but not believed.
+    // A host with an address of another network is answered, but not learned.
     lab.receive(LAN, &who_has("10.0.1.1", A, "192.168.7.7"), Exception::Arp);
     assert_eq!((lab.net.sent.len(), lab.host.neighbours().len()), (2, 0));
 }
@@ -258,7 +258,7 @@ fn a_full_table_forgets_the_oldest_idle_neighbour_and_nobody_in_use() {
     assert_eq!(known, ["10.0.1.4 incomplete", "10.0.1.5 incomplete", "10.0.1.6 incomplete"]);
     lab.receive(WAN, &to("10.0.1.7"), Exception::Resolve);
     assert!(lab.log().contains("dropped neighbour_table"));
-    // Nor does hearing of somebody make room.
+    // A message from an unknown host evicts none either.
     lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.8"), Exception::Arp);
     assert_eq!(lab.host.neighbours().len(), 3);
     // The other interface has a table of its own.
@@ -335,7 +335,7 @@ fn an_interface_that_goes_takes_its_neighbours_and_their_packets_along() {
     lab.host.adopt(&mut lab.net);
     assert_eq!(lab.log(), "  dropped port_removed\n");
     assert_eq!(lab.host.neighbours().len(), 1);
-    // Another card: whoever was known is behind the old one.
+    // Another interface card: the known neighbours belong to the old one.
     lab.net.interfaces[0].mac = WAN_MAC;
     lab.host.adopt(&mut lab.net);
     assert!(lab.host.neighbours().is_empty());
@@ -405,7 +405,7 @@ fn when_a_link_goes_neighbours_are_forgotten_and_when_it_comes_back_addresses_ar
 }
 
 #[test]
-fn who_was_asked_for_while_the_link_was_gone_is_asked_for_again_when_it_is_back() {
+fn neighbours_requested_while_the_link_was_down_are_requested_again() {
     let mut lab = Lab::new();
     lab.host.link_changed(PortId(1), false, &mut lab.net);
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
