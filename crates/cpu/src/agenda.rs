@@ -110,11 +110,13 @@ impl Agenda {
         assert!(entry.live, "task {task} is there");
         let (was, dry) = (entry.state, entry.dry);
         entry.enter(State::Idle, now);
+        // Timers of the task stay in the heap. They no longer match `due`, so they are skipped when they expire.
         (entry.live, entry.due) = (false, Instant::FAR);
         self.states.left(was, dry);
         self.sleeping.back.retain(|&other| other != task);
         self.discipline.remove(task);
         self.states.spare.push(task);
+        // The id may be reused: a later switch must not charge the new task for the old one.
         if self.charging.last == Some(task) {
             self.charging.last = None;
         }
@@ -144,6 +146,7 @@ impl Agenda {
             (Some(estimator), Some(plan)) => estimator.set(&plan, ring),
             (place, plan) => *place = plan.map(|plan| Box::new(Estimator::new(&plan, ring))),
         }
+        // The timer of the removed estimator is void, and nothing else would wake the task.
         if plan.is_none() && entry.due != Instant::FAR {
             self.rouse(task, now);
         }
@@ -165,6 +168,7 @@ impl Agenda {
             entry.enter(State::Idle, now);
             self.states.left(State::Active, dry);
             self.sleeping.back.retain(|&other| other != task);
+            // A scheduler has no operation that makes a waiting task idle: remove it and add it again.
             let share = self.states.entries[task.index()].terms.share;
             self.discipline.remove(task);
             self.discipline.add(task, share);
@@ -234,6 +238,7 @@ impl Agenda {
     /// [`Agenda::ran`] or [`Agenda::polled`].
     #[inline]
     pub fn pick(&mut self, now: Instant) -> Option<Grant> {
+        // Timers come first: one that expires may activate a task for this pick.
         if let Some(&Reverse((due, _))) = self.sleeping.timers.peek()
             && due <= now
         {
@@ -242,6 +247,7 @@ impl Agenda {
         if self.tuning.as_ref().is_some_and(|tuning| tuning.next() <= now) {
             self.observe(now);
         }
+        // No active task has work: run the fullest eligible one rather than leave the core idle.
         if self.states.busy == 0 && self.states.eligible > 0 && self.limits.harvest {
             self.harvest(now);
         }
@@ -268,8 +274,10 @@ impl Agenda {
         let vector = self.limits.vector.unwrap_or_else(|| {
             let cost = entry.each().get();
             match cost {
+                // An expensive packet is metered alone, so that the run stops close to the end of its slice.
                 DEAR.. if alone => 1,
                 0 => UNKNOWN,
+                // A full vector would exceed the slice: use as many packets as fit.
                 _ if cost * u64::from(VECTOR) > rule.slice.get() => (rule.slice.get() / cost).max(1) as u32,
                 _ => VECTOR,
             }
@@ -344,6 +352,7 @@ impl Agenda {
             Charge::Incoming => self.charging.switched = cost,
             Charge::Outgoing => {
                 if let Some(last) = self.charging.last {
+                    // The last task has already been charged for its run: the switch is added to its next charge.
                     self.states.entries[last.index()].owes += cost;
                 }
             }
@@ -369,6 +378,7 @@ impl Agenda {
         let entry = &mut self.states.entries[task.index()];
         entry.waiting = run.waiting;
         let rule = self.limits.rules[entry.kind as usize];
+        // The run has changed the mean cost, and with it the threshold.
         if rule.overhead.is_some() && run.packets > 0 {
             self.set_threshold(task);
         }
@@ -376,6 +386,7 @@ impl Agenda {
         let entry = &mut self.states.entries[task.index()];
         let may = run.waiting > 0 && run.room > 0;
         let worth = run.waiting >= entry.threshold && run.room >= entry.threshold;
+        // A preempted task stays active even without waiting packets: its thread must be resumed.
         if run.away || may && worth {
             entry.enter(State::Active, now);
             // The rest of the work of a preempted function is unknown. Expect one lending period.
@@ -407,6 +418,7 @@ impl Agenda {
         let entry = &mut self.states.entries[task.index()];
         (entry.waiting, entry.dry) = (packets, packets == 0);
         let looked = std::mem::take(&mut entry.looking);
+        // With an estimator the task sleeps instead of stepping back. While the queues drain, greedy tasks step back too.
         let steps_back = entry.dry && (!entry.greedy || self.sleeping.hurried) && entry.estimator.is_none();
         let wake = match &mut entry.estimator {
             Some(estimator) => estimator.ran(packets, full, now),
@@ -452,6 +464,7 @@ impl Agenda {
         entry.account.used += used;
         if packets > 0 || away {
             self.charging.times.useful += used;
+            // Inline forwarding was recorded as a cost of the forwarding task: do not count it twice.
             entry.begun += used.saturating_sub(std::mem::take(&mut entry.inlined));
             if packets > 0 {
                 entry.cost.ran(packets, std::mem::take(&mut entry.begun));

@@ -62,6 +62,7 @@ struct Task {
 impl Deficits {
     fn quantum(&self, task: usize) -> i64 {
         let all = u128::from(self.tasks[task].weight) * QUANTUM * u128::from(self.registered);
+        // At least 1 ns, or a task with a tiny share would never get out of debt.
         (all / u128::from(self.weights)).clamp(1, 1 << 40) as i64
     }
 
@@ -78,6 +79,7 @@ impl Deficits {
     /// Skips the rounds in which no task could run.
     fn skip(&mut self) {
         let rounds = |&task: &u32| (-self.tasks[task as usize].deficit).max(0) / self.quantum(task as usize);
+        // After so many rounds, the first task that can run is within one quantum of a positive deficit.
         let rounds = self.turns.iter().map(rounds).min().unwrap_or(0);
         for i in 0..self.turns.len() {
             let task = self.turns[i] as usize;
@@ -115,6 +117,7 @@ impl Order for Deficits {
     #[inline]
     fn wake(&mut self, task: usize, _expected: Nanos) {
         let Task { deficit, round, .. } = self.tasks[task];
+        // Each round that passed while the task was idle pays off one quantum of its debt.
         let passed = (self.round - round).min(FORGET) as i64;
         if deficit < 0 {
             self.tasks[task].deficit = deficit.saturating_add(passed.saturating_mul(self.quantum(task))).min(0);
@@ -138,6 +141,7 @@ impl Order for Deficits {
             self.turns.rotate_left(1);
             self.next_turn();
             passed += 1;
+            // A whole round without a task that can run: skip all such rounds at once.
             if passed == self.turns.len() {
                 self.skip();
             }
@@ -146,6 +150,7 @@ impl Order for Deficits {
 
     #[inline]
     fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>) {
+        // A longer run counts as 2^32 ns, as in virtual time, so that deficits cannot overflow.
         let used = used.get().min(u64::from(u32::MAX)) as i64;
         self.tasks[task].deficit -= used;
         match next {
@@ -155,6 +160,7 @@ impl Order for Deficits {
         }
         self.next_turn();
         if self.turns.is_empty() {
+            // No task is runnable: advance so many rounds that every debt is forgotten, also that of the present task.
             self.round += FORGET;
         }
         self.tasks[task].round = self.round - if self.turns.is_empty() { FORGET } else { 0 };

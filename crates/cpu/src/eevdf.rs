@@ -66,6 +66,7 @@ impl Requests {
     fn settle(&mut self) {
         while let Some((from, task)) = self.ahead.first() {
             if from > self.clock.now() {
+                // An eligible task can run, so V does not jump.
                 if !self.eligible.is_empty() {
                     break;
                 }
@@ -132,6 +133,7 @@ impl Order for Requests {
     fn wake(&mut self, task: usize, expected: Nanos) {
         let Task { from, weight, leaving, expected: length, .. } = &mut self.tasks[task];
         *length = expected;
+        // A task that was about to leave still competes with its old VE: it only stays in `ahead`.
         if !std::mem::take(leaving) {
             *from = self.clock.now();
             self.clock.add(*weight);
@@ -154,6 +156,7 @@ impl Order for Requests {
                 *expected = next;
                 self.request(task);
             }
+            // Idle ahead of its share: it competes until V reaches its VE, so that a short sleep does not cancel its lead.
             None if *from > self.clock.now() => {
                 *leaving = true;
                 self.ahead.insert(*from, task);

@@ -47,6 +47,7 @@ struct Task {
 
 impl StartTags {
     fn set_back(&mut self) {
+        // The heap is ordered by the tags: empty it before they change.
         let waiting: Vec<_> = self.waiting.drain().map(|(_, task)| task).collect();
         self.tasks.iter_mut().for_each(|task| task.start = task.start.saturating_sub(EPOCH));
         waiting.into_iter().for_each(|task| self.waiting.insert(self.tasks[task].start, task));

@@ -100,6 +100,7 @@ impl Order for Passes {
     #[inline]
     fn wake(&mut self, task: usize, _expected: Nanos) {
         let Task { pass, period, weight, .. } = &mut self.tasks[task];
+        // The `pass` of an idle task is its lead, which is void once a busy period has ended.
         let ahead = if *period == self.period { *pass } else { 0 };
         *pass = self.clock.now() + ahead;
         self.waiting.insert(*pass, task);

@@ -119,6 +119,7 @@ impl<O: Order> CpuScheduler for Tasks<O> {
                     (false, Doing::Idle | Doing::Running) => self.order.add(task.index(), share, doing),
                     (false, Doing::Waiting) => {
                         self.order.add(task.index(), share, Doing::Idle);
+                        // The length of its next run is not known here. Zero affects only the place of this one run.
                         self.order.wake(task.index(), Nanos::ZERO);
                     }
                 }
@@ -156,6 +157,7 @@ impl<O: Order> CpuScheduler for Tasks<O> {
         assert_eq!(self.running, None, "the task that was picked before is not charged yet");
         let task = match self.order.pick() {
             Some(task) => task as u32,
+            // The background class runs only while no task with a share is runnable.
             None => self.background.pop_front()?,
         };
         self.states[task as usize].doing = Some(Doing::Running);
@@ -173,6 +175,7 @@ impl<O: Order> CpuScheduler for Tasks<O> {
             Some(Doing::Idle | Doing::Waiting) => panic!("task {task} is charged but was not picked"),
         }
         self.running = None;
+        // A task woken during its run has work even if the caller knows of none.
         let next = next.or(self.woken);
         state.doing = Some(if next.is_some() { Doing::Waiting } else { Doing::Idle });
         if !state.background {

@@ -103,6 +103,7 @@ impl Trace {
         if let Some(&Record { task: last, what: What::Dispatched { switch }, at: picked }) = self.records.back()
             && last == task
         {
+            // The dispatch of this poll becomes a part of the merged record.
             self.records.pop_back();
             (at, used) = (picked, used + switch);
         }

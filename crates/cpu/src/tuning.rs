@@ -63,8 +63,10 @@ impl Tuning {
         self.next = now + self.plan.period;
         let wanted = throttle::highest_overhead(self.required(needed, elapsed)).clamp(self.plan.least, self.plan.most);
         let present = u64::from(self.setting.overhead.get());
+        // Hysteresis: below 15/16 of the present overhead takes effect at once, above 5/4 only after `CALM` periods.
         let much_less = u64::from(wanted.get()) * 16 < present * 15;
         let much_more = u64::from(wanted.get()) * 4 > present * 5;
+        // At a configured bound the hysteresis must not keep the setting from reaching it.
         let at_a_bound = wanted != self.setting.overhead && (wanted == self.plan.least || wanted == self.plan.most);
         if much_less || (at_a_bound && wanted < self.setting.overhead) {
             return self.change(wanted);
@@ -73,6 +75,7 @@ impl Tuning {
             self.calm = 0;
             return None;
         }
+        // The least of the periods, so that a single quiet one does not raise the overhead too far.
         self.allowed = if self.calm == 0 { wanted } else { self.allowed.min(wanted) };
         self.calm += 1;
         if self.calm < CALM { None } else { self.change(self.allowed) }

@@ -98,6 +98,7 @@ impl Books {
         for Group { name, queues, flows } in scheme.groups() {
             let full = places.len() == GROUPS;
             match places.last_mut() {
+                // The last group counts all further queues, which bounds the memory.
                 Some(last) if full => {
                     last.queues = last.queues.saturating_add(queues);
                     last.name = "others".to_owned();
@@ -206,12 +207,14 @@ impl Books {
     pub fn note(&mut self, scheme: &dyn Scheme<Lines>, now: Instant, size: impl Fn(QueueId) -> Size) {
         let Books { places, columns, states, .. } = self;
         if states.len() == columns.len() * SAMPLES {
+            // Drop the oldest sample: there is memory for `SAMPLES` of them.
             states.drain(..columns.len());
         }
         let row = states.len();
         states.extend(std::iter::repeat_n(f64::NAN, columns.len()));
         let mut before = None;
         for &(group, _) in columns.iter() {
+            // The columns of a group are adjacent: one call reports them all.
             if before.replace(group) == Some(group) {
                 continue;
             }

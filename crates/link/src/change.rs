@@ -67,6 +67,7 @@ impl Link {
 
     /// Puts another scheme in place of this one, with this one's packets. Returns the old scheme with empty queues.
     fn succeed_with(&mut self, mut other: Queueing, fates: &mut Accounting) -> Queueing {
+        // Both have a single queue of the same capacity: the packets stay in it, and the new scheme only counts them.
         if other.may_keep(&self.lines.queues) {
             std::mem::swap(&mut self.scheme, &mut other.scheme);
             std::mem::swap(&mut self.sharing, &mut other.sharing);
@@ -84,6 +85,7 @@ impl Link {
 
     /// Passes packets from other queues to the scheme as arrivals, in the order in which the router received them.
     fn take_in(&mut self, from: &mut Queueing, fates: &mut Accounting) {
+        // In order of arrival over all queues, no flow is reordered.
         from.queues.sort();
         loop {
             // Draining an empty batch resets it to its full capacity.
@@ -148,6 +150,7 @@ impl Link {
 
     /// Reads from the scheme which properties of packets it needs.
     pub(super) fn ask_scheme(&mut self) {
+        // A panic of the previous scheme does not concern this one.
         self.amiss.take();
         self.lines.hash_key = self.scheme.wants_flow_hash().then_some(self.lines.key);
         self.lines.isolates = self.lines.hash_key.is_some() && self.lines.books.isolates();

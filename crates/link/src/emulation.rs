@@ -108,6 +108,7 @@ impl PartialOrd for UnderWay {
 
 impl Ord for UnderWay {
     fn cmp(&self, other: &UnderWay) -> Ordering {
+        // The number breaks ties, so that packets due at the same time stay in order.
         (self.due, self.number).cmp(&(other.due, other.number))
     }
 }
@@ -190,6 +191,7 @@ impl Emulation {
         let came = packet.meta().timestamp.max(self.idle);
         let ready = self.ready.unwrap_or(now);
         let begins = ready.max(came).min(now);
+        // Later than `MADE_UP` the capacity is lost: start no earlier than that, and count the difference.
         let earliest = Instant::new(now.get().saturating_sub(MADE_UP.get()));
         if begins < earliest {
             let missed = earliest.since(begins);
@@ -244,6 +246,7 @@ impl Emulation {
     }
 
     fn report(&self) -> Emulated {
+        // From the latest bin down until one percent of the packets is passed.
         let (mut behind, beyond) = (0, self.counts.arrived / 100);
         let mut bins = self.lateness.iter().enumerate().rev();
         let p99 = bins.find(|(_, packets)| {
@@ -328,6 +331,7 @@ impl Link {
             if let Some(emulation) = &mut self.emulation {
                 emulation.resume(fates.now);
             }
+            // One batch a call, so that the worker gets back to its other tasks.
             self.lines.room = if sent < BATCH { self.emulated_room() } else { 0 };
             if self.lines.room == 0 {
                 break;
@@ -363,6 +367,7 @@ impl Link {
             let (left, crossing) = emulation.take(fates.now, &packet, bytes);
             let reason = match crossing {
                 Crossing::Lost => DropReason::LinkLoss,
+                // `hold` bounds the packets under way, and with them the memory.
                 _ if emulation.under_way.len() >= emulation.plan.hold as usize => DropReason::BufferFull,
                 Crossing::Once(due) => {
                     emulation.go((left, due), packet, bytes);
@@ -370,6 +375,7 @@ impl Link {
                     continue;
                 }
                 Crossing::Twice(due, again) => {
+                    // An empty pool costs only the duplicate, which the ledger counts as a generated packet.
                     if let Some(mut twin) = fates.pool.take_for(packet.len()) {
                         twin.copy(&packet);
                         fates.ledger.generate(1);

@@ -36,6 +36,7 @@ impl Link {
     #[inline(always)]
     pub(super) fn ask<T>(&mut self, act: impl FnOnce(&mut dyn Scheme<Lines>, &mut Lines) -> T) -> Option<T> {
         let Link { scheme, lines, .. } = self;
+        // Safe to unwind: the scheme is discarded, and a panic within a wire shows in counters that do not balance.
         match catch_unwind(AssertUnwindSafe(|| act(&mut **scheme, lines))) {
             Ok(done) => Some(done),
             Err(panic) => {

@@ -237,6 +237,7 @@ impl Link {
         if !self.up {
             return self.refuse(queue, most, fates);
         }
+        // On an idle link the scheme would send the packets unchanged: bypass it.
         if self.passing && self.backlog().packets == 0 && self.emulation.is_none() {
             let passed = self.pass(Outgoing { path, queue, since }, most, fates);
             if passed > 0 {
@@ -288,6 +289,7 @@ impl Link {
             self.transmit(fates);
         }
         let before = self.lines.out.len();
+        // The batch also holds earlier packets, and the port must have room for all of them.
         let most = most.min(BATCH - before).min(self.room().saturating_sub(before));
         path.queue.pop_into(&mut self.lines.out, most);
         let passing = &self.lines.out.as_slice()[before..];
@@ -389,8 +391,10 @@ impl Link {
         self.lines.now = fates.now;
         self.mend();
         loop {
+            // A port may gain room while it transmits: read it for each batch.
             self.lines.room = self.room().min(BATCH).min(most - sent);
             self.insist(|scheme, lines| scheme.serve(lines));
+            // The old scheme is drained: the new one takes over and fills the rest of the batch.
             if self.incoming.is_some() && self.lines.backlog.packets == 0 {
                 self.succeed();
                 self.insist(|scheme, lines| scheme.serve(lines));
@@ -461,6 +465,7 @@ impl Link {
 
     /// Replaces the port. The caller then applies its offloads with [`Link::refresh_offloads`].
     pub fn replace_port(&mut self, replace: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>) {
+        // `replace` needs the port by value: a placeholder takes its place meanwhile.
         let (nothing, _) = Wire::pair(1);
         let old = std::mem::replace(&mut self.port, Box::new(nothing));
         self.port = replace(old);
@@ -511,6 +516,7 @@ impl Link {
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
         (*backlog, *marking) = (Size::default(), false);
         ended.clear();
+        // The fates of the discarded packets are unknown: count them as dropped, so that the counters balance.
         counters.offered = counters.offered.max(counters.sent);
         counters.dropped = counters.offered - counters.sent;
         self.reserve = 0;

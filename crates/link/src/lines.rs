@@ -134,6 +134,7 @@ impl Lines {
     pub(super) fn enter(&mut self) {
         self.transmit();
         let Lines { now, out, leaving, books, .. } = self;
+        // `leaving` holds the groups of the last packets in `out`. Those before were counted already.
         let left = &out.as_slice()[out.len() - leaving.len()..];
         let mut alike = Alike::default();
         let mut enter = |((came, group), packets)| books.left_of(group, behind(*now, came), packets);

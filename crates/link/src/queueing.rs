@@ -171,6 +171,7 @@ impl Queues {
     pub fn push(&mut self, queue: usize, packet: Packet, size: Size) -> Option<Packet> {
         match self {
             Queues::One(packets, waiting) if queue == 0 => {
+                // An empty ring restarts at its beginning, so that a short queue stays in few cache lines.
                 packets.rewind();
                 let back = packets.push(packet);
                 if back.is_none() {

@@ -182,6 +182,7 @@ impl<T> Shelf<T> {
         line.packets += size.packets;
         line.bytes += size.bytes.get();
         self.waiting += 1;
+        // Only if no packet is in a shared slot: otherwise this one would overtake it.
         if line.first == NONE && usize::from(line.count) < NEAR {
             let place = line.place(line.count);
             line.lengths[place] =

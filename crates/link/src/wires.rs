@@ -47,6 +47,7 @@ impl Wires for Lines {
     fn enqueue(&mut self, queue: QueueId) -> bool {
         let Some(packet) = self.arriving.take() else { return false };
         let size = size(self.super_frames, &packet);
+        // The packet was marked before its queue was known: count the mark now.
         if self.marking {
             self.marking = false;
             self.books.marked(queue.index());
@@ -86,6 +87,7 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
+        // The scheme has not transmitted the previous packet: it leaves now.
         if self.hand.is_some() {
             self.transmit();
         }
@@ -95,6 +97,7 @@ impl Wires for Lines {
         let (packet, size) = self.take(queue.index())?;
         let record = self.record_of(&packet, size);
         if self.queues.are_many() {
+            // With many queues the metadata is rarely cached. It is read later, before the transmission.
             packet.prefetch_meta();
             self.leaving.push(self.books.group(queue.index()));
         } else {

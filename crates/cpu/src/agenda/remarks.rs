@@ -76,7 +76,9 @@ impl Entry {
         let (came, over) =
             (self.account.weighed.0 - self.lately.weighed.0, self.account.weighed.1 - self.lately.weighed.1);
         [
+            // Nearly all runs are started by the timer: the batch never fills.
             (waits && runs >= RUNS && timeouts * 16 >= runs * 15).then_some(Remark::TimeoutsOnly { runs, batch }),
+            // A batch of more than half the queue leaves little room for bursts.
             (waits && batch > 1 && u64::from(batch) * 2 > u64::from(capacity))
                 .then_some(Remark::NearCapacity { batch, capacity }),
             declared.map(|declared| Remark::OverCost { cost: self.each(), declared }),

@@ -120,6 +120,7 @@ impl Agenda {
             let sample = entry.cost.sample(now);
             (entry.sample, elapsed) = (sample, elapsed.max(sample.elapsed));
             let used = entry.account.used.saturating_sub(std::mem::replace(&mut entry.sampled, entry.account.used));
+            // The load of forwarding tasks includes packets that were dropped. Other tasks count with the time they used.
             needed += if entry.kind == Kind::Forwarding { sample.needed } else { used };
         }
         let setting = self.tuning.as_mut().and_then(|tuning| tuning.observe(needed, elapsed, now));

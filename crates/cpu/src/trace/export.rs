@@ -255,6 +255,7 @@ impl Windows {
         let mut left = used.get();
         for window in first..end {
             let within = (window as u64 + 1) * self.length - from.max(window as u64 * self.length);
+            // In proportion to the time within the window. The last window gets the remainder, so that the sum is exact.
             let here = u128::from(used.get()) * u128::from(within) / u128::from((to - from).max(1));
             let here = (here as u64).min(left);
             *part(&mut self.sums[window]) += Nanos::new(here);

@@ -64,6 +64,7 @@ impl Flat {
         if self.best != NONE {
             return Some(now);
         }
+        // No task may run at `now`: V jumps to the least start.
         let first = self.start[..self.ids].iter().copied().min().unwrap_or(Virtual::MAX);
         self.best = self.least_finish(first);
         (first != Virtual::MAX).then_some(first)
@@ -73,11 +74,13 @@ impl Flat {
     #[inline]
     fn least_finish(&self, now: Virtual) -> usize {
         const STRIDE: usize = 4;
+        // The winner is unpredictable: conditional moves instead of branches, four tasks at a time.
         let (mut least, mut best) = (Virtual::MAX, NONE);
         let (starts, finishes) = (self.start.as_chunks::<STRIDE>().0, self.finish.as_chunks::<STRIDE>().0);
         for (chunk, (starts, finishes)) in starts.iter().zip(finishes).enumerate().take(self.ids.div_ceil(STRIDE)) {
             for i in 0..STRIDE {
                 let finish = select_unpredictable(starts[i] <= now, finishes[i], Virtual::MAX);
+                // Strictly less: of equal finishes the lowest id wins.
                 let better = finish < least;
                 least = select_unpredictable(better, finish, least);
                 best = select_unpredictable(better, chunk * STRIDE + i, best);

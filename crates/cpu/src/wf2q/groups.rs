@@ -108,6 +108,7 @@ impl Groups {
         } else {
             *first = tasks[task as usize].next;
         }
+        // An outdated hint only prefetches a line in vain.
         if let Some(soon) = tasks.get(tasks[task as usize].ahead as usize) {
             prefetch(soon);
         }

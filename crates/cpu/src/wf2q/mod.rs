@@ -214,6 +214,7 @@ impl Tags {
     /// Nothing runs: determines the next task.
     #[inline]
     fn settle(&mut self) {
+        // If no task waits the busy period ends, and V becomes the highest finish tag.
         let now = self.waiting.advance(&self.tasks, self.clock.now()).unwrap_or(self.latest);
         self.clock.reach(now);
         if self.clock.over() {
@@ -243,6 +244,7 @@ impl Tags {
         let form = match (&self.waiting, self.form) {
             (Waiting::Flat(_), Form::Fitting) if !flat => Waiting::Tournament(Tournament::default()),
             (Waiting::Tournament(_), Form::Fitting) if self.registered > GROUPED => Waiting::Groups(Box::default()),
+            // Half the threshold, so that a number of tasks near it does not rebuild the structure again and again.
             (Waiting::Groups(_), Form::Fitting) if self.registered < GROUPED / 2 => {
                 Waiting::Tournament(Tournament::default())
             }

@@ -86,6 +86,7 @@ impl Tournament {
         while let Some(pair) = self.pairs.get_mut(place / 2) {
             let side = place % 2;
             pair[side] = node;
+            // Node 1 is the root and has no sibling.
             if place == 1 {
                 break;
             }
@@ -119,6 +120,7 @@ impl Tournament {
         self.dismiss();
         loop {
             let Node { start, finish, first, .. } = *self.winners()?;
+            // No further task becomes eligible. If none is eligible at all, V jumps to the least start.
             if start > now {
                 if finish != NEVER {
                     return Some(now);

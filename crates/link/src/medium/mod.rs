@@ -124,6 +124,7 @@ impl Medium {
     pub fn change(&mut self, other: Medium, now: Instant) {
         let free = self.gate.free();
         *self = Medium { gate: other.gate, road: self.road.clone().succeed(other.road), overhead: other.overhead };
+        // The packet in transmission occupies the new link too, until it has left.
         if free > now && free < Instant::FAR {
             self.gate.hold(free);
         }

@@ -93,6 +93,7 @@ impl Recorded {
             return Some(self.free);
         }
         self.credit = 0;
+        // Opportunities before that found no packet: they are wasted.
         self.pass(now.max(self.free));
         let next = self.time(self.next)?;
         Some(match self.mode {
@@ -125,6 +126,7 @@ impl Recorded {
             }
         };
         let last = self.time(self.next + count - 1);
+        // If the trace ends within the packet, it uses up all that is left.
         let used = if last.is_some() { count } else { self.trace.len() - self.next };
         self.next += used;
         self.passed.used += used;

@@ -205,6 +205,7 @@ pub(super) struct Brownian {
 impl Brownian {
     fn new(plan: BrownianPlan, start: Instant, gaps: Chance) -> Brownian {
         let mut steps = gaps.clone();
+        // The rate has a stream of its own: it does not depend on the number of packets.
         steps.branch();
         let rate = plan.start.get() as f64;
         Brownian { plan, rate, turn: start + Nanos::new(SECOND), free: Instant::START, steps, gaps }
