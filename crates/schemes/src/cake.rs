@@ -139,6 +139,7 @@ impl Cake {
     fn pick<W: Wires>(&mut self, wires: &W) -> Option<usize> {
         let now = wires.now();
         let mut first: Option<(Instant, usize)> = None;
+        // From the highest tin down.
         for (place, tin) in self.tins.iter_mut().enumerate().rev() {
             if tin.bins.next(wires) == Next::Idle {
                 continue;
@@ -146,6 +147,7 @@ impl Cake {
             if tin.part.allows(now) {
                 return Some(place);
             }
+            // The tin has used its part: it may still send if no other tin has packets within its part.
             let due = tin.part.ready();
             if first.is_none_or(|(earliest, _)| due < earliest) {
                 first = Some((due, place));

@@ -40,6 +40,7 @@ impl Register {
     /// The next 32 bits, one shift each.
     #[inline]
     pub fn draw(&mut self) -> u32 {
+        // 32 shifts at once: the XOR of the states to which each byte alone leads.
         let [a, b, c, d] = self.0.to_le_bytes();
         let [of_a, of_b, of_c, of_d] = &AHEAD;
         self.0 = of_a[usize::from(a)] ^ of_b[usize::from(b)] ^ of_c[usize::from(c)] ^ of_d[usize::from(d)];

@@ -168,6 +168,7 @@ impl Wires for Model {
         self.current.map(|(_, record)| record)
     }
     fn enqueue(&mut self, queue: QueueId) -> bool {
+        // The packet stays current, so that the next `arriving` refuses it.
         if self.waiting() >= self.capacity {
             return false;
         }

@@ -78,6 +78,7 @@ impl Values<'_> {
 
     /// The variant of the chosen word. `all` is in the order of the words.
     pub fn choice<T: Copy>(&self, name: &str, all: &[T]) -> Result<T, BuildError> {
+        // A choice is stored as the index of its word.
         let place = self.value(name)?;
         let chosen = usize::try_from(place).ok().and_then(|place| all.get(place));
         chosen.copied().ok_or_else(|| BuildError::Unknown(name.to_string()))

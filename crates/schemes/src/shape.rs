@@ -182,6 +182,7 @@ impl<W: Wires + 'static> Stage<W> for Shape<W> {
     }
 
     fn evaluate(&mut self, wires: &mut W) -> Turn {
+        // Ask first: the meter is for a packet that is ready to leave.
         if self.inside.next(wires) != Next::Ready {
             return Turn::Nothing;
         }

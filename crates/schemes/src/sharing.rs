@@ -93,6 +93,7 @@ impl Sharing {
         if self.members <= 1 {
             return Metering::Own(Meter::new(rate, burst));
         }
+        // The first member makes the parts of all members. The others request theirs in the same order.
         if self.made.len() <= self.next {
             self.made.push(CommonMeter::parts(rate, burst, self.members).collect());
         }

@@ -108,6 +108,7 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
 
     fn serve(&mut self, wires: &mut W) {
         while wires.link_ready() {
+            // Packets that need no decision leave in one call. Then a single evaluation decides about the next packet.
             self.node.send_unquestioned(&mut self.memory, &mut at(wires, self.queue));
             if !wires.link_ready() || self.link_ready(wires) == Progress::None {
                 return;

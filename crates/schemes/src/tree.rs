@@ -252,7 +252,9 @@ impl<W: Wires + 'static> Stage<W> for Tree<W> {
         let turn = branch.inside.evaluate(wires);
         branch.touched(wires);
         if let Turn::Sent(length) = turn {
+            // The virtual time is the start of this packet, before its branch advances.
             self.now = branch.start;
+            // At least one unit, or a branch with tiny packets and a large weight would never give way.
             branch.start += (u128::from(length) * UNIT / u128::from(branch.weight)).max(1);
             branch.ceiling.iter_mut().for_each(|ceiling| ceiling.charge(Bytes::new(length.into()), wires.now()));
         }

@@ -175,6 +175,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         self.look();
         let sent = self.model.fates[before..].iter().filter(|fate| matches!(fate, Fate::Sent(_))).count();
         let waiting = self.model.waiting();
+        // A shaper may leave the link idle until its next departure.
         let waits = matches!(self.scheme.next(&self.model), Next::At(time) if time > self.model.now);
         holds(Law::WorkConservation, sent == room || waits || waiting == 0, || {
             format!("the link could take {room} packets and was given {sent}, while {waiting} wait")

@@ -63,6 +63,7 @@ impl Host {
         match (attachment.known.ra.clone(), attachment.advertiser.as_mut()) {
             (Some(plan), None) => attachment.advertiser = Some(Advertiser::new(plan)),
             (Some(plan), Some(old)) if old.plan != plan || old.farewells.is_some() => {
+                // The least delay between advertisements also holds across a change of the configuration.
                 let last = old.last;
                 attachment.advertiser = Some(Advertiser { last, ..Advertiser::new(plan) });
             }
@@ -138,6 +139,7 @@ impl Host {
         }
         let soonest = advertiser.last.map_or(now, |last| last + LEAST_DELAY);
         let at = (now + delay).max(soonest);
+        // An advertisement that is due earlier anyway answers the solicitation too.
         if at < next {
             self.schedule_advertisement(id, at);
         }
@@ -193,6 +195,7 @@ impl Host {
         let mtu = world.mtu(id).unwrap_or(attachment.known.mtu);
         let Some(advertiser) = attachment.advertiser.as_mut() else { return };
         let Some(about) = contradiction(&advertiser.plan, mtu, says, told) else { return };
+        // One report a router in ten minutes, and a bound on the routers: forged sources cannot flood the log.
         advertiser.others.retain(|_, &mut when| now.since(when) < COMPLAINT);
         if advertiser.others.contains_key(&router) || advertiser.others.len() >= OTHERS {
             return;

@@ -45,6 +45,7 @@ impl Host {
         }
         if message.operation == ArpOperation::Request && ours {
             let reply = message.reply(mac);
+            // A reply is unicast: only the sender of the request needs it.
             self.send_arp(id, &reply, sender_mac, world);
         }
         world.consume(packet);

@@ -72,6 +72,7 @@ impl Host {
         let current: BTreeMap<InterfaceId, Interface> =
             world.interfaces().iter().map(|interface| (interface.id, interface.clone())).collect();
         let same_link = |a: &Interface, b: &Interface| (a.port, a.vlan, a.mac) == (b.port, b.vlan, b.mac);
+        // An interface with another port, VLAN or MAC address is on another link: its old state is void.
         self.attachments.retain(|id, attachment| current.get(id).is_some_and(|i| same_link(i, &attachment.known)));
         let attachments = &self.attachments;
         self.timers.retain(|(_, id, _)| attachments.contains_key(id));
@@ -124,6 +125,7 @@ impl Host {
         self.timers.retain(|(_, id, _)| !ids.contains(id));
         for &id in &ids {
             let Some(attachment) = self.attachments.get_mut(&id) else { continue };
+            // Their timers have just been removed.
             (attachment.report_at, attachment.advertise_at) = (None, None);
             let known = attachment.known.clone();
             self.timers.extend(addresses(&known).map(|address| attachment.begin(address, now)));

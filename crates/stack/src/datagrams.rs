@@ -182,6 +182,7 @@ impl Datagrams {
             deadline: now + lifetime,
         };
         let partial = self.entries.entry(key).or_insert_with(new);
+        // A fragment beyond the end, or a last fragment with another end than the known one.
         let contradicts = if more {
             partial.last && end > partial.end
         } else {
@@ -254,6 +255,7 @@ fn packets(partial: Partial) -> Vec<Packet> {
 /// Inserts a byte range. A range within another is a duplicate of the fragment. A partial overlap is an attack or an error, because the result would
 /// not be a packet that was sent. RFC 5722 4 (with erratum 3089) and RFC 8200 4.5 require the drop for IPv6; RFC 1858 has the reasons for IPv4.
 fn insert(runs: &mut Vec<(u32, u32)>, start: u32, end: u32) -> Result<(), Misfit> {
+    // The first range that ends behind `start`: only this one can overlap, because ranges are disjoint.
     let at = runs.partition_point(|run| run.1 <= start);
     match runs.get(at) {
         Some(run) if run.0 <= start && end <= run.1 => return Err(Misfit::Duplicate),
@@ -262,6 +264,7 @@ fn insert(runs: &mut Vec<(u32, u32)>, start: u32, end: u32) -> Result<(), Misfit
     }
     let last = runs.len();
     match runs.last_mut() {
+        // Fragments in order extend the last range. Others are not merged: the number of bytes tells when all have arrived.
         Some(before) if at == last && before.1 == start => before.1 = end,
         _ => runs.insert(at, (start, end)),
     }

@@ -107,12 +107,14 @@ impl Host {
         let Some(error) = what.in_ipv4() else { return };
         let (from, to) = (ip.header.source(), ip.header.destination());
         let asked = world.lookup(packet.meta().in_interface, IpAddr::V4(to));
+        // No error about a broadcast packet: many routers would answer one sender.
         if may_answer_with_error4(cast(packet), ip).is_err() || matches!(asked, Outcome::Broadcast(_)) {
             return;
         }
         let id = packet.meta().in_interface;
         let Some(way) = way(IpAddr::V4(from), id, world) else { return };
         let Some(source) = source4(to, asked, way, world) else { return };
+        // The rate limit comes last, so that only errors that are sent use tokens.
         if !self.may_complain(packet, world) {
             return;
         }

@@ -37,6 +37,7 @@ pub(super) fn upper(ip: &Ipv6<'_>, reassembled: bool) -> Result<Upper, Obstacle>
     let cut = Obstacle::Silent(DropReason::BadOption);
     let mut fragmented = reassembled;
     let mut found = Upper { protocol: ip.header.next_header(), named_at: NEXT_HEADER_AT, at: ipv6::HEADER };
+    // Bounded, so that a crafted chain of headers cannot keep the router busy.
     for _ in 0..=LONGEST_CHAIN {
         let at = found.at;
         let length = match found.protocol {

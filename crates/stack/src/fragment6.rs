@@ -29,6 +29,7 @@ impl Host {
                 return fragments;
             };
             let at = index * step;
+            // The offset is a multiple of eight, which leaves the lowest bit for "more fragments".
             let field = at as u16 | u16::from(at + part.len() < payload.len());
             let bytes = fragment.bytes_mut();
             bytes[..ipv6::HEADER].copy_from_slice(&packet.bytes()[..ipv6::HEADER]);

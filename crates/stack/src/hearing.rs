@@ -45,11 +45,13 @@ impl Strangers {
 
     /// True if one more message of this sender is accepted.
     pub fn take(&mut self, sender: IpAddr, station: Mac, now: Instant) -> bool {
+        // A fixed window is enough here: one reset of all slots is cheaper than a time for each.
         if now >= self.ends {
             self.ends = now + WINDOW;
             self.heard.fill(0);
         }
         let heard = &mut self.heard[slot(sender, station, self.secret)];
+        // The slot is checked first, so that a flooding sender uses no tokens of the others.
         if *heard >= self.each || !self.all.take(now) {
             return false;
         }

@@ -185,6 +185,7 @@ impl Host {
     /// Handles the timers that are due. Cheap if there are none. The work is bounded, so [`Host::next`] may be in the past afterwards.
     pub fn tick(&mut self, world: &mut impl World) {
         let now = world.now();
+        // Bounded, so that many timers at once do not delay forwarding.
         for _ in 0..DUE_PER_TICK {
             let Some(key) = self.neighbours.due(now) else { break };
             self.neighbour_due(key, world);

@@ -152,6 +152,7 @@ impl Machine {
             Input::Claim(mac) => self.claims(mac, now),
             Input::Answer(answer) => self.answers(answer, now, reachable),
         }
+        // The change of the forwarding tables follows from the states before and after the event.
         let (was, is) = (before.usable(), if effects.forget { None } else { self.usable() });
         effects.usable = match is {
             Some(mac) if was != Some(mac) => Usable::Up(mac),
@@ -187,6 +188,7 @@ impl Machine {
                 self.enter(NeighbourState::Failed, now, FAILED);
                 effects.fail = true;
             }
+            // The neighbour stays usable while it is probed: no flow is interrupted.
             (NeighbourState::Reachable | NeighbourState::Delay, Some(mac)) => {
                 self.tries = 1;
                 self.enter(NeighbourState::Probe, now, RETRANSMIT);

@@ -96,6 +96,7 @@ impl Membership {
         while records.len() < MOST_RECORDS
             && let Some(group) = self.rest.pop_first()
         {
+            // A change record in the same report says as much.
             if !records.iter().any(|&(_, told)| told == group) {
                 records.push((Record::Member, group));
             }

@@ -110,6 +110,7 @@ impl Neighbours {
         let before = neighbour.machine;
         let effects = act(&mut neighbour.machine);
         let after = neighbour.machine;
+        // The sorted sets contain the old times: remove them before the new ones are inserted.
         self.unsort(key, &before);
         self.sort(key, &after);
         Some(effects)
@@ -196,6 +197,7 @@ impl Neighbours {
             None
         };
         let neighbour = self.entries.get_mut(&key)?;
+        // The first packet that waits for this neighbour sets its position in the order of waiting.
         if neighbour.waiting.is_empty() {
             self.next_turn += 1;
             neighbour.turn = self.next_turn;

@@ -132,6 +132,7 @@ pub(super) fn only_records(l3: &mut [u8]) -> Option<usize> {
     kept.resize(kept.len().next_multiple_of(4), 0);
     let new = ipv4::HEADER + kept.len();
     l3[ipv4::HEADER..new].copy_from_slice(&kept);
+    // Options only become shorter, so the payload moves forward in place.
     l3.copy_within(old..total, new);
     l3[0] = 0x40 | (new / 4) as u8;
     let length = total - (old - new);

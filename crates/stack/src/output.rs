@@ -83,6 +83,7 @@ impl Host {
         };
         let now = world.now();
         let path = mark(packet.bytes()).and_then(|(destination, _)| self.path_mtus.get(destination, now));
+        // A path MTU learned earlier may exceed the present MTU of the link.
         let mtu = usize::from(path.map_or(link, |path| path.min(link)));
         if packet.len() <= mtu {
             return self.originate_whole(way, packet, world);

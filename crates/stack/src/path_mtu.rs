@@ -42,6 +42,7 @@ impl PathMtus {
 
     /// Remembers a packet of ours that may exceed a path MTU.
     pub fn sent(&mut self, destination: IpAddr, length: usize, mark: Mark, now: Instant) {
+        // A packet that every path accepts needs no memory: reports about it are forged.
         if length <= usize::from(least(destination)) {
             return;
         }
@@ -73,6 +74,7 @@ impl PathMtus {
             return false;
         }
         self.forget(destination);
+        // `ends` is ordered by expiry: evict the path that expires first.
         while self.paths.len() >= MOST {
             let Some(&(_, oldest)) = self.ends.first() else { break };
             self.forget(oldest);

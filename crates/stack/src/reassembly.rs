@@ -74,6 +74,7 @@ impl Host {
             }
         }
         if let (Ok(mut packet), Some(meta)) = (whole, meta) {
+            // Other flags describe the first fragment, not the whole packet.
             let kept = Meta::GROUP | Meta::IPV6;
             let new = packet.meta_mut();
             (new.in_interface, new.in_port, new.exception) = (meta.in_interface, meta.in_port, meta.exception);
@@ -138,6 +139,7 @@ fn piece6(ip: &Ipv6<'_>, header: FragmentHeader, packet: &Packet) -> Result<Piec
         return Err(Bad::Silent);
     }
     let (source, destination) = (ip.header.source(), ip.header.destination());
+    // Such addresses are unique only on their link, so the interface is a part of the key.
     let local = source.is_unicast_link_local() || destination.is_unicast_link_local() || destination.is_multicast();
     let key = Key {
         source: source.into(),

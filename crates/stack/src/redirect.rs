@@ -32,6 +32,7 @@ impl Redirects {
     fn may_tell(&mut self, sender: IpAddr, destination: IpAddr, now: Instant) -> bool {
         self.told.retain(|&(when, ..)| now.since(when) < AGAIN);
         let known = self.told.iter().any(|&(_, from, to)| (from, to) == (sender, destination));
+        // A full memory suppresses redirects: forgetting entries would void the limit for each sender.
         if known || self.told.len() >= REMEMBERED || !self.bucket.take(now) {
             return false;
         }

@@ -59,6 +59,7 @@ fn segment(buffer: &mut [u8], received: &[u8], source: IpAddr, destination: IpAd
         return None;
     }
     let data = received.len().checked_sub(usize::from(offset >> 4) * 4)?;
+    // SYN and FIN count as one in sequence space each.
     let length = u32::try_from(data).ok()? + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
     let (sequence, acknowledged, flags) = if flags & ACK != 0 {
         ([a0, a1, a2, a3], [0; 4], RST)

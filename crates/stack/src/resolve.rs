@@ -115,6 +115,7 @@ impl Host {
     /// Starts the resolution of a neighbour from the beginning.
     pub(super) fn ask_anew(&mut self, key: Key, world: &mut impl World) {
         let (machine, effects) = Machine::wanted(world.now());
+        // The state is the same as before: no event.
         let again = Effects { changed: false, ..effects };
         let begin = |known: &mut Machine| {
             *known = machine;
@@ -183,6 +184,7 @@ impl Host {
         if effects.changed {
             self.tell_change(key, world);
         }
+        // The tables change first, so that no packet uses the neighbour while the waiting ones are handled.
         if let Usable::Down = effects.usable {
             world.tables().unresolve(key.0, key.1);
         }

@@ -110,6 +110,7 @@ impl Blue {
     /// The queue has been empty since `busy`: lowers the probability once for each hold time that ended since then.
     #[inline(never)]
     fn falls(&self, memory: &mut Memory, now: Instant) {
+        // Changes are more than one hold apart, so at least a nanosecond more than that.
         let (hold, tick) = (self.hold, Nanos::new(1));
         let first = memory.changed.map_or(memory.busy, |changed| (changed + hold + tick).max(memory.busy));
         if now < first {
@@ -135,6 +136,7 @@ impl Manage for Blue {
             self.overflows(memory, now);
             return false;
         }
+        // Draw nothing at a probability of zero: the sequence then depends only on real decisions.
         let spared = memory.probability == 0 || !self.chance.happens(memory.probability);
         (spared || self.ecn && at.wires.mark() || waiting == 0) && at.wires.enqueue(at.queue)
     }

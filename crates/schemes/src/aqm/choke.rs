@@ -104,11 +104,13 @@ impl Manage for Choke {
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
         let stored = at.waiting.packets;
         memory.agree(stored);
+        // Doomed packets do not count for the average, but still occupy the queue.
         let waiting = stored.saturating_sub(memory.doomed);
         self.red.average(&mut memory.red, at, waiting);
         if stored >= self.red.limit {
             return false;
         }
+        // Below `min` no packets are compared (figure 1 of the paper).
         if memory.red.average_q16() >= u64::from(self.red.least) << 16 && stored > 0 {
             let picked = &mut memory.waiting[self.chance.below(stored) as usize];
             if *picked == Waiting::Of(packet.flow_hash) {

@@ -149,6 +149,7 @@ impl CoDel {
         let dropped = memory.count;
         let count = match self.again {
             Again::Rfc8289 => match dropped.saturating_sub(memory.before) {
+                // RFC 8289, section 5.5: delta is more than 1, and dropping ended less than 16 intervals ago.
                 lately if lately > 1 && self.is_recent(now, memory.drop_next, 16) => lately,
                 _ => 1,
             },
@@ -173,6 +174,7 @@ impl CoDel {
     #[inline(always)]
     fn judge(&self, memory: &mut Memory, now: Instant, late: bool) -> Option<Step> {
         let step = core::mem::take(&mut memory.step);
+        // Dropping started with the packet before. The RFC sends the next one without a check.
         if step == Step::Begun {
             return None;
         }
@@ -199,6 +201,7 @@ impl CoDel {
     #[inline(never)]
     fn punish<W: Wires>(&self, memory: &mut Memory, at: &mut At<'_, W>, head: &Record, step: Step) -> Turn {
         if self.ecn && head.ecn != 0 {
+            // A marked packet leaves and ends the loop of the RFC: advance its state here.
             if step == Step::Dropped {
                 memory.count += u32::from(self.again == Again::Sfqcodel);
                 memory.drop_next = self.law(memory.drop_next, memory.count);

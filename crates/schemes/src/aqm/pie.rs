@@ -176,6 +176,7 @@ impl Pie {
         }
         let missed = now.since(due).get() / self.period.get().max(1) + 1;
         memory.due = Some(due + self.period * missed);
+        // An empty queue has no delay, although no departure reports it.
         if at.waiting.packets == 0 {
             memory.delay = Nanos::ZERO;
         }
@@ -191,6 +192,7 @@ impl Pie {
         let effect = above * i128::from(self.alpha) + more * i128::from(self.beta);
         let mut step = effect.clamp(-(1 << 70), 1 << 70) * i128::from(ONE) / 1_000_000_000_000_000;
         let below = |part: i64| memory.probability < ONE / part;
+        // Section 4.2: smaller steps at a small probability.
         step /= match () {
             () if below(1_000_000) => 2048,
             () if below(100_000) => 512,
@@ -201,10 +203,12 @@ impl Pie {
             () => 1,
         };
         if !below(10) {
+            // Section 5.5: from a probability of 10 % on, it rises by at most 2 % an update.
             step = step.min(i128::from(ONE / 50));
         }
         let mut probability = i128::from(memory.probability) + step;
         if memory.delay == Nanos::ZERO && memory.before == Nanos::ZERO {
+            // Without delay the probability decays by 2 % an update.
             probability -= probability / 50;
         }
         memory.probability = probability.clamp(0, ONE.into()) as i64;
@@ -218,16 +222,20 @@ impl Pie {
 
     /// True if the arriving packet is dropped or marked (sections 5.1 and 5.4).
     fn hits<W: Wires>(&mut self, memory: &mut Memory, at: &At<'_, W>) -> bool {
+        // Section 4.4: no drops while the burst allowance lasts.
         if memory.allowance > Nanos::ZERO {
             return false;
         }
+        // Section 4.1: no drops at a short delay and a low probability.
         if memory.before.get() < self.reference.get() / 2 && memory.probability < ONE / 5 {
             return false;
         }
+        // Section 4.1: no drops with at most two packets waiting.
         if at.waiting.bytes.get() <= 2 * self.mean.get() {
             return false;
         }
         memory.spent = if memory.probability == 0 { 0 } else { memory.spent.saturating_add(memory.probability) };
+        // Section 5.4: below a sum of 0.85 no drop, from 8.5 on always one.
         if memory.spent < ONE / 100 * 85 {
             return false;
         }

@@ -300,10 +300,12 @@ impl Red {
             memory.count = Some(0);
             return Lot::Hit;
         }
+        // The first packet at or above `least` has the count zero.
         let count = memory.count.map_or(0, |count| count.saturating_add(1));
         if let Some(mtu) = self.bytewise {
             base = (base * u64::from(length) / mtu.get().max(1)).min(ONE);
         }
+        // 1 - count p_b of the paper.
         let left = ONE.saturating_sub(base.saturating_mul(count.into()));
         // A hit with probability `base / left`, without a division: drawn < base * 2^32 / left, rounded down.
         let hit = left == 0 || {

@@ -94,6 +94,7 @@ impl Order for Attained {
             return;
         }
         let (place, last) = (place as usize, self.heap.len() - 1);
+        // The last element takes the place, and may have to move in either direction.
         self.swap(place, last);
         self.heap.pop();
         self.places[bin] = NOWHERE;

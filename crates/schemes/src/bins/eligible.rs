@@ -135,6 +135,7 @@ impl<T: Waiting> Order for Eligible<T> {
             return;
         }
         let Bin { start, .. } = self.bins[bin];
+        // Idle time earns no credit, and a lead over V is kept.
         let start = start.max(self.clock.now());
         let (slope, weight) = (Slope::of(weight), u16::try_from(weight).unwrap_or(u16::MAX));
         let weighed = &mut self.bins[bin];
@@ -180,6 +181,7 @@ impl<T: Waiting> Order for Eligible<T> {
         self.waiting.remove(&mut self.bins, bin);
         self.clock.remove(self.bins[bin].weight.into());
         self.count -= 1;
+        // The busy period ends: all leads are forgotten.
         if self.count == 0 {
             self.clock.rest(self.latest);
         }

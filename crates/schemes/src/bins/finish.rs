@@ -46,6 +46,7 @@ impl Finish {
     fn advance(&mut self, mut length: u32) {
         while let Some((end, bin)) = self.ahead.first() {
             let way = self.clock.until(end).get();
+            // The next empty bin leaves only after more bytes than these.
             if way > u64::from(length) {
                 break;
             }
@@ -100,6 +101,7 @@ impl Order for Finish {
         if self.waiting.contains(bin) {
             return;
         }
+        // The bin still counts in the ideal division: it is added again below with its present weight.
         if self.ahead.contains(bin) {
             self.ahead.remove(bin);
             self.clock.remove(self.bins[bin].weight);
@@ -136,6 +138,7 @@ impl Order for Finish {
         }
         self.waiting.remove(bin);
         let Bin { start: end, weight, .. } = self.bins[bin];
+        // In the ideal division the bin still sends: its weight counts until then.
         if end > self.clock.now() {
             self.ahead.set(end, bin);
         } else {

@@ -59,6 +59,7 @@ impl Waiting for Groups {
         let group = match self.slots.turn(now) {
             Some(group) => group,
             None => {
+                // No group may send at V: V jumps to the least start.
                 now = self.slots.least_start()?;
                 self.slots.turn(now)?
             }

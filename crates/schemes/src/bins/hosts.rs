@@ -74,6 +74,7 @@ impl Hosts {
     #[inline]
     fn go_on(&mut self, bin: usize, length: u32) {
         self.now = self.now.max(self.bins[bin].start);
+        // The load at this moment: flows that start or end later affect later packets only.
         self.bins[bin].start += u64::from(length) * self.load(bin);
     }
 

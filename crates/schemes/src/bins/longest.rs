@@ -147,6 +147,7 @@ impl Longest {
             };
             self.next = bin + 1;
             let place = self.place(bin);
+            // `changed` may have entered the bin already.
             if !self.heap.contains(place) {
                 self.heap.insert(!bytes(bin), place);
             }

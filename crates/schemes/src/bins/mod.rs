@@ -256,6 +256,7 @@ impl<O: Order> Bins<O> {
                 self.longest.wakes(bin);
                 self.order.wake(bin, self.weights.of(packet.class), packet);
             }
+            // The management has dropped all packets of the bin, and this one was not enqueued.
             (_, 0) => self.empty(bin, 0),
             _ => {}
         }

@@ -60,6 +60,7 @@ pub(super) struct Round {
 impl Round {
     /// A round with room for `bins` bins and some gaps.
     pub fn new(bins: usize) -> Round {
+        // A quarter more slots than bins, so that compaction is rare.
         let places = if bins == 0 { 0 } else { (bins + bins.div_ceil(4)).next_power_of_two() };
         let turns = alloc::vec![Turn { credit: 0, bin: 0, quantum: 0 }; places];
         Round { turns, start: 0, length: 0, gaps: 0, left: alloc::vec![0; bins], looked: 0 }
@@ -186,6 +187,7 @@ impl Round {
     fn leave(&mut self, bin: usize) {
         self.left[bin] += 1;
         self.gaps += 1;
+        // The counter is full: compact the ring before it overflows.
         if self.left[bin] == u8::MAX {
             self.close_up();
         }

@@ -13,6 +13,7 @@ impl Weights {
         let mut weights = packed.to_le_bytes();
         let mut last = 1;
         for weight in &mut weights {
+            // A zero byte repeats the weight before it.
             last = if *weight == 0 { last } else { *weight };
             *weight = last;
         }
