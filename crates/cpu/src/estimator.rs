@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_port_is_looked_at_as_seldom_as_its_ring_allows() {
+    fn silent_port_is_polled_as_rarely_as_its_ring_allows() {
         let mut estimator = Estimator::new(&plan(), RING);
         let mut now = Instant::START;
         let mut sleeps = Vec::new();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn other_settings_keep_what_was_learnt() {
+    fn changed_settings_keep_the_learned_sleep() {
         let mut estimator = after(&[(0, false); 60]);
         estimator.set(&EstimatorPlan { sleep_max: Some(Nanos::micros(50)), ..plan() }, RING);
         assert_eq!(estimator.sleep(), Nanos::micros(50));

@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_with_what_any_load_can_bear() {
+    fn tuning_starts_with_the_least_overhead() {
         assert_eq!(start().setting(), Setting { overhead: Parts::percent(2), slice: Nanos::micros(150) });
         assert_eq!(start().next(), Instant::START + PLAN.period);
     }
 
     /// The step of experiment E13: 40 % of the processor, then 85 %. `1 / 0.95 - 1` is 5.26 %, and a slice of 57 us makes 3 us that part of it.
     #[test]
-    fn a_step_of_load_is_followed_within_a_period_and_its_end_after_four() {
+    fn higher_load_takes_effect_in_one_period_and_lower_load_in_four() {
         let mut tuning = start();
         assert_eq!(follow(&mut tuning, &[40; 6]), [20_000, 20_000, 20_000, 300_000, 300_000, 300_000]);
         assert_eq!(tuning.setting().slice, Nanos::micros(10));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn overload_and_nothing_to_do_have_their_bounds() {
+    fn overload_and_idle_select_the_configured_bounds() {
         let mut tuning = start();
         assert_eq!(follow(&mut tuning, &[0; 4])[3], 300_000);
         assert_eq!(follow(&mut tuning, &[90, 250]), [20_000, 20_000]);

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_what_was_cut_though_other_queues_are_full() {
+    fn grown_shelf_has_room_for_segments_when_other_queues_are_full() {
         let mut pool = Pool::new(Region::new(16));
         let mut shelf = Shelf::new(2, 2);
         let mut push =
@@ -353,7 +353,7 @@ mod tests {
     proptest! {
         /// The fifth queue does not exist.
         #[test]
-        fn queues_that_share_places_are_queues(steps in prop::collection::vec(step(), 1..200), capacity in 1usize..40) {
+        fn shelf_queues_behave_like_separate_queues(steps in prop::collection::vec(step(), 1..200), capacity in 1usize..40) {
             let region = Region::new(256);
             let mut pool = Pool::new(region);
             let mut shelf = Shelf::new(4, capacity);

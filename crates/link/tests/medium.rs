@@ -110,7 +110,7 @@ fn a_repeated_trace_goes_on_for_years() {
 
 /// The opportunities of 100 ms, times the size of each.
 #[test]
-fn the_rate_of_a_trace_is_what_came_lately() {
+fn rate_of_a_trace_covers_the_last_100_ms() {
     let each: Vec<u32> = (1..=1000).map(|n| n * 10).collect();
     let rate = |mode, time| recorded(&each, mode, TraceEnd::Repeat).rate(at(time));
     assert_eq!(rate(TraceMode::Packet, 5_000), Rate::bits(10 * 1500 * 8 * 10));
@@ -138,7 +138,7 @@ fn link_free() -> MediumPlan {
 
 /// Two packets of 1000 bytes at once, then one every 8 ms; after an idle time two again.
 #[test]
-fn a_bucket_has_its_burst_after_a_silence() {
+fn bucket_allows_its_burst_after_an_idle_time() {
     let mut link = medium(&link(Service::Bucket(Rate::mbit(1), Bytes::new(2000))));
     let mut packets = vec![(at(100), 1000); 4];
     packets.extend([(at(1000), 1000); 3]);
@@ -200,7 +200,7 @@ fn lost(crossings: &[Crossing]) -> f64 {
 }
 
 #[test]
-fn losses_are_as_many_as_asked_for_and_repeat() {
+fn loss_rate_is_as_configured_and_repeatable() {
     let plan = MediumPlan { loss: Loss::Independent(Parts::percent(1)), ..link_free() };
     let all = crossings(&plan, 200_000);
     // Four standard deviations of a binomial distribution.
@@ -213,7 +213,7 @@ fn losses_are_as_many_as_asked_for_and_repeat() {
 
 /// 2 % and 40 %: losses are frequent for 1 of 21 packets, and for 2.5 at a time.
 #[test]
-fn losses_of_bad_times_come_together() {
+fn gilbert_losses_occur_in_bursts() {
     let [begin, end, good, bad] = [2, 40, 0, 100].map(Parts::percent);
     let all = crossings(&MediumPlan { loss: Loss::Gilbert { begin, end, good, bad }, ..link_free() }, 400_000);
     assert!((lost(&all) - 1.0 / 21.0).abs() < 0.003, "{}", lost(&all));
@@ -226,7 +226,7 @@ fn losses_of_bad_times_come_together() {
 }
 
 #[test]
-fn packets_come_twice_or_late_as_often_as_asked_for() {
+fn duplicates_and_reordering_have_their_configured_rates() {
     let plan = MediumPlan {
         delay: Nanos::millis(10),
         duplicate: Parts::percent(5),
@@ -397,7 +397,7 @@ proptest! {
     /// Each packet is lost, arrives once, or arrives twice. None arrives before its delay. They arrive in order, except those that are reordered on
     /// purpose.
     #[test]
-    fn packets_arrive_in_order_and_none_is_forgotten(
+    fn packets_arrive_in_order_and_each_has_a_fate(
         gaps in prop::collection::vec(0u64..3_000_000, 1..200),
         (delay, jitter, by) in (0u64..50_000_000, 0u64..20_000_000, 0u64..9_000_000),
         (loss, duplicate, reorder) in (0u32..400_000, 0u32..400_000, prop_oneof![Just(0u32), 1u32..300_000]),
@@ -455,7 +455,7 @@ fn numbers(trace: &Trace) -> (f64, f64, u32) {
 
 /// The published traces have 0.52 to 0.78, and gaps of 1058 to 1718 ms.
 #[test]
-fn a_trace_that_is_made_up_looks_like_those_that_were_recorded() {
+fn synthetic_trace_resembles_recorded_ones() {
     let mut all = Vec::new();
     for (mean, seconds) in [(5_000_000, 140), (5_950_000, 140), (12_770_000, 475), (5_170_000, 786)] {
         for seed in 1..=4 {
@@ -474,7 +474,7 @@ fn a_trace_that_is_made_up_looks_like_those_that_were_recorded() {
 
 /// The same bytes on every machine: random draws are integers, and logarithms come from `libm`.
 #[test]
-fn a_trace_that_is_made_up_never_changes() {
+fn synthetic_trace_is_the_same_on_every_machine() {
     let digest = |text: &str| {
         text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     };
@@ -510,7 +510,7 @@ fn a_trace_says_which_line_is_wrong() {
 
 /// The corpus of the fuzz target `link`: a trace that parses is printed to text that parses to the same trace, and carries packets.
 #[test]
-fn every_trace_of_the_corpus_is_taken_as_its_name_says() {
+fn corpus_traces_parse_or_fail_as_their_names_say() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/traces");
     let files: Vec<_> =
         std::fs::read_dir(directory).expect("a corpus").map(|file| file.expect("a file").path()).collect();

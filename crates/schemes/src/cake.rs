@@ -311,7 +311,7 @@ mod tests {
 
     /// The tins of all 64 code points in Linux: a row for each class selector; bulk `-`, best effort `.`, video `+`, voice `!`.
     #[test]
-    fn every_code_point_is_in_the_tin_that_linux_has_it_in() {
+    fn every_code_point_has_the_same_tin_as_in_linux() {
         const THREE: [&str; 8] =
             [".-..!...", "-.......", "........", "........", "........", "....!.!.", "!.......", "!......."];
         const FOUR: [&str; 8] =

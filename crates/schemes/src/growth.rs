@@ -65,7 +65,7 @@ fn ordered(name: &str, flows: u64) -> Box<dyn Scheme<Model>> {
 }
 
 #[test]
-fn a_packet_costs_as_few_looks_among_100000_queues_as_among_ten() {
+fn queue_accesses_per_packet_do_not_grow_with_the_number_of_queues() {
     for name in ["fq", "drr", "sfq", "las", "wfq", "wf2q", "cake"] {
         let most = [10, 1000, 100_000].map(|flows| most_looks(&mut *ordered(name, flows), 4 * flows as usize, 1));
         for (arrival, departure) in most {
@@ -91,7 +91,7 @@ fn tree(levels: u32) -> Tree<Model> {
 }
 
 #[test]
-fn a_packet_of_a_tree_costs_by_its_levels_and_not_by_its_leaves() {
+fn queue_accesses_in_a_tree_grow_with_levels_not_leaves() {
     let most = [1, 2, 3].map(|levels| {
         let mut tree = tree(levels);
         assert_eq!(Scheme::<Model>::queues(&tree), 16u32.pow(levels));

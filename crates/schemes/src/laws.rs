@@ -265,7 +265,7 @@ fn every_declared_scheme_can_be_built_with_its_defaults_and_nothing_else() {
 }
 
 #[test]
-fn names_are_one_of_a_kind_and_nothing_is_left_without_a_word_and_a_source() {
+fn declared_names_are_unique_and_have_summary_and_source() {
     let all = || ORDERS.iter().map(|order| &order.declaration).chain(DECLARATIONS);
     let names: BTreeSet<&str> = all().map(|declaration| declaration.name).collect();
     assert_eq!(names.len(), all().count());
@@ -334,7 +334,7 @@ proptest! {
 
     /// Wires that move several packets at once change the fate of none.
     #[test]
-    fn packets_fare_the_same_together_and_one_by_one(
+    fn batch_wires_do_not_change_any_fate(
         scheme in alone(),
         capacity in prop_oneof![Just(usize::MAX), 5usize..50],
         rounds in rounds(),

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_the_names_of_what_is_in_them_and_a_packet_is_found_in_its_own() {
+    fn groups_are_named_and_queue_of_finds_the_queue_of_a_packet() {
         let branch = |class: u64| [("class", class), ("weight", 1), ("ceiling", 0), ("burst", 0)];
         let (high, low) = (branch(3), branch(0));
         let (flows, levels) = ([("flows", 16), ("quantum", 1514), ("limit", 100)], [("levels", 3)]);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_told_of_by_who_manages_it_and_no_other() {
+    fn state_is_reported_only_by_the_scheme_of_the_queue() {
         let flows = [("flows", 2), ("quantum", 1514), ("limit", 100)];
         let fq = layer("fq", &flows, [layer("codel", CODEL, Vec::new())].into());
         let mut scheme: Box<dyn Scheme<Model>> = build(&fq).expect("it is declared");

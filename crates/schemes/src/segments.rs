@@ -84,7 +84,7 @@ fn super_frames_are_split_on_links_that_need_a_millisecond_for_one() {
 }
 
 #[test]
-fn a_super_frame_that_finds_nothing_waiting_is_let_in() {
+fn super_frame_is_admitted_to_an_empty_queue() {
     for (name, mut scheme, _) in every(FAST, LIMIT) {
         let mut model = Model::with(scheme.queues() as usize);
         model.rate = FAST;

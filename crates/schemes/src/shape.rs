@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rate_holds_from_then_on_and_what_is_owed_stays_owed() {
+    fn changed_rate_takes_effect_at_once_and_keeps_debts() {
         let (mut scheme, mut model) = (shape(Rate::mbit(8), 0, PLAIN), Model::default());
         model.arrive(&mut scheme, &[1000; 4]);
         model.ready(&mut scheme, 9);

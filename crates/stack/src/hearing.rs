@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sender_without_end_silences_few_others() {
+    fn flooding_sender_blocks_few_others() {
         let mut strangers = strangers(30_000);
         let sender = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + n));
         let loud = (0..100_000).filter(|_| strangers.take(sender(0), Mac::default(), Instant::new(1))).count();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn all_strangers_together_are_heard_at_their_rate() {
+    fn unknown_senders_share_one_rate() {
         let mut strangers = strangers(1000);
         let at = |n: u32| Instant::START + Nanos::secs(10) + Nanos::micros(50) * u64::from(n);
         let sender = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(n.wrapping_mul(2_654_435_761)));

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_believed_but_proves_nothing() {
+    fn claim_sets_the_address_but_does_not_prove_reachability() {
         for (state, mac, expected) in [
             (Incomplete, OLD, (Delay, OLD)),
             (Reachable, OLD, (Reachable, OLD)),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_entered_or_left_is_told_of_twice() {
+    fn group_change_is_reported_twice() {
         let mut membership = Membership::default();
         membership.set([group(1), group(2)].into(), at(10));
         let both = vec![(Joined, group(1)), (Joined, group(2))];
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn more_groups_than_fit_in_one_report_are_told_of_in_several() {
+    fn many_groups_are_split_into_several_reports() {
         let mut membership = Membership::default();
         let all: BTreeSet<Ipv6Addr> = (0..MOST_RECORDS as u16 + 5).map(group).collect();
         membership.set(all.clone(), at(0));

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_sent_lately_can_be_complained_of() {
+    fn path_mtu_report_needs_a_recently_sent_packet() {
         let mut paths = PathMtus::default();
         assert!(!paths.learn(FAR, 1400, 1500, 7, at(0)), "nothing was sent");
         paths.sent(FAR, 1500, 7, at(0));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_becomes_narrower_by_messages_and_wider_by_time() {
+    fn path_mtu_shrinks_by_reports_and_grows_by_expiry() {
         let mut paths = PathMtus::default();
         // Reports (with their second) and the path MTU after each, for packets of 1500 bytes.
         for (second, mtu, believed) in [
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_of_old_that_says_no_size_is_guessed_at() {
+    fn path_mtu_without_a_size_uses_the_plateau_table() {
         for (length, guessed) in [(65_000, 32_000), (1500, 1492), (1492, 1006), (600, 552), (553, 552)] {
             let mut paths = PathMtus::default();
             paths.sent(FAR4, length, 1, at(0));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_may_be_are_remembered_and_the_oldest_are_forgotten() {
+    fn path_mtu_table_is_bounded_and_evicts_the_oldest() {
         let mut paths = PathMtus::default();
         for i in 0..2 * MOST as u64 {
             let to = IpAddr::from(std::net::Ipv4Addr::from(0x0a00_0000 + i as u32));

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cut_or_lying_segment_is_answered() {
+    fn truncated_or_inconsistent_segment_is_not_answered() {
         let whole = segment_with(SYN);
         for length in 0..HEADER4 + TCP_HEADER {
             let mut bytes = whole[..length].to_vec();

@@ -159,7 +159,7 @@ fn virtual_time_does_not_overflow_in_years_with_the_least_of_shares() {
 }
 
 #[test]
-fn the_form_changes_with_the_number_of_tasks_and_nobody_is_forgotten() {
+fn wf2q_changes_its_form_with_the_number_of_tasks_and_loses_none() {
     const RUN: Nanos = Nanos::micros(1);
     let mut scheduler = Wf2q::new();
     let mut runs = vec![0u32; 1500];

@@ -135,7 +135,7 @@ fn in_groups_a_task_lags_by_less_than_six_runs_of_its_own_and_two_of_others_time
 }
 
 #[test]
-fn work_follows_that_of_a_fluid_among_the_tasks_that_have_any() {
+fn work_of_backlogged_tasks_follows_a_fluid_system() {
     let mut table = String::new();
     for &way in WAYS.iter().filter(|way| way.name != "rr") {
         let lags = [4, 16, 60].map(|tasks| worst(way, Foresight::Longest, tasks, |o| o.worst_fluid, two_runs));

@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn every_discipline_picks_who_is_runnable_and_forgets_nobody(
+    fn every_scheduler_picks_only_runnable_tasks_and_loses_none(
         few in proptest::collection::vec(ops(12, true), 0..200),
         more in proptest::collection::vec(ops(80, true), 0..300),
     ) {
@@ -220,7 +220,7 @@ fn a_removed_task_is_never_picked_even_if_it_was_running() {
 }
 
 #[test]
-fn the_background_runs_where_nobody_else_wants_to() {
+fn background_class_runs_only_when_no_task_with_a_share_is_runnable() {
     for &way in WAYS {
         let mut scheduler = awake(way, 1);
         for task in [1, 2].map(TaskId) {

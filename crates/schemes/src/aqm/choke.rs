@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_takes_most_of_the_queue_is_hit_most() {
+    fn choke_drops_most_of_the_flow_with_most_of_the_queue() {
         let (greedy, modest) = shares(4);
         assert!(greedy + modest > 39_500, "the link is not idle: {greedy} and {modest}");
         assert!(greedy < 2 * modest, "it sends four times as much, and gets less than twice: {greedy} and {modest}");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_the_middle_goes_when_it_comes_to_the_front() {
+    fn doomed_packet_is_dropped_when_it_reaches_the_front() {
         let red = Red::new(0, 1000, Parts::millionths(1), Parts::percent(100), 200, 5);
         let (mut scheme, mut model) = (Single::new(Choke::new(red, 5)), Model::default());
         let record = |flow| Record { length: 100, flow_hash: flow, ..Record::default() };

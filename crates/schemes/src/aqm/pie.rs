@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_wait_as_long_as_they_are_to_under_a_load_that_nothing_slows_down() {
+    fn pie_keeps_the_delay_at_the_target_under_an_unresponsive_load() {
         let (mut scheme, mut model) = (Single::new(pie()), Model::default());
         run(&mut scheme, &mut model, 30_000, 1.25);
         let before = model.fates.len();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_marked_as_long_as_few_are_and_dropped_where_most_would_be() {
+    fn pie_marks_at_a_low_probability_and_drops_at_a_high_one() {
         let (mut scheme, mut model) = (Single::new(Pie { ecn: true, ..pie() }), Model::default());
         run(&mut scheme, &mut model, 3000, 1.04);
         assert!(!model.marked.is_empty());
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_finds_the_queue_full_counts_as_a_drop_for_the_distance_to_the_next() {
+    fn tail_drop_restarts_the_distance_to_the_next_drop() {
         let mut model = Model::default();
         let mut scheme = Single::new(Pie { limit: 3, ..pie() });
         // One more packet could be dropped: the sum has passed 0.85.

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn short_packets_are_hit_less_often_where_that_is_wanted() {
+    fn byte_mode_drops_short_packets_less_often() {
         let mut bytewise = Red { bytewise: Some(Bytes::new(2000)), ..red() };
         let mean = |gaps: &[u32]| gaps.iter().sum::<u32>() as f64 / gaps.len() as f64;
         let (half, whole) = (mean(&gaps(&mut bytewise, 10, 20_000)), mean(&gaps(&mut red(), 10, 20_000)));
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_beyond_the_limit_is_refused_whatever_the_average() {
+    fn packet_beyond_the_limit_is_refused_at_any_average() {
         let node = Red { limit: 3, ..red() };
         let (mut scheme, mut model) = (Single::new(node), Model::default());
         model.arrive(&mut scheme, &[1000; 5]);

@@ -95,7 +95,7 @@ mod tests {
     const SMALL: Tail = Tail { limit: 2, bytes: Bytes::new(1000) };
 
     #[test]
-    fn the_packet_that_finds_the_queue_full_goes_or_the_one_that_waited_longest() {
+    fn full_queue_drops_the_arriving_or_the_oldest_packet() {
         let mut model = Model::default();
         let mut tail = Single::new(SMALL);
         model.arrive(&mut tail, &[100; 3]);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_go_as_a_long_packet_takes_and_none_for_one_that_never_fits() {
+    fn head_drop_makes_room_for_a_long_packet_unless_it_never_fits() {
         let mut model = Model::default();
         let mut head = Single::new(Head(Tail { limit: 10, ..SMALL }));
         model.arrive(&mut head, &[300, 300, 300, 1001, 700]);

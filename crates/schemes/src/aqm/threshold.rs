@@ -79,7 +79,7 @@ mod tests {
     use crate::single::Single;
 
     #[test]
-    fn packets_behind_more_than_the_threshold_are_marked_where_they_can_be_and_none_is_dropped_for_it() {
+    fn packets_above_the_threshold_are_marked_if_ecn_capable_and_never_dropped() {
         let mut scheme = Single::new(Threshold { mark: 2, limit: 6 });
         let mut model = Model::default();
         let record = |ecn| Record { length: 100, ecn, ..Record::default() };

@@ -152,7 +152,7 @@ fn play(order: &mut impl Order, steps: &[Step], weight: impl Fn(usize) -> u32) -
 
 proptest! {
     #[test]
-    fn two_heaps_do_what_a_search_through_all_would(steps in steps()) {
+    fn two_heaps_equal_a_search_of_all_bins(steps in steps()) {
         let weight = |bin: usize| 1 + bin as u32 % 5;
         let (mut heaps, mut search) = (Exact::new(12), super::eligible::Eligible::<Search>::new(12));
         prop_assert_eq!(play(&mut heaps, &steps, weight), play(&mut search, &steps, weight));
@@ -160,7 +160,7 @@ proptest! {
 
     /// In every form exactly the waiting bins send.
     #[test]
-    fn all_that_wait_leave(steps in steps()) {
+    fn all_waiting_bins_send(steps in steps()) {
         fn drained(mut order: impl Order, steps: &[Step]) -> Option<usize> {
             play(&mut order, steps, |bin| 1 + bin as u32 % 5);
             order.pick()
@@ -233,7 +233,7 @@ impl Order for Lists {
 
 proptest! {
     #[test]
-    fn a_ring_with_gaps_does_what_lists_would(
+    fn ring_with_gaps_equals_lists(
         steps in steps(),
         quantum in prop::sample::select(alloc::vec![0u32, 300, 1514]),
         favours_new: bool,

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_begins_is_next_and_those_that_ended_count_no_more() {
+    fn new_flow_is_next_and_ended_flows_do_not_count() {
         let mut order = Hosts::new(4, Isolate::Sources);
         order.wake(0, 1, &between(1, 7));
         order.wake(1, 1, &between(1, 7));

@@ -82,7 +82,7 @@ fn drr_shares() {
 }
 
 #[test]
-fn with_a_quantum_of_nothing_a_turn_is_a_packet() {
+fn quantum_zero_makes_a_turn_of_one_packet() {
     let (mut scheme, mut model) = (fair(0, false), Model::default());
     model.arrive_all(&mut scheme, [of(0, 64), of(0, 64), of(0, 64), of(1, 1500), of(1, 1500), of(2, 700)].into_iter());
     model.ready(&mut scheme, 9);
@@ -106,7 +106,7 @@ fn fq_new_flow_position() {
 }
 
 #[test]
-fn a_bin_that_has_run_empty_holds_nobody_up() {
+fn empty_bin_delays_no_other() {
     let (mut scheme, mut model) = (fair(300, true), Model::default());
     model.arrive_all(&mut scheme, [of(0, 300), of(0, 300), of(1, 300), of(2, 300)].into_iter());
     model.ready(&mut scheme, 9);
@@ -153,7 +153,7 @@ fn state_of_queues_is_kept_when_parameters_change() {
 }
 
 #[test]
-fn other_weights_hold_from_then_on() {
+fn changed_weights_take_effect_at_once() {
     let new = |weights| {
         Bins::new(Deficit::new(2, 1000, false), tail(10_000, 2), By::Class, 2, 100_000).weighing(Weights::new(weights))
     };
@@ -196,7 +196,7 @@ fn pool_full_drops_longest() {
 }
 
 #[test]
-fn an_interval_of_codel_ends_where_others_drop_the_last_packet() {
+fn codel_interval_ends_when_the_last_packet_is_dropped_elsewhere() {
     let mut scheme = Bins::new(Deficit::new(4, 1500, false), codel(4), By::Flow, 4, 2);
     let mut model = Model::default();
     let at = |millis| Instant::START + Nanos::millis(millis);
@@ -234,7 +234,7 @@ fn las_serves_the_flow_with_the_least_bytes_until_it_is_empty() {
 }
 
 #[test]
-fn the_highest_class_leaves_first_and_within_one_who_came_first() {
+fn highest_class_leaves_first_and_fifo_within_a_class() {
     let (mut scheme, mut model) = (ranked(2, 10), Model::default());
     model.arrive_as(&mut scheme, &[(100, 0), (100, 0), (100, 1), (100, 7), (100, 0)]);
     assert_eq!(Scheme::<Model>::next(&scheme, &model), Next::Ready);
@@ -283,7 +283,7 @@ fn naive(steps: &[(Vec<(u32, u8)>, usize)], levels: u32, limit: usize) -> Vec<Fa
 
 proptest! {
     #[test]
-    fn priority_does_what_a_search_through_all_that_waits_would(
+    fn priority_equals_a_search_of_all_waiting_packets(
         steps in prop::collection::vec((prop::collection::vec((1u32..100, 0u8..9), 0..20), 0usize..20), 0..12),
         levels in 2u32..=8,
         limit in 1usize..8,
@@ -298,7 +298,7 @@ proptest! {
 
     /// The heap picks the same bin as a search of all waiting bins.
     #[test]
-    fn attained_does_what_a_search_would(steps in prop::collection::vec((0usize..6, 0u8..3, 1u32..2000), 1..300)) {
+    fn attained_service_equals_a_search(steps in prop::collection::vec((0usize..6, 0u8..3, 1u32..2000), 1..300)) {
         let (mut order, mut waiting) = (Attained::new(6), [None::<(u64, usize)>; 6]);
         for (time, (bin, what, length)) in steps.into_iter().enumerate() {
             match (what, waiting[bin]) {
@@ -333,7 +333,7 @@ fn unbounded_queues_are_bounded_by_memory_only() {
 }
 
 #[test]
-fn turns_are_as_long_as_weights_say() {
+fn turns_are_proportional_to_weights() {
     let order = Deficit::new(4, 300, false);
     let mut scheme = Bins::new(order, tail(10_000, 4), By::Class, 4, 100_000).weighing(Weights::new(0x0004_0201));
     let mut model = Model::default();

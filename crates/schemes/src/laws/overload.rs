@@ -58,7 +58,7 @@ fn recovers(built: &Built, (load, millis): (u64, u64)) -> Result<(), Broken> {
 }
 
 #[test]
-fn behind_any_overload_an_empty_queue_admits_and_a_light_load_gets_through_in_every_nesting() {
+fn every_nesting_recovers_from_overload() {
     let nestings = nestings(3);
     assert!(nestings.len() > 200, "{}", nestings.len());
     let mut broken = Vec::new();
@@ -99,7 +99,7 @@ fn a_queue_that_was_empty_for_a_second_admits_a_packet_while_others_are_full() {
 
 /// RED with an average above its thresholds, an empty queue, and no time for the average to decay.
 #[test]
-fn another_parameter_has_an_empty_queue_admit_at_once() {
+fn changed_parameter_makes_an_empty_queue_admit_at_once() {
     for mut built in nestings(3).into_iter().filter(|built| built.has("red")) {
         for (option, value) in [("weight", 500_000), ("gentle", 0), ("mean", 1 << 20)] {
             built.set(option, value);
@@ -132,7 +132,7 @@ proptest! {
 
     /// For any options and link rate, also with a change of parameters in between.
     #[test]
-    fn behind_any_overload_an_empty_queue_admits_whatever_the_options(
+    fn empty_queue_admits_after_overload_with_any_options(
         (built, other) in any_scheme(3).prop_flat_map(|built| (Just(built.clone()), retuned(built))),
         overloads in overloads(),
         rate in 100_000u64..20_000_000,

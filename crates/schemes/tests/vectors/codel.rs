@@ -68,7 +68,7 @@ fn after_eleven() -> Link {
 }
 
 #[test]
-fn drops_that_begin_again_soon_go_on_where_they_left() {
+fn dropping_that_restarts_soon_keeps_its_count() {
     // Section 5.5: delta = count - lastcount = 11 - 1 = 10, which is more than 1 and within 16 intervals: count = 10. 805, + 31.623 = 836.623, +
     // 30.151 = 866.774.
     let mut link = after_eleven();
@@ -96,7 +96,7 @@ fn drops_are_forgotten_sixteen_intervals_after_the_next_was_due() {
 }
 
 #[test]
-fn a_packet_that_waited_less_than_the_target_ends_it_all() {
+fn packet_below_the_target_ends_dropping() {
     // Section 5.6: "went below - stay below for at least INTERVAL". In the 300th millisecond one packet has not waited. 5 ms later others exceed the
     // target, and are dropped an interval after that.
     let mut link = Link::new("codel");

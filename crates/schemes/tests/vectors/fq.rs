@@ -82,7 +82,7 @@ fn a_new_queue_that_is_empty_goes_behind_the_old_ones_before_it_may_be_new_again
 }
 
 #[test]
-fn a_queue_that_runs_empty_keeps_its_place_until_its_turn_finds_it_so() {
+fn empty_queue_keeps_its_place_until_its_next_turn() {
     // Section 4.2: a queue counts as empty only when CoDel returns no packet. b used up its quantum with its only packet: it goes behind a, and
     // packets that arrive meanwhile wait for that turn.
     let mut link = Link::new("fq(flows=16, quantum=1500b){fifo}");

@@ -22,7 +22,7 @@ fn named(lab: &mut Lab, what: &str) -> String {
 }
 
 #[test]
-fn an_address_nobody_objects_to_is_ours_after_a_second() {
+fn address_without_objection_is_ours_after_a_second() {
     let mut lab = begins();
     assert_eq!(lab.host.standing(LAN, OURS.parse().unwrap()), Standing::Optimistic);
     lab.pass(Nanos::millis(999));
@@ -56,7 +56,7 @@ fn optimistic_address_is_used_without_overriding_other_hosts() {
 }
 
 #[test]
-fn an_address_that_is_anothers_is_not_used_and_tried_again_later() {
+fn duplicate_address_is_not_used_and_probed_again_later() {
     // Another host has the address, or probes for it at the same time.
     let has: fn() -> Frame = || advertises(OURS, Some(A), 0x20, (OURS, "ff02::1"));
     let looks: fn() -> Frame = || solicits(OURS, None, ("::", GROUP));
@@ -107,7 +107,7 @@ fn address_still_in_use_by_another_host_stays_lost_and_is_reported_again() {
 }
 
 #[test]
-fn our_own_question_come_back_is_no_objection_and_an_address_that_is_ours_is_not_given_up() {
+fn looped_probe_is_no_objection_and_a_verified_address_is_kept() {
     let mut lab = begins();
     lab.receive(LAN, &Frame { from: LAN_MAC, ..solicits(OURS, None, ("::", GROUP)) }, Exception::Local);
     assert_eq!(named(&mut lab, "conflict"), "");
@@ -120,7 +120,7 @@ fn our_own_question_come_back_is_no_objection_and_an_address_that_is_ours_is_not
 }
 
 #[test]
-fn an_anycast_address_of_routers_is_told_but_replaces_nobody() {
+fn anycast_answer_does_not_override() {
     let mut lab = Lab::new();
     lab.receive(LAN, &solicits("2001:db8:1::", Some(A), ("2001:db8:1::2", "ff02::1:ff00:0")), Exception::Local);
     expect![[r#"

@@ -81,7 +81,7 @@ fn packets_wait_for_the_advertisement() {
 }
 
 #[test]
-fn invalid_messages_are_dropped_and_teach_nothing() {
+fn invalid_messages_are_dropped_and_learn_nothing() {
     let mut lab = Lab::new();
     let good = || solicits("2001:db8:1::1", Some(A), ("2001:db8:1::2", GROUP));
     let mut forwarded = good();

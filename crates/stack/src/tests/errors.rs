@@ -21,7 +21,7 @@ fn lab() -> Lab {
 }
 
 #[test]
-fn every_exception_is_told_to_the_sender_in_both_families() {
+fn every_exception_causes_an_error_in_both_families() {
     let mut lab = lab();
     for exception in [Exception::Expired, Exception::NoRoute, Exception::Unreachable, Exception::BeyondScope] {
         lab.receive(LAN, &V4::default().udp(1), exception);
@@ -114,7 +114,7 @@ fn packets_that_may_not_be_answered_cause_no_error() {
 }
 
 #[test]
-fn echo_requests_on_their_way_may_be_complained_about() {
+fn forwarded_echo_requests_may_cause_errors() {
     let mut lab = lab();
     lab.receive(LAN, &V4::default().echo(8), Exception::Expired);
     lab.receive(LAN, &V6::default().echo(8), Exception::Expired);
@@ -122,7 +122,7 @@ fn echo_requests_on_their_way_may_be_complained_about() {
 }
 
 #[test]
-fn a_link_local_sender_is_told_on_its_own_link() {
+fn error_to_a_link_local_sender_leaves_by_its_own_link() {
     let mut lab = lab();
     lab.receive(LAN, &V6 { source: "fe80::aa", ..V6::default() }.udp(1), Exception::BeyondScope);
     expect![[r#"
@@ -134,14 +134,14 @@ fn a_link_local_sender_is_told_on_its_own_link() {
 }
 
 #[test]
-fn a_packet_that_fits_meanwhile_is_not_sent_round_again() {
+fn packet_that_fits_after_an_mtu_change_is_dropped_not_looped() {
     let mut lab = lab();
     lab.receive(LAN, &V4::default().udp(1), Exception::TooBig);
     assert!(lab.log().ends_with("dropped too_big\n"));
 }
 
 #[test]
-fn without_frames_nothing_is_said_and_nothing_is_lost() {
+fn empty_pool_sends_no_error_and_loses_no_packet() {
     let mut lab = lab();
     // All other frames of the pool are in use.
     let mut hoard: Vec<Packet> = std::iter::from_fn(|| lab.net.pool.take()).collect();
@@ -247,7 +247,7 @@ fn a_packet_whose_header_says_nonsense_is_dropped() {
 }
 
 #[test]
-fn a_rejected_tcp_segment_is_reset_in_the_name_of_who_it_is_for() {
+fn rejected_tcp_segment_is_reset_in_the_name_of_its_destination() {
     let mut lab = lab_with(HostLimits::default());
     // SYN, a reset, and SYN with a wrong checksum.
     let mut segment = vec![3, 232, 0, 80, 0, 0, 0, 9, 0, 0, 0, 0, 0x50, 2, 1, 0, 0, 0, 0, 0];

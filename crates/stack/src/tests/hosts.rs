@@ -103,7 +103,7 @@ fn an_advertisement_says_what_the_configuration_does() {
 }
 
 #[test]
-fn the_first_come_soon_and_the_others_at_intervals_that_vary() {
+fn initial_advertisements_are_frequent_and_later_ones_randomised() {
     let mut lab = advertising();
     let times: Vec<f64> = advertised(&mut lab, Nanos::secs(600)).into_iter().map(|(time, _)| time).collect();
     assert_eq!(times[0], 0.0);
@@ -176,7 +176,7 @@ fn a_changed_configuration_is_advertised_at_once_but_for_the_least_pause() {
 }
 
 #[test]
-fn a_router_whose_address_may_be_anothers_is_not_advertised() {
+fn router_is_not_advertised_during_address_detection() {
     let mut lab = Lab { host: Host::new(HostLimits::default()), net: Net::new(), start: Instant::START };
     lab.start = lab.net.now;
     lab.net.interfaces[0].ra = Some(Arc::new(plan()));

@@ -111,7 +111,7 @@ fn a_reply_longer_than_its_link_is_cut() {
 }
 
 #[test]
-fn a_reply_to_somebody_unknown_waits_like_any_packet() {
+fn reply_to_an_unresolved_host_waits_like_any_packet() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4 { destination: "10.0.1.1", ..V4::default() }.echo(8), Exception::Local);
     assert_eq!(lab.host.pending(), 1);

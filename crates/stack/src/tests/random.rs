@@ -112,7 +112,7 @@ fn run(steps: Vec<Step>, limits: HostLimits) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
     #[test]
-    fn anything_may_come_at_any_time(steps in prop::collection::vec(step(), 1..120), small: bool) {
+    fn random_events_lose_no_packet_and_respect_all_bounds(steps in prop::collection::vec(step(), 1..120), small: bool) {
         let few = HostLimits {
             icmp_rate: 5,
             icmp_burst: 2,

@@ -147,7 +147,7 @@ fn fragments_that_contradict_each_other_end_their_packet() {
 }
 
 #[test]
-fn fragments_that_can_be_part_of_no_packet_are_dropped_and_some_told_of() {
+fn invalid_fragments_are_dropped_and_some_cause_errors() {
     let whole6 = US6.echo(100);
     let with_field = |field: u16, length: usize| {
         let mut frame = part6(&whole6, 0, length, 1);
@@ -208,7 +208,7 @@ fn reassembled_packet_has_no_fragment_header_and_is_no_neighbour_discovery() {
 }
 
 #[test]
-fn no_more_fragments_wait_than_may_and_each_sender_has_a_share() {
+fn waiting_fragments_are_bounded_in_total_and_per_sender() {
     let limits = HostLimits { fragments: 40, ..HostLimits::default() };
     let mut lab = lab_with(limits).quiet();
     let first = |source: &str, identification| part4(&V4 { source, ..US }.echo(100), 0, 8, identification);
@@ -227,7 +227,7 @@ fn no_more_fragments_wait_than_may_and_each_sender_has_a_share() {
 }
 
 #[test]
-fn congestion_that_one_fragment_met_the_packet_met() {
+fn congestion_mark_of_one_fragment_holds_for_the_packet() {
     // The marks of the two fragments, and the mark of the reply, which copies that of the packet.
     for (marks, reply) in
         [([0, 0], Some(0)), ([2, 2], Some(2)), ([2, 3], Some(3)), ([3, 1], Some(3)), ([0, 2], None), ([3, 0], None)]
@@ -246,7 +246,7 @@ fn congestion_that_one_fragment_met_the_packet_met() {
 }
 
 #[test]
-fn our_own_packets_become_as_short_as_their_path_takes() {
+fn own_packets_respect_the_path_mtu() {
     let mut lab = lab();
     let ask = |lab: &mut Lab| {
         lab.net.sent.clear();

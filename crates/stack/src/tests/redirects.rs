@@ -25,7 +25,7 @@ fn lab() -> Lab {
 }
 
 #[test]
-fn a_sender_hears_of_the_better_first_hop_and_its_packet_goes_on() {
+fn redirect_is_sent_and_the_packet_forwarded() {
     let mut lab = lab();
     lab.receive(LAN, &V4 { destination: "10.20.0.1", ..V4::default() }.udp(1), Exception::Redirect);
     lab.receive(LAN, &V4 { destination: "10.0.1.9", ..V4::default() }.udp(1), Exception::Redirect);
@@ -83,7 +83,7 @@ fn no_redirect_to_a_hop_that_is_no_better_or_unreachable_for_the_sender() {
 }
 
 #[test]
-fn a_sender_that_does_not_listen_is_told_every_five_seconds() {
+fn redirect_is_repeated_every_five_seconds() {
     let mut lab = lab().quiet();
     for tenth in 0..200u64 {
         lab.receive(LAN, &V4 { destination: "10.20.0.1", ..V4::default() }.udp(1), Exception::Redirect);

@@ -171,7 +171,7 @@ fn arp_is_answered_only_for_our_addresses_on_that_link() {
 }
 
 #[test]
-fn lies_in_arp_are_dropped() {
+fn forged_arp_messages_are_dropped() {
     let mut lab = Lab::new();
     let mut cut = arp(Arp::request(A, [10, 0, 1, 2].into(), [10, 0, 1, 1].into()));
     cut.l3.truncate(27);
@@ -213,7 +213,7 @@ fn an_address_of_ours_is_defended_once_in_ten_seconds() {
 }
 
 #[test]
-fn an_unasked_reply_creates_nobody_and_proves_nothing() {
+fn unsolicited_reply_creates_no_neighbour_and_proves_no_reachability() {
     let mut lab = Lab::new();
     lab.receive(WAN, &is_at("10.0.2.2", B, (WAN_MAC, "10.0.2.1")), Exception::Arp);
     assert!(lab.host.neighbours().is_empty());
@@ -243,7 +243,7 @@ fn a_queue_for_one_neighbour_drops_its_oldest_packets() {
 }
 
 #[test]
-fn a_full_table_forgets_the_oldest_idle_neighbour_and_nobody_in_use() {
+fn full_table_evicts_the_oldest_idle_neighbour_and_none_in_use() {
     let mut lab = Lab::with(HostLimits { neighbours_per_interface: 3, ..HostLimits::default() });
     for (host, ms) in [("10.0.1.2", 1), ("10.0.1.3", 2)] {
         lab.net.now += Nanos::millis(ms);
@@ -267,7 +267,7 @@ fn a_full_table_forgets_the_oldest_idle_neighbour_and_nobody_in_use() {
 }
 
 #[test]
-fn a_neighbour_that_is_given_takes_the_place_of_one_that_was_found() {
+fn static_neighbour_evicts_a_dynamic_one() {
     let mut lab = Lab::with(HostLimits { neighbours_per_interface: 2, ..HostLimits::default() });
     let to = |host| V4 { source: "10.0.2.2", destination: host, ..V4::default() }.udp(1);
     for host in ["10.0.1.4", "10.0.1.5"] {
@@ -326,7 +326,7 @@ fn a_configured_neighbour_is_never_asked_nor_changed() {
 }
 
 #[test]
-fn an_interface_that_goes_takes_its_neighbours_and_their_packets_along() {
+fn removed_interface_discards_its_neighbours_and_waiting_packets() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
     lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
@@ -342,7 +342,7 @@ fn an_interface_that_goes_takes_its_neighbours_and_their_packets_along() {
 }
 
 #[test]
-fn a_renumbered_link_keeps_only_who_is_still_on_it() {
+fn renumbered_link_keeps_only_neighbours_on_its_prefixes() {
     let mut lab = Lab::new();
     for host in ["10.0.1.2", "10.0.1.200"] {
         lab.receive(LAN, &who_has("10.0.1.1", A, host), Exception::Arp);
@@ -365,7 +365,7 @@ fn a_worker_that_stops_holds_nothing() {
 }
 
 #[test]
-fn when_a_link_goes_neighbours_are_forgotten_and_when_it_comes_back_addresses_are_announced() {
+fn link_down_discards_neighbours_and_link_up_announces_addresses() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
     b_answers(&mut lab);

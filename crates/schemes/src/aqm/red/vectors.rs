@@ -31,7 +31,7 @@ fn a_queue_that_grows_to_fifty_stays_below_five_on_average_with_a_weight_of_0042
 }
 
 #[test]
-fn an_average_gets_near_a_queue_in_so_many_packets_as_the_weight_says() {
+fn weight_determines_how_fast_the_average_approaches_the_queue() {
     // Section 6.2: from 0 to 1 the average takes -1 / ln(1 - w) packets to reach 0.63: 1000 with 0.001, 500 with 0.002, 333 with 0.003.
     for (millionths, packets) in [(1_000, 1000), (2_000, 500), (3_000, 333)] {
         let reached = after(weight(millionths), core::iter::repeat_n(1, packets));
@@ -61,7 +61,7 @@ fn an_idle_queue_decays_as_if_small_packets_had_left() {
 }
 
 #[test]
-fn an_average_is_forgotten_when_a_queue_was_empty_for_a_second_on_a_link_however_slow() {
+fn average_is_reset_after_an_idle_second_on_any_link() {
     let (rate, mean) = (Rate::bits(10_000), Bytes::new(500));
     let mut memory = Memory { average: 100 * ONE, ..Memory::default() };
     memory.touch(Instant::START);
