@@ -119,6 +119,7 @@ impl PathCost {
 
     fn average(&mut self, each: u64, packets: u64) {
         let weight = packets.min(MOST_WEIGHT);
+        // Half of the divisor is added, so that the mean is rounded and reaches a constant cost.
         self.mean = (self.mean * (WINDOW - weight) + each * weight + WINDOW / 2) / WINDOW;
         // The variance of a mean of n costs is 1/n of that of one cost: multiply by n.
         let off = u128::from(each.abs_diff(self.mean) >> FRACTION);
@@ -132,6 +133,7 @@ impl PathCost {
     pub fn run_over(&mut self) {
         let (packets, used) = core::mem::take(&mut self.run);
         if packets > 0 {
+            // An average over about 16 runs. The first run sets it.
             let slowly = |old: u64, new: u64| if old == 0 { new } else { old - old / 16 + new / 16 };
             self.batch = slowly(self.batch, packets * 1000);
             self.run_cost = Nanos::new(slowly(self.run_cost.get(), used.get()));
@@ -213,6 +215,7 @@ impl PathCost {
     /// Compares the measured cost with the declared one.
     pub fn verdict(&self) -> Verdict {
         let Some(declared) = self.declared.filter(|_| self.packets >= ENOUGH) else { return Verdict::Unknown };
+        // Hysteresis: exceeded above 110 %, until the cost is at most 105 %.
         let allowed = if self.verdict == Verdict::Exceeds { 105 } else { 110 };
         let over = self.fine_mean() * 100 > (u128::from(declared.get()) << FRACTION) * allowed;
         if over { Verdict::Exceeds } else { Verdict::Within }

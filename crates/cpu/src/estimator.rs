@@ -1,4 +1,4 @@
-//! The queue estimator: when an input task looks for packets next (Qie et al. 2001, section 3.3).
+//! The queue estimator: when an input task polls its port next (Qie et al. 2001, section 3.3).
 //!
 //! The number of packets in a device is unknown without polling it, so it is predicted. Runs that find few packets lengthen the sleep, runs that find
 //! many shorten it, until a run finds enough to be worth its cost. Each rule that the paper leaves open is explained where it is implemented.
@@ -106,6 +106,7 @@ impl Estimator {
     fn longer(&self) -> Nanos {
         match self.law {
             SleepLaw::Multiply(factor) => {
+                // At least `LEAST_CHANGE`, or a sleep of zero would never grow.
                 scaled(self.sleep, factor.get().into(), 1_000_000).max(self.sleep + LEAST_CHANGE)
             }
             SleepLaw::Add(step) => self.sleep + step,

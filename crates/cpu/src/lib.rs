@@ -96,7 +96,7 @@ impl Registration {
         plan::CpuScheduler { name: self.name, lag: self.lag }
     }
 
-    /// For the catalogue.
+    /// The declaration for the catalogue.
     pub const fn declaration(&self) -> CpuSchedulerDeclaration {
         let &Registration { name, summary, source, lag, .. } = self;
         let declaration = Declaration { name, summary, source, cost: DeclaredCost::None, options: &[] };
@@ -134,7 +134,7 @@ impl Schedulers {
         Schedulers(self.0.iter().copied().chain([scheduler]).collect())
     }
 
-    /// For the catalogue.
+    /// The declarations for the catalogue.
     pub fn declarations(&self) -> Vec<CpuSchedulerDeclaration> {
         self.0.iter().map(Registration::declaration).collect()
     }

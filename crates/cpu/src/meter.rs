@@ -45,7 +45,7 @@ impl Work {
     /// A task was chosen and switched to.
     pub const SWITCH: Work = Work::new(Stage::Switch, 0, 0);
 
-    /// Work on so many packets and bytes.
+    /// Work on these packets and bytes.
     pub const fn new(stage: Stage, packets: usize, bytes: u64) -> Work {
         Work {
             stage,
@@ -60,12 +60,12 @@ impl Work {
         }
     }
 
-    /// The same with so many instructions executed.
+    /// This work, with executed instructions.
     pub const fn executing(self, instructions: u32) -> Work {
         Work { instructions, ..self }
     }
 
-    /// The same at a port.
+    /// This work, at a port.
     pub const fn at(self, port: PortId) -> Work {
         Work { port: Some(port), ..self }
     }

@@ -18,7 +18,7 @@ pub const REGISTRATION: Registration = Registration {
     make: || Box::new(RoundRobin::new()),
 };
 
-/// Turns in the order of waking. Every operation but the removal of a task that waits is O(1).
+/// Turns in the order of waking. Every operation is O(1), except the removal of a waiting task.
 pub type RoundRobin = super::Tasks<Turns>;
 
 /// Tasks in the order of their turns.

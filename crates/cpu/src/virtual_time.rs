@@ -40,6 +40,7 @@ impl Slope {
     #[inline]
     pub fn span(self, work: Nanos) -> Virtual {
         let work = work.get().min(u64::from(u32::MAX));
+        // Half a unit is added, so that the shift rounds to the nearest.
         let rounded = u128::from(work) * u128::from(self.0) + (1 << (31 - FRACTION));
         (rounded >> (32 - FRACTION)) as u64
     }
@@ -66,6 +67,7 @@ impl Clock {
     /// Advances by a run: V += l/R.
     #[inline]
     pub fn advance(&mut self, work: Nanos) {
+        // A longer run counts as 2^32 ns: the bound at the top relies on it.
         self.now += u128::from(work.get().min(u64::from(u32::MAX))) * self.pace;
     }
 
@@ -99,6 +101,7 @@ impl Clock {
 
     fn weigh(&mut self, weights: u64) {
         self.weights = weights;
+        // 1/R: one division for each change of the shares, none for a run.
         self.pace = (1u128 << (32 + FRACTION + 64)).checked_div(u128::from(weights)).unwrap_or(0);
     }
 

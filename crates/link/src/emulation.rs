@@ -163,6 +163,7 @@ impl Emulation {
             self.medium.change(medium, now);
         }
         self.plan = plan;
+        // Without a new witness the old log continues.
         self.witness = witness.or(self.witness.take());
         self.ready = self.medium.ready(self.idle.max(now));
     }
@@ -420,6 +421,7 @@ impl Link {
                 others.dropped(reason, 1);
                 fates.drop_at(id, packet, reason);
             }
+            // Less than a batch: no other packet has arrived, or the port is full.
             if packets < BATCH {
                 return;
             }

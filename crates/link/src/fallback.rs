@@ -82,6 +82,7 @@ impl Link {
         // A packet in the output register is on its way out.
         self.lines.transmit();
         let arriving = usize::from(self.lines.arriving.is_some());
+        // Room for all waiting packets: the replacement drops none of them.
         let mut other = drop_tail(self.lines.backlog.packets as usize + arriving);
         self.exchange(&mut other);
         // Keep the scheme's sharing: it is needed when the scheme is built anew.

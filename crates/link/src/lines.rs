@@ -71,6 +71,7 @@ impl Lines {
             (0..done.dropped).for_each(|_| books.dropped(queue, DropReason::BadOffload));
             let packets = queues.packets(queue);
             counters.dropped += done.dropped;
+            // Segments count as packets of their own: raise `offered`, so that the counters balance.
             counters.offered += (packets as u64 + done.dropped).saturating_sub(before as u64);
             backlog.packets += packets as u32;
             backlog.bytes += queues.size(queue).bytes;

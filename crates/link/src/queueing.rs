@@ -232,6 +232,7 @@ impl Queues {
     ) -> Size {
         let Queues::One(packets, waiting) = self else { return Size::default() };
         let most = if queue == 0 { most.min(batch.room()) } else { 0 };
+        // Count first, then move all packets at once.
         let count = packets.leading(most, see);
         let before = batch.len();
         packets.pop_into(batch, count);

@@ -158,6 +158,7 @@ impl Link {
         let backlog = self.backlog();
         let mut groups = self.groups(now);
         if self.incoming.is_some() {
+            // During a drain both schemes are reported, the old one first.
             groups.iter_mut().for_each(|group| group.name += " (draining)");
             groups.extend(self.aside(|link| link.groups(now)));
         }

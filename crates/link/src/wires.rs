@@ -183,6 +183,7 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn foresee(&mut self) -> Option<Record> {
+        // Only flow hashes are kept. A scheme that uses hosts needs more of the record.
         if self.hosts || self.foreseen.is_full() {
             return None;
         }

@@ -237,6 +237,7 @@ fn word(came: Option<usize>, fates: &[Fate], marked: &[usize], waiting: &mut BTr
     let mut word = String::new();
     let mut named = |sign: char, number: usize, usual: Option<usize>| {
         word.push(sign);
+        // The expected packet needs no number, which keeps recordings short.
         if Some(number) != usual {
             // Writing to a string cannot fail.
             let _ = write!(word, "{number}");

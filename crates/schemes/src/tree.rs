@@ -70,6 +70,7 @@ impl<W: Wires> Tree<W> {
     #[inline]
     fn of(&self, packet: &Record) -> usize {
         let own = self.branches.iter().position(|branch| packet.class >= branch.class);
+        // The lowest branch also has the classes below it.
         own.unwrap_or(self.branches.len() - 1)
     }
 
@@ -106,7 +107,7 @@ impl<W: Wires> Branch<W> {
         }
     }
 
-    /// Like [`Branch::next`], and caches it.
+    /// Like `next`, and caches it.
     fn ask(&mut self, wires: &W) -> Next {
         self.next = self.next(wires);
         self.next
@@ -171,6 +172,7 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
         let mut all = Next::Idle;
         for branch in &self.branches {
             all = sooner(all, branch.at(branch.next(wires), wires.now()));
+            // No other branch can be sooner.
             if all == Next::Ready {
                 break;
             }

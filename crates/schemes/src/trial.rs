@@ -347,6 +347,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
     /// The first law that the scheme broke.
     pub fn try_drain(&mut self) -> Result<(), Broken> {
         self.ready(usize::MAX)?;
+        // A shaper may wait several times for each packet, but not without end.
         let mut patience = WAITS * (self.model.waiting() + 1);
         while let Next::At(time) = self.scheme.next(&self.model) {
             holds(Law::Asking, time > self.model.now, || String::from("it waits for a time that is past"))?;

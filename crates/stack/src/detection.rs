@@ -68,6 +68,7 @@ impl Host {
             Detection::Asked | Detection::AskedAgain => {
                 attachment.detections.remove(&address);
                 if Some(address) == attachment.known.link_local() {
+                    // Earlier reports had the unspecified source: repeat them from the verified address.
                     attachment.membership.again(now);
                     self.schedule_report(id);
                 }

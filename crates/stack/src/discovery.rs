@@ -124,6 +124,7 @@ impl Host {
 
     fn hears_message(&mut self, id: InterfaceId, message: Message, now: Instant) -> bool {
         let (about, mac, answers) = match message.said {
+            // An objection to an address must not be lost in a flood.
             Said::Advertisement { target, .. } if self.awaits_objection(id, target) => return true,
             Said::Advertisement { target, mac, .. } => (target, mac, true),
             Said::Solicitation { target, mac } if message.source.is_unspecified() => {

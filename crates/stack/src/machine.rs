@@ -209,7 +209,7 @@ impl Machine {
         }
     }
 
-    /// RFC 826 ("merge flag"); RFC 4861 7.2.3 and appendix C for solicitations.
+    /// Processes an unsolicited address: RFC 826 ("merge flag"); RFC 4861 7.2.3 and appendix C for solicitations.
     fn claims(&mut self, mac: Mac, now: Instant) {
         if self.state == NeighbourState::Static || self.mac == Some(mac) && self.state != NeighbourState::Failed {
             return;
@@ -228,7 +228,7 @@ impl Machine {
         }
     }
 
-    /// RFC 4861 7.2.5.
+    /// Processes an advertisement or ARP reply (RFC 4861 7.2.5).
     fn answers(&mut self, answer: Answer, now: Instant, reachable: Nanos) {
         let known = match self.state {
             NeighbourState::Static => return,

@@ -69,6 +69,7 @@ pub(super) fn mark(l3: &[u8]) -> Option<(IpAddr, Mark)> {
             let behind = l3.get(ipv6::HEADER..)?.first_chunk::<8>()?;
             let [_, _, _, _, i, j, k, l] = *behind;
             let fragment = header.next_header() == protocol::FRAGMENT;
+            // A later fragment begins in the middle of a message, so a fragment is recognised by its identification.
             let mark = if fragment { u32::from_be_bytes([i, j, k, l]).into() } else { u64::from_be_bytes(*behind) };
             Some((header.destination().into(), mark))
         }

@@ -51,6 +51,7 @@ impl Agenda {
             let waiting = if entry.kind == Kind::Input { 0 } else { entry.waiting };
             if entry.live {
                 self.note(task, state, now);
+                // An arrival of zero packets records the initial queue length.
                 self.note(task, What::Came { packets: 0, waiting }, now);
             }
         }

@@ -128,6 +128,7 @@ impl<W: Write> Events<'_, W> {
         let base = u64::from(core.worker) * TRACKS + 1;
         self.name("thread_name", base, &format!("core {}", core.worker))?;
         let mut tracks: BTreeMap<TaskId, Track> = BTreeMap::new();
+        // Records may belong to tasks that were removed: these have a track too.
         for task in core.tasks.keys().copied().chain(core.trace.records().map(|record| record.task)) {
             if tracks.contains_key(&task) {
                 continue;

@@ -265,6 +265,7 @@ impl Order for Tags {
         self.weights[task] = weight(share);
         self.clock.add(weight(share));
         self.registered += 1;
+        // A task that leaves the background class during its run will be charged here.
         self.running |= doing == Doing::Running;
         self.fit();
     }

@@ -64,6 +64,7 @@ impl Tournament {
         }
         let places = tasks.next_power_of_two().max(2);
         let mut pairs = vec![[NOBODY; 2]; places];
+        // The leaves keep their ids. The inner nodes are computed anew.
         pairs[places / 2..][..old / 2].copy_from_slice(&self.pairs[old / 2..]);
         for node in (1..places).rev() {
             let [left, right] = pairs[node];

@@ -64,6 +64,7 @@ fn shape(millis: usize, seed: u64) -> Vec<f64> {
             level = level * keep + push * waves.normal();
             while turn <= (step * STEP) as f64 {
                 silent = !silent;
+                // Outages and working periods alternate.
                 turn += match silent {
                     true => (SILENCE * silences.exponential()).clamp(STEP as f64, LONGEST),
                     false => (SOUND * silences.exponential()).max(STEP as f64),

@@ -13,7 +13,7 @@
 //! | mode | an opportunity carries | a packet is taken |
 //! |---|---|---|
 //! | `packet` (ns-2, as used for the published tables) | one packet of any size | when the one before has left; it waits on the link |
-//! | `bytes(1500)` (cellsim), `bytes(1504)` (mahimahi) | so many bytes, of as many packets as fit and a part of one more | at the opportunity |
+//! | `bytes(1500)` (cellsim), `bytes(1504)` (mahimahi) | so many bytes: whole packets and a part of one more | at the opportunity |
 
 mod fate;
 mod lte;

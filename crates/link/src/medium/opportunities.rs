@@ -138,6 +138,7 @@ impl Recorded {
     /// The capacity of the opportunities in the window before `now`.
     pub fn rate(&self, now: Instant) -> Rate {
         let from = Instant::new(now.get().saturating_sub(WINDOW.get()));
+        // Opportunities after `from`, up to and including `now`.
         let came = self.first(now, true) - if from > self.start { self.first(from, true) } else { 0 };
         let each = match self.mode {
             TraceMode::Packet => PACKET,

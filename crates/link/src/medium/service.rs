@@ -227,6 +227,7 @@ impl Brownian {
         for _ in 0..MOST_SECONDS {
             let until = self.turn.since(at);
             let comes = self.rate * until.as_secs_f64();
+            // The opportunity is within this second.
             if left < comes {
                 let span = libm::round(left / self.rate * SECOND as f64) as u64;
                 self.free = at + Nanos::new(span.min(until.get()));

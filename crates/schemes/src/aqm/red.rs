@@ -297,6 +297,7 @@ impl Red {
             return Lot::Spared;
         };
         if base >= ONE {
+            // A certain drop restarts the count like any other.
             memory.count = Some(0);
             return Lot::Hit;
         }

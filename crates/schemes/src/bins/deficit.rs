@@ -111,6 +111,7 @@ impl Order for Deficit {
             if turn.goes_on() {
                 return Some(turn.bin as usize);
             }
+            // The turn is over: to the end of the round, with another quantum.
             self.old.again(turn.next());
         }
     }
@@ -136,6 +137,7 @@ impl Order for Deficit {
     }
 
     fn tune(&mut self, other: &Deficit) -> Option<bool> {
+        // With a quantum of zero the credit has another meaning.
         let kind = |order: &Deficit| (order.favours_new, order.quantum == 0);
         let like = kind(self) == kind(other);
         like.then(|| core::mem::replace(&mut self.quantum, other.quantum) != other.quantum)

@@ -91,6 +91,7 @@ impl Order for Hosts {
         if self.waiting.contains(bin) {
             return;
         }
+        // The upper bits of a product spread hashes evenly over the buckets.
         let place = |hash: u32| ((u64::from(hash) * HOSTS as u64) >> 32) as u16;
         let hosts = [packet.source, packet.destination].map(place);
         for (loads, host) in self.loads.iter_mut().zip(hosts) {

@@ -62,6 +62,7 @@ impl Longest {
     /// Changes the limit.
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
+        // In the other phases `from` stays zero until the heap is empty again.
         if self.phase == Phase::Calm && !self.searches {
             self.from = near(limit);
         }
@@ -196,6 +197,7 @@ impl Bits {
         for level in &mut self.levels {
             let Some(word) = level.get_mut(at / 64) else { return };
             let had = core::mem::replace(word, *word | 1 << (at % 64));
+            // The levels above know already that this word is not zero.
             if had != 0 {
                 return;
             }
@@ -209,6 +211,7 @@ impl Bits {
         for level in &mut self.levels {
             let Some(word) = level.get_mut(at / 64) else { return };
             *word &= !(1 << (at % 64));
+            // The word is still not zero: the levels above stay as they are.
             if *word != 0 {
                 return;
             }

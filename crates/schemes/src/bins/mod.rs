@@ -409,6 +409,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
         let weighs = core::mem::replace(&mut self.weights, other.weights) != other.weights;
         self.limit = other.limit;
         self.longest.set_limit(other.limit);
+        // The order restarts from the present queues; leads and credits are lost.
         if changed || weighs {
             self.recount(wires);
         }
@@ -437,6 +438,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
                     self.longest.wakes(bin);
                     self.order.wake(bin, self.weights.of(head.class), &head);
                 }
+                // The state of an empty queue must not refuse its next packet.
                 None => self.aqm.emptied(bin),
             }
         }

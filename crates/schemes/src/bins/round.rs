@@ -95,6 +95,7 @@ impl Round {
     // A function of its own: it needs many registers, and runs once in four turns.
     #[inline(never)]
     fn look<W: Wires>(&mut self, soon: &Soon<'_, W>) {
+        // Aligned to a cache line of slots.
         self.looked = self.start & !(TOGETHER - 1);
         // With fewer bins each is used again so soon that it is still in the cache.
         if self.length < BINS + TOGETHER {
