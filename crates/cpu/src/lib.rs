@@ -48,10 +48,14 @@ use units::{Instant, Nanos, Share, TaskId};
 /// Every implementation guarantees:
 ///
 /// - A runnable task is picked after finitely many picks of others. A task that is not runnable is never picked.
+///
 /// - One task runs at a time: a picked task is charged or removed before the next pick.
+///
 /// - A share of zero is the background class. Such tasks take turns while no task with a share is runnable. A task that wakes during a background run
 ///   waits for its end, and is not charged for it.
+///
 /// - A share below a millionth counts as 2^-20. Shares need not add up to one: only their ratio matters.
+///
 /// - Memory is allocated only when a task is added.
 pub trait CpuScheduler: Send {
     /// Adds a task that is not runnable yet.

@@ -168,7 +168,7 @@ pub fn arp(message: packet::wire::Arp) -> Frame {
 }
 
 /// An ARP request for a local address.
-pub fn who_has(target: &str, mac: Mac, sender: &str) -> Frame {
+pub fn arp_request(target: &str, mac: Mac, sender: &str) -> Frame {
     let sender: Ipv4Addr = sender.parse().unwrap();
     let request = packet::wire::Arp::request(mac, sender, target.parse().unwrap());
     Frame { from: mac, ..arp(request).broadcast() }

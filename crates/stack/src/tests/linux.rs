@@ -1,9 +1,10 @@
 //! Comparison with the answers of a Linux router, byte for byte.
 //!
 //! `linux.txt` was recorded from a router with kernel 6.18 and the addresses of the laboratory. For each case it has the name, the frames sent by
-//! host A (`> station|group ETHERTYPE PACKET`) and the frames that A received (`< DESTINATION ETHERTYPE PACKET`), in hexadecimal. Two fields are not compared: the
-//! identification of IPv4 packets that may be fragmented, and the flow label of IPv6 packets. Linux draws both from a keyed hash; RFC 6864 4.1 and
-//! RFC 6437 3 require no particular values. Transport checksums over IPv6 are completed first, because the kernel leaves some of them to the device.
+//! host A (`> station|group ETHERTYPE PACKET`) and the frames that A received (`< DESTINATION ETHERTYPE PACKET`), in hexadecimal. Two fields are not
+//! compared: the identification of IPv4 packets that may be fragmented, and the flow label of IPv6 packets. Linux draws both from a keyed hash; RFC
+//! 6864 4.1 and RFC 6437 3 require no particular values. Transport checksums over IPv6 are completed first, because the kernel leaves some of them to
+//! the device.
 
 use super::frames::Frame;
 use super::*;

@@ -1,6 +1,6 @@
 //! Random events in random order: no panic, no lost packet, and every bound holds. [`Lab::check`] runs after every step.
 
-use super::frames::{Frame, V4, V6, advertises, is_at, solicits, who_has};
+use super::frames::{Frame, V4, V6, advertises, arp_request, is_at, solicits};
 use super::*;
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn sensible() -> impl Strategy<Value = Frame> {
         let to6 = if host % 2 == 0 { "2001:db8:1::1" } else { "2001:db8:2::7" };
         let from6 = V6 { source: &v6, destination: to6, ..V6::default() };
         match kind {
-            0 => who_has("10.0.1.1", mac, &v4),
+            0 => arp_request("10.0.1.1", mac, &v4),
             1 => is_at(&v4, mac, (LAN_MAC, "10.0.1.1")),
             2 => solicits("2001:db8:1::1", flag.then_some(mac), (&v6, "ff02::1:ff00:1")),
             3 => advertises(&v6, flag.then_some(mac), (length % 8) as u8 * 32, (&v6, "fe80::ff:fe00:1")),

@@ -1,6 +1,6 @@
 //! ARP and the life cycle of a neighbour, as transcripts.
 
-use super::frames::{V4, V6, advertises, arp, is_at, who_has};
+use super::frames::{V4, V6, advertises, arp, arp_request, is_at};
 use super::*;
 use expect_test::expect;
 use packet::wire::Arp;
@@ -45,7 +45,7 @@ fn failed_resolution_is_reported_to_every_sender() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
     lab.receive(LAN, &V6::default().udp(1), Exception::Resolve);
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.log();
     lab.pass(SECOND * 3);
     expect![[r#"
@@ -135,7 +135,7 @@ fn the_gateway_is_asked_for_and_not_the_destination() {
 #[test]
 fn arp_request_for_us_is_answered_and_creates_a_usable_neighbour() {
     let mut lab = Lab::new();
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.receive(WAN, &V4 { source: "10.0.2.2", destination: "10.0.1.2", ..V4::default() }.udp(1), Exception::Resolve);
     lab.forwarded();
     lab.pass(SECOND * 5);
@@ -158,15 +158,15 @@ fn arp_request_for_us_is_answered_and_creates_a_usable_neighbour() {
 fn arp_is_answered_only_for_our_addresses_on_that_link() {
     let mut lab = Lab::new();
     for target in ["10.0.1.9", "10.0.2.1", "10.0.1.255"] {
-        lab.receive(LAN, &who_has(target, A, "10.0.1.2"), Exception::Arp);
+        lab.receive(LAN, &arp_request(target, A, "10.0.1.2"), Exception::Arp);
     }
     assert!(lab.net.sent.is_empty());
     assert!(lab.host.neighbours().is_empty(), "who asks for others is no concern of ours");
     // A probe is answered, or its sender would use the address (RFC 5227 2.1.1); it creates no neighbour.
-    lab.receive(LAN, &who_has("10.0.1.1", A, "0.0.0.0"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "0.0.0.0"), Exception::Arp);
     assert_eq!((lab.net.sent.len(), lab.host.neighbours().len()), (1, 0));
     // A host with an address of another network is answered, but not learned.
-    lab.receive(LAN, &who_has("10.0.1.1", A, "192.168.7.7"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "192.168.7.7"), Exception::Arp);
     assert_eq!((lab.net.sent.len(), lab.host.neighbours().len()), (2, 0));
 }
 
@@ -175,7 +175,9 @@ fn forged_arp_messages_are_dropped() {
     let mut lab = Lab::new();
     let mut cut = arp(Arp::request(A, [10, 0, 1, 2].into(), [10, 0, 1, 1].into()));
     cut.l3.truncate(27);
-    for frame in [who_has("10.0.1.1", Mac::BROADCAST, "10.0.1.2"), who_has("10.0.1.1", Mac([0; 6]), "10.0.1.2"), cut] {
+    for frame in
+        [arp_request("10.0.1.1", Mac::BROADCAST, "10.0.1.2"), arp_request("10.0.1.1", Mac([0; 6]), "10.0.1.2"), cut]
+    {
         lab.receive(LAN, &frame, Exception::Arp);
     }
     assert_eq!(lab.log().matches("dropped bad_arp").count(), 3);
@@ -186,7 +188,7 @@ fn forged_arp_messages_are_dropped() {
 fn an_address_of_ours_is_defended_once_in_ten_seconds() {
     let mut lab = Lab::new();
     for _ in 0..3 {
-        lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.1"), Exception::Arp);
+        lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.1"), Exception::Arp);
     }
     expect![[r#"
         0ns < lan ARP who-has 10.0.1.1 tell 10.0.1.1
@@ -200,7 +202,7 @@ fn an_address_of_ours_is_defended_once_in_ten_seconds() {
     "#]]
     .assert_eq(&lab.log());
     lab.pass(SECOND * 10);
-    lab.receive(LAN, &who_has("10.0.1.9", A, "10.0.1.1"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.9", A, "10.0.1.1"), Exception::Arp);
     assert!(lab.log().contains("conflict 10.0.1.1 02:00:00:00:00:aa"));
     lab.receive(LAN, &advertises("2001:db8:1::1", Some(A), 0x20, ("fe80::aa", "ff02::1")), Exception::Local);
     expect![[r#"
@@ -247,7 +249,7 @@ fn full_table_evicts_the_oldest_idle_neighbour_and_none_in_use() {
     let mut lab = Lab::with(HostLimits { neighbours_per_interface: 3, ..HostLimits::default() });
     for (host, ms) in [("10.0.1.2", 1), ("10.0.1.3", 2)] {
         lab.net.now += Nanos::millis(ms);
-        lab.receive(LAN, &who_has("10.0.1.1", A, host), Exception::Arp);
+        lab.receive(LAN, &arp_request("10.0.1.1", A, host), Exception::Arp);
     }
     let to = |host| V4 { source: "10.0.2.2", destination: host, ..V4::default() }.udp(1);
     for host in ["10.0.1.4", "10.0.1.5", "10.0.1.6"] {
@@ -259,7 +261,7 @@ fn full_table_evicts_the_oldest_idle_neighbour_and_none_in_use() {
     lab.receive(WAN, &to("10.0.1.7"), Exception::Resolve);
     assert!(lab.log().contains("dropped neighbour_table"));
     // A message from an unknown host evicts none either.
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.8"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.8"), Exception::Arp);
     assert_eq!(lab.host.neighbours().len(), 3);
     // The other interface has a table of its own.
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
@@ -285,21 +287,21 @@ fn static_neighbour_evicts_a_dynamic_one() {
 fn a_flood_of_messages_is_cut_at_the_limit_on_its_own_interface() {
     let mut lab = Lab::with(HostLimits { neighbour_messages: 10, ..HostLimits::default() });
     for _ in 0..50 {
-        lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+        lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     }
     assert_eq!(lab.net.sent.len(), 10);
     assert_eq!(lab.log().matches("dropped neighbour_flood").count(), 40);
-    lab.receive(WAN, &who_has("10.0.2.1", B, "10.0.2.2"), Exception::Arp);
+    lab.receive(WAN, &arp_request("10.0.2.1", B, "10.0.2.2"), Exception::Arp);
     assert_eq!(lab.net.sent.len(), 11);
     lab.net.now += SECOND;
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     assert_eq!(lab.net.sent.len(), 12);
 }
 
 #[test]
 fn an_unused_neighbour_is_forgotten_after_ten_minutes() {
     let mut lab = Lab::new();
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.pass(SECOND * 599);
     assert_eq!(lab.host.neighbours().len(), 1);
     lab.pass(SECOND);
@@ -329,7 +331,7 @@ fn a_configured_neighbour_is_never_asked_nor_changed() {
 fn removed_interface_discards_its_neighbours_and_waiting_packets() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.log();
     lab.net.interfaces.retain(|interface| interface.id == LAN);
     lab.host.adopt(&mut lab.net);
@@ -345,7 +347,7 @@ fn removed_interface_discards_its_neighbours_and_waiting_packets() {
 fn renumbered_link_keeps_only_neighbours_on_its_prefixes() {
     let mut lab = Lab::new();
     for host in ["10.0.1.2", "10.0.1.200"] {
-        lab.receive(LAN, &who_has("10.0.1.1", A, host), Exception::Arp);
+        lab.receive(LAN, &arp_request("10.0.1.1", A, host), Exception::Arp);
     }
     lab.net.interfaces[0].ipv4[0].length = 25;
     lab.host.adopt(&mut lab.net);
