@@ -1,12 +1,11 @@
-//! The agenda of one core: which of its tasks may run, which runs next, and for how much.
+//! The run queue of one core: which of its tasks may run, which runs next, and how much it may do.
 //!
-//! It stands between the worker, which knows packets, and a [`CpuScheduler`], which knows shares. A task is *idle* where it
-//! has nothing to do or no room to put it, *eligible* where it has something to do but changing to it is not worth its
-//! cost yet, *active* where the discipline may pick it, and *running* (Qie et al. 2001, section 4.3 and figure 9). Only
-//! under the throttle is a task ever eligible without being active; an input task sleeps instead, as long as its port's
-//! estimator says.
+//! It sits between the worker, which handles packets, and a [`CpuScheduler`], which handles shares. A task is in one of four states (Qie et al. 2001,
+//! section 4.3 and figure 9). It is *idle* without work, or without room for its results. It is *eligible* with work that is not yet worth the cost
+//! of a switch. It is *active* when the CPU scheduler may pick it, and *running* after that. Only under the batching throttle is a task ever eligible
+//! without being active. An input task sleeps instead, for as long as the estimator of its port says.
 //!
-//! Like the disciplines it picks and charges, and runs nothing: it is tested without a packet.
+//! Like the CPU schedulers, the run queue picks and charges tasks and executes nothing. Its tests need no packets.
 
 mod charging;
 mod entry;
@@ -30,32 +29,33 @@ use states::States;
 use std::cmp::Reverse;
 use units::{Instant, Nanos, TaskId};
 
-/// A packet whose functions cost so much or more is a vector of its own. Not so at a port: a call costs one what it does many.
+/// A packet that costs at least so many ns to process is a vector by itself. Ports are exempt: one call to a port costs the same for one packet as
+/// for many.
 const DEAR: u64 = 1000;
-/// A switch is taken to cost four times the mean and this at most.
+/// A measured switch counts for at most four times the mean and this.
 const JITTER: Nanos = Nanos::new(100);
-/// Packets of a vector at most: what a batch holds.
+/// The most packets of a vector: the size of a batch.
 const VECTOR: u32 = 256;
-/// Packets of a vector while nothing is known of their cost.
+/// Packets of a vector before any cost was measured.
 pub const UNKNOWN: u32 = 16;
 
-/// How long a core is lent at most where a run has no slice.
+/// The longest time a core is lent where a run has no slice.
 const LENT: Nanos = plan::LENT;
 
-/// How long a core is lent at once to functions that are interrupted, where a run may last `slice`.
+/// The time for which a core is lent at once to preemptible functions, where a run may last `slice`.
 pub fn lending(slice: Nanos) -> Nanos {
     if slice == Nanos::MAX { LENT } else { slice }
 }
 
-/// Dispatches that others do at most between two looks at ports that had nothing.
+/// Dispatches of other tasks between two polls of ports that were empty.
 const LOOK: u32 = 8;
 
 /// See the [module](self).
-// Large: a method for each thing that a worker tells it or asks; its state is in four parts.
+// Large: one method for each notification and query of a worker; its state is in four parts.
 pub struct Agenda {
     discipline: Box<dyn CpuScheduler>,
     schedulers: Schedulers,
-    /// The name of the one that `discipline` is.
+    /// The name of `discipline`.
     scheduler: &'static str,
     states: States,
     limits: Limits,
@@ -67,7 +67,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// No tasks; `measured` is what a switch was found to cost at start.
+    /// A run queue without tasks. `measured` is the cost of a switch as measured at start.
     pub fn new(measured: Nanos) -> Agenda {
         let plan = CpuPlan::default();
         let mut agenda = Agenda {
@@ -86,7 +86,7 @@ impl Agenda {
         agenda
     }
 
-    /// A new task, idle. An input task is [`Agenda::rouse`]d, others are [`Agenda::look`]ed at.
+    /// Adds an idle task. An input task is started with [`Agenda::rouse`], others with [`Agenda::look`].
     pub fn add(&mut self, kind: Kind, terms: Terms, now: Instant) -> TaskId {
         let entry = Entry::new(kind, terms, now);
         let task = match self.states.spare.pop() {
@@ -104,23 +104,25 @@ impl Agenda {
         task
     }
 
-    /// The task is gone, whatever it was doing.
+    /// Removes the task in any state.
     pub fn remove(&mut self, task: TaskId, now: Instant) {
         let entry = &mut self.states.entries[task.index()];
         assert!(entry.live, "task {task} is there");
         let (was, dry) = (entry.state, entry.dry);
         entry.enter(State::Idle, now);
+        // Timers of the task stay in the heap. They no longer match `due`, so they are skipped when they expire.
         (entry.live, entry.due) = (false, Instant::FAR);
         self.states.left(was, dry);
         self.sleeping.back.retain(|&other| other != task);
         self.discipline.remove(task);
         self.states.spare.push(task);
+        // The id may be reused: a later switch must not charge the new task for the old one.
         if self.charging.last == Some(task) {
             self.charging.last = None;
         }
     }
 
-    /// The task has other terms from now on.
+    /// Changes the terms of the task.
     pub fn set(&mut self, task: TaskId, terms: Terms) {
         let entry = &mut self.states.entries[task.index()];
         if entry.terms.share != terms.share {
@@ -133,9 +135,8 @@ impl Agenda {
         self.set_threshold(task);
     }
 
-    /// The port of an input task has this estimator from now on, or none. Without one the task steps back where it finds
-    /// nothing: it looks again when nothing else is to be done, and after a few dispatches of others; unless it is `greedy`
-    /// and keeps its turns.
+    /// Sets or removes the estimator of an input task's port. Without an estimator the task steps back when a poll is empty. It polls again when
+    /// there is no other work, and after a few dispatches of other tasks. A `greedy` task does not step back: it keeps its turns.
     pub fn estimate(&mut self, task: TaskId, plan: Option<EstimatorPlan>, greedy: bool, ring: Ring, now: Instant) {
         let ring = Ring { batch: self.limits.rules[Kind::Input as usize].packets, ..ring };
         let entry = &mut self.states.entries[task.index()];
@@ -145,12 +146,13 @@ impl Agenda {
             (Some(estimator), Some(plan)) => estimator.set(&plan, ring),
             (place, plan) => *place = plan.map(|plan| Box::new(Estimator::new(&plan, ring))),
         }
+        // The timer of the removed estimator is void, and nothing else would wake the task.
         if plan.is_none() && entry.due != Instant::FAR {
             self.rouse(task, now);
         }
     }
 
-    /// A task that slept or waited for its port looks again now.
+    /// Activates a task that slept or waited for its port.
     pub fn rouse(&mut self, task: TaskId, now: Instant) {
         let entry = &self.states.entries[task.index()];
         if entry.live && matches!(entry.state, State::Idle | State::Eligible) {
@@ -158,7 +160,7 @@ impl Agenda {
         }
     }
 
-    /// An input task stops polling until it is roused.
+    /// Stops an input task from polling until [`Agenda::rouse`] is called.
     pub fn still(&mut self, task: TaskId, now: Instant) {
         let entry = &mut self.states.entries[task.index()];
         if entry.live && entry.state == State::Active {
@@ -166,6 +168,7 @@ impl Agenda {
             entry.enter(State::Idle, now);
             self.states.left(State::Active, dry);
             self.sleeping.back.retain(|&other| other != task);
+            // A scheduler has no operation that makes a waiting task idle: remove it and add it again.
             let share = self.states.entries[task.index()].terms.share;
             self.discipline.remove(task);
             self.discipline.add(task, share);
@@ -173,14 +176,14 @@ impl Agenda {
         self.states.entries[task.index()].due = Instant::FAR;
     }
 
-    /// A packet came for the task, or left from behind it: `waiting` wait now, and there is room for `room` (spec Q-46).
+    /// The input or output queue of the task has changed: `waiting` packets wait, and there is room for `room` results (spec Q-46).
     #[inline]
     pub fn look(&mut self, task: TaskId, waiting: usize, room: usize, now: Instant) {
         let entry = &mut self.states.entries[task.index()];
         entry.waiting = waiting as u32;
         match entry.state {
             State::Idle | State::Eligible if entry.live && waiting > 0 && room > 0 => self.consider(task, room, now),
-            // It was woken for fewer packets than it will find: what it promised the discipline would be too short.
+            // More packets arrived than when the task woke. The scheduler predicts with the length of the next run, so it must hear of a longer one.
             State::Active if entry.kind != Kind::Input => {
                 let expected = entry.expected(self.limits.rules[entry.kind as usize]);
                 if expected > entry.foretold {
@@ -202,7 +205,7 @@ impl Agenda {
         }
     }
 
-    /// The task becomes active.
+    /// Makes the task active.
     fn activate(&mut self, task: TaskId, now: Instant) {
         let entry = &mut self.states.entries[task.index()];
         if entry.state == State::Eligible {
@@ -212,14 +215,14 @@ impl Agenda {
         entry.enter(State::Active, now);
         let expected = entry.expected(self.limits.rules[entry.kind as usize]);
         entry.foretold = expected;
-        // An input task whose time has come is to look, whatever it found before.
+        // The timer of an input task has expired: it must poll again, also after an empty poll.
         entry.dry = false;
         self.states.busy += 1;
         self.discipline.wake(task, expected, now);
         self.note(task, What::Active, now);
     }
 
-    /// The task becomes eligible, and its time begins.
+    /// Makes the task eligible and starts its timer.
     fn wait(&mut self, task: TaskId, now: Instant) {
         let entry = &mut self.states.entries[task.index()];
         self.states.eligible += usize::from(entry.state != State::Eligible);
@@ -231,10 +234,11 @@ impl Agenda {
         self.note(task, What::Eligible, now);
     }
 
-    /// The task to run now, and for how much; nothing where none is active. Its switch is told with
-    /// [`Agenda::switched`], its end with [`Agenda::ran`] or [`Agenda::polled`].
+    /// The task to run now and its limits, or none if no task is active. The worker then calls [`Agenda::switched`], and after the run
+    /// [`Agenda::ran`] or [`Agenda::polled`].
     #[inline]
     pub fn pick(&mut self, now: Instant) -> Option<Grant> {
+        // Timers come first: one that expires may activate a task for this pick.
         if let Some(&Reverse((due, _))) = self.sleeping.timers.peek()
             && due <= now
         {
@@ -243,10 +247,11 @@ impl Agenda {
         if self.tuning.as_ref().is_some_and(|tuning| tuning.next() <= now) {
             self.observe(now);
         }
+        // No active task has work: run the fullest eligible one rather than leave the core idle.
         if self.states.busy == 0 && self.states.eligible > 0 && self.limits.harvest {
             self.harvest(now);
         }
-        // Where nobody has anything to do, who polls by the discipline and who has stepped back take turns.
+        // With no work at all, active pollers and tasks that have stepped back take turns. Otherwise the latter poll once in `LOOK` dispatches.
         let most = if self.states.busy == 0 { 1 } else { LOOK };
         let task = if !self.sleeping.back.is_empty() && self.sleeping.since_look >= most {
             self.look_back()
@@ -269,8 +274,10 @@ impl Agenda {
         let vector = self.limits.vector.unwrap_or_else(|| {
             let cost = entry.each().get();
             match cost {
+                // An expensive packet is metered alone, so that the run stops close to the end of its slice.
                 DEAR.. if alone => 1,
                 0 => UNKNOWN,
+                // A full vector would exceed the slice: use as many packets as fit.
                 _ if cost * u64::from(VECTOR) > rule.slice.get() => (rule.slice.get() / cost).max(1) as u32,
                 _ => VECTOR,
             }
@@ -279,7 +286,7 @@ impl Agenda {
         Some(Grant { task, packets: rule.packets, slice: rule.slice, vector })
     }
 
-    /// The next task that has stepped back, for a look.
+    /// The next task that has stepped back, so that it polls once.
     fn look_back(&mut self) -> TaskId {
         self.sleeping.since_look = 0;
         let task = self.sleeping.back.pop_front().expect("there is one");
@@ -287,7 +294,7 @@ impl Agenda {
         task
     }
 
-    /// Timers that have gone off.
+    /// Handles the timers that have expired.
     #[cold]
     fn fire(&mut self, now: Instant) {
         while let Some(&Reverse((due, task))) = self.sleeping.timers.peek()
@@ -295,7 +302,7 @@ impl Agenda {
         {
             self.sleeping.timers.pop();
             let entry = &mut self.states.entries[task.index()];
-            // One that was not waited for any more, or that another has followed.
+            // Timers are not removed from the heap. Skip one that was cancelled or replaced by a later one.
             if !entry.live || entry.due != due {
                 continue;
             }
@@ -307,8 +314,7 @@ impl Agenda {
         }
     }
 
-    /// Every eligible task becomes active, and ports that have nothing step back, until there are other rules: what waits
-    /// is to go.
+    /// Drains the queues: every eligible task becomes active and empty ports step back, until [`Agenda::rule`] is called.
     pub fn hurry(&mut self, now: Instant) {
         self.sleeping.hurried = true;
         for index in 0..if self.states.eligible > 0 { self.states.entries.len() } else { 0 } {
@@ -318,7 +324,7 @@ impl Agenda {
         }
     }
 
-    /// The fullest of the eligible tasks becomes active: there is nothing better to do (spec Q-4A).
+    /// Activates the eligible task with the most packets, because no other task has work (spec Q-4A).
     #[cold]
     fn harvest(&mut self, now: Instant) {
         let eligible = |entry: &&(usize, &Entry)| entry.1.live && entry.1.state == State::Eligible;
@@ -336,7 +342,7 @@ impl Agenda {
         }
     }
 
-    /// The picked task was changed to, which took `cost`.
+    /// The worker has switched to the picked task, which took `cost`.
     #[inline]
     pub fn switched(&mut self, task: TaskId, cost: Nanos) {
         self.charging.times.switching += cost;
@@ -346,6 +352,7 @@ impl Agenda {
             Charge::Incoming => self.charging.switched = cost,
             Charge::Outgoing => {
                 if let Some(last) = self.charging.last {
+                    // The last task has already been charged for its run: the switch is added to its next charge.
                     self.states.entries[last.index()].owes += cost;
                 }
             }
@@ -353,13 +360,13 @@ impl Agenda {
         self.charging.last = Some(task);
         self.note(task, What::Dispatched { switch: cost }, self.charging.picked);
         if self.charging.switch_cost.is_none() {
-            // What took the processor away in the middle of a switch is no part of it.
+            // Cap the sample: a switch during which the kernel ran something else is not a longer switch.
             let most = self.charging.measured.mean().map_or(Nanos::MAX, |mean| mean * 4 + JITTER);
             self.charging.measured.ran(1, cost.min(most));
         }
     }
 
-    /// What changing to a task costs: as configured, else as measured.
+    /// The cost of a switch to a task: the configured one, else the measured mean.
     pub fn switch_cost(&self) -> Nanos {
         self.charging.switch_cost.or(self.charging.measured.mean()).unwrap_or_default()
     }
@@ -371,6 +378,7 @@ impl Agenda {
         let entry = &mut self.states.entries[task.index()];
         entry.waiting = run.waiting;
         let rule = self.limits.rules[entry.kind as usize];
+        // The run has changed the mean cost, and with it the threshold.
         if rule.overhead.is_some() && run.packets > 0 {
             self.set_threshold(task);
         }
@@ -378,9 +386,10 @@ impl Agenda {
         let entry = &mut self.states.entries[task.index()];
         let may = run.waiting > 0 && run.room > 0;
         let worth = run.waiting >= entry.threshold && run.room >= entry.threshold;
+        // A preempted task stays active even without waiting packets: its thread must be resumed.
         if run.away || may && worth {
             entry.enter(State::Active, now);
-            // How much is left to do of what is away only doing it tells.
+            // The rest of the work of a preempted function is unknown. Expect one lending period.
             let expected = if run.away { lending(rule.slice) } else { entry.expected(rule) };
             entry.foretold = expected;
             self.states.busy += 1;
@@ -397,8 +406,8 @@ impl Agenda {
         }
     }
 
-    /// The picked input task has looked at its port and read `packets`; `full` where its limit ended the run, and there
-    /// may be more. A port that is `stalled` waits until it is roused.
+    /// The picked input task has polled its port and received `packets`. `full`: it stopped at its limit, so there may be more. A `stalled` port
+    /// waits for [`Agenda::rouse`].
     #[inline]
     pub fn polled(&mut self, task: TaskId, used: Nanos, packets: u32, full: bool, stalled: bool, now: Instant) {
         let charged = self.book(task, used, packets, false);
@@ -409,6 +418,7 @@ impl Agenda {
         let entry = &mut self.states.entries[task.index()];
         (entry.waiting, entry.dry) = (packets, packets == 0);
         let looked = std::mem::take(&mut entry.looking);
+        // With an estimator the task sleeps instead of stepping back. While the queues drain, greedy tasks step back too.
         let steps_back = entry.dry && (!entry.greedy || self.sleeping.hurried) && entry.estimator.is_none();
         let wake = match &mut entry.estimator {
             Some(estimator) => estimator.ran(packets, full, now),
@@ -423,7 +433,8 @@ impl Agenda {
         let next = (!sleeps && !steps_back).then(|| entry.expected(self.limits.rules[Kind::Input as usize]));
         self.states.busy += usize::from(next.is_some() && packets > 0);
         if looked {
-            // The discipline has not picked it: what it used it owes, unless it was nothing.
+            // A poll after stepping back bypasses the scheduler, so it cannot be charged there now. The next run pays for it, unless the poll was
+            // empty.
             if packets > 0 {
                 self.states.entries[task.index()].owes += charged;
             }
@@ -437,12 +448,12 @@ impl Agenda {
             self.sleeping.back.push_back(task);
         }
         if packets > 0 {
-            // One that has found nothing and looks again is not shown as one that waits for its turn.
+            // A task that polls again after an empty poll is not traced as waiting for the core.
             self.note(task, if next.is_some() { What::Active } else { What::Idle }, now);
         }
     }
 
-    /// Books what a run took; `away` where it has begun more than it ended. Answers what is charged for it.
+    /// Accounts for a run and returns the time to charge. `away`: functions have begun packets that they have not finished.
     #[inline]
     fn book(&mut self, task: TaskId, used: Nanos, packets: u32, away: bool) -> Nanos {
         let entry = &mut self.states.entries[task.index()];
@@ -453,6 +464,7 @@ impl Agenda {
         entry.account.used += used;
         if packets > 0 || away {
             self.charging.times.useful += used;
+            // Inline forwarding was recorded as a cost of the forwarding task: do not count it twice.
             entry.begun += used.saturating_sub(std::mem::take(&mut entry.inlined));
             if packets > 0 {
                 entry.cost.ran(packets, std::mem::take(&mut entry.begun));
@@ -463,8 +475,8 @@ impl Agenda {
         charged
     }
 
-    /// An input task has received and classified a vector of so many packets. Where each took longer than the budget, all
-    /// of them are counted as beyond it: the clock is read no more often than that (spec Q-05).
+    /// An input task has received and classified a vector of `packets`. If the mean per packet exceeds the budget, all of them count as over budget:
+    /// the clock is read only once a vector (spec Q-05).
     #[inline]
     pub fn weigh(&mut self, task: TaskId, packets: usize, used: Nanos) {
         if let Some(budget) = self.limits.budget {
@@ -474,16 +486,16 @@ impl Agenda {
         }
     }
 
-    /// Whether what the input task and a path's functions take for a packet together is within the budget of classification,
-    /// as far as both are known.
+    /// True if the input task and the functions of a path together stay within the classification budget for each packet. Unknown costs count as
+    /// zero.
     #[inline]
     pub fn affords(&self, input: TaskId, forwarding: TaskId) -> bool {
         let each = |task: TaskId| self.states.entries[task.index()].each();
         self.limits.budget.is_none_or(|budget| each(input) + each(forwarding) <= budget)
     }
 
-    /// The running input task has forwarded packets in place of their own task: what that took is charged to it, and is the
-    /// cost of theirs.
+    /// The running input task has forwarded packets inline. The time is charged to the input task, and counts as the packet cost of the forwarding
+    /// task.
     #[inline]
     pub fn inlined(&mut self, input: TaskId, forwarding: TaskId, used: Nanos, packets: usize) {
         if packets > 0 {
@@ -492,23 +504,23 @@ impl Agenda {
         }
     }
 
-    /// Work was done outside of any task: packets received the way of interrupts.
+    /// Counts work outside of any task: packets received in interrupt style.
     pub fn interrupted(&mut self, used: Nanos) {
         self.charging.times.useful += used;
     }
 
-    /// What a packet of the task costs; zero where that is not known.
+    /// The mean cost of a packet of the task; zero if unknown.
     pub fn mean_cost(&self, task: TaskId) -> Nanos {
         self.states.entries[task.index()].each()
     }
 
-    /// When a timer goes off next, or overhead and slice are set anew.
+    /// The time of the next timer or the next tuning period.
     pub fn next(&self) -> Instant {
         let timer = self.sleeping.timers.peek().map_or(Instant::FAR, |&Reverse((due, _))| due);
         self.tuning.as_ref().map_or(timer, |tuning| timer.min(tuning.next()))
     }
 
-    /// The same without the timers of those tasks that `wait` for something else as well.
+    /// Like [`Agenda::next`], without the timers of tasks for which `waits` is true: another event wakes them.
     pub fn next_but(&self, waits: impl Fn(TaskId) -> bool) -> Instant {
         let mine = |&&Reverse((due, task)): &&Reverse<(Instant, TaskId)>| {
             let entry = &self.states.entries[task.index()];
@@ -519,35 +531,35 @@ impl Agenda {
         self.tuning.as_ref().map_or(timer, |tuning| timer.min(tuning.next()))
     }
 
-    /// So many packets came for the task, whether there was room for them or not.
+    /// Counts packets that arrived for the task, dropped ones included.
     #[inline]
     pub fn offered(&mut self, task: TaskId, packets: u32) {
         self.states.entries[task.index()].cost.offered(packets);
     }
 
-    /// Whether an input task looks at its port only when its time has come, and when that is.
+    /// The time until which an input task sleeps; none if it does not.
     pub fn sleeps_until(&self, task: TaskId) -> Option<Instant> {
         let entry = &self.states.entries[task.index()];
         (entry.due != Instant::FAR && entry.kind == Kind::Input).then_some(entry.due)
     }
 
-    /// Whether the estimator of an input task has found its port silent for so long that it may as well wait for a sign.
+    /// True if the estimator of an input task sleeps as long as it may and has an average of zero: the worker may block on the port.
     pub fn is_silent(&self, task: TaskId) -> bool {
         let estimator = self.states.entries[task.index()].estimator.as_ref();
         estimator.is_some_and(|e| e.sleep() == e.sleep_max() && e.average_milli() == 0)
     }
 
-    /// Whether no task is known to have something to do: those that are active only look for it.
+    /// True if no task is known to have work: the active ones only poll.
     pub fn is_quiet(&self) -> bool {
         self.states.busy == 0
     }
 
-    /// Tasks there are.
+    /// The number of tasks.
     pub fn count(&self) -> usize {
         self.states.entries.len() - self.states.spare.len()
     }
 
-    /// Where the time went.
+    /// The time of the core by use.
     pub fn times(&self) -> Times {
         self.charging.times
     }

@@ -1,4 +1,4 @@
-//! What a switch costs on this machine, before there is anything to switch to (spec Q-14).
+//! The cost of a switch on this machine, measured before the first task exists (spec Q-14).
 
 use super::Agenda;
 use super::task::{Kind, Run, Terms};
@@ -6,13 +6,13 @@ use crate::meter::{Meter, Work};
 use plan::CpuPlan;
 use units::{Instant, Nanos, Share};
 
-/// Switches timed together, and how often.
+/// Switches in one measurement, and the number of measurements.
 const TOGETHER: u64 = 256;
 const ROUNDS: usize = 33;
 
-/// Picks, changes to and charges three tasks that always have work, by the rules of `plan`, and answers what one dispatch
-/// takes: the median of rounds, so that what interrupted one of them does not count. A router at work measures its switches
-/// itself, with what they do to caches; this is what it begins with.
+/// Picks, switches to and charges three tasks that always have work, by the rules of `plan`. Returns the time of one dispatch: the median of the
+/// rounds, which ignores a round that was interrupted. A running router measures its switches itself, cache misses included; this value is its first
+/// estimate.
 pub fn calibrate<M: Meter>(plan: &CpuPlan, meter: &mut M) -> Nanos {
     let mut now = Instant::START;
     let mut agenda = Agenda::new(Nanos::ZERO);

@@ -1,44 +1,44 @@
-//! What a path's packets cost, as measured while they are forwarded (Qie et al. 2001, section 4.4).
+//! The cost of the packets of a path, measured while they are forwarded (Qie et al. 2001, section 4.4).
 //!
-//! The batching throttle computes its thresholds from the mean, admission its shares, and an operator is told of a flow
-//! that costs more than was declared for it. Everything is whole numbers: the same run measures the same.
+//! The batching throttle computes its thresholds from the mean, and admission control its shares. The operator is warned of a path that costs more
+//! than declared. All arithmetic is in whole numbers, so that equal runs give equal results.
 
 use units::{Instant, Nanos, PacketRate};
 
 /// Means are kept in 2^-8 ns.
 const FRACTION: u32 = 8;
-/// A packet's weight in the averages is `1 / WINDOW`; a vector's that of its packets, a quarter at most.
+/// The weight of a packet in the averages is `1 / WINDOW`. A vector weighs as much as its packets, but at most a quarter.
 const WINDOW: u64 = 64;
 const MOST_WEIGHT: u64 = WINDOW / 4;
-/// A packet is taken to cost no more than this.
+/// The highest cost of a packet that is counted.
 const MOST_COST: Nanos = Nanos::secs(1);
-/// No verdict before so many packets.
+/// The number of packets before the first verdict.
 const ENOUGH: u64 = 64;
 
-/// Whether a path costs what was declared for it.
+/// The measured cost of a path, compared with the declared one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Verdict {
-    /// Nothing was declared, or too few packets have come.
+    /// No cost is declared, or too few packets were measured.
     #[default]
     Unknown,
-    /// It does, or less.
+    /// The path costs no more than declared.
     Within,
-    /// It costs over a tenth more; until it is less than a twentieth more.
+    /// The path costs over 10 % more than declared. It leaves this state below 5 %.
     Exceeds,
 }
 
-/// What a path was offered, what it forwarded and what that takes, since the sample before.
+/// The offered and forwarded rate of a path and its need of processor time, since the last sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sample {
-    /// Packets that came, those that were dropped included.
+    /// Packets that arrived, dropped ones included.
     pub offered: PacketRate,
-    /// Packets that its task ran for.
+    /// Packets that were processed.
     pub served: PacketRate,
-    /// What all that came would take, at the mean cost: what [`Tuning`](super::Tuning) asks for.
+    /// The time that all packets that arrived would take at the mean cost: the input of [`Tuning`](super::Tuning).
     pub needed: Nanos,
-    /// The time the sample is of.
+    /// The length of the sample.
     pub elapsed: Nanos,
-    /// Whether the path costs what was declared for it.
+    /// The measured cost compared with the declared one.
     pub verdict: Verdict,
 }
 
@@ -48,14 +48,14 @@ pub struct PathCost {
     declared: Option<Nanos>,
     /// In 2^-8 ns.
     mean: u64,
-    /// Of a single packet's cost, in ns^2.
+    /// Of the cost of a single packet, in ns^2.
     variance: u64,
-    /// Packets measured, ever, and what they took.
+    /// Packets measured since the beginning, and the time they took.
     packets: u64,
     took: Nanos,
-    /// Of the run that goes on.
+    /// Packets and time of the current run.
     run: (u64, Nanos),
-    /// Packets of a run on average, in thousandths, and their cost.
+    /// The mean number of packets of a run, in thousandths, and the mean cost of a run.
     batch: u64,
     run_cost: Nanos,
     offered: u64,
@@ -65,7 +65,7 @@ pub struct PathCost {
 }
 
 impl PathCost {
-    /// Nothing measured yet. `declared` is what a packet of the size the path is meant for is said to cost.
+    /// A meter without measurements. `declared` is the declared cost of a packet of the size the path is meant for.
     pub fn new(declared: Option<Nanos>, now: Instant) -> PathCost {
         PathCost {
             declared,
@@ -83,7 +83,7 @@ impl PathCost {
         }
     }
 
-    /// Something else is declared from now on. What was measured stays.
+    /// Changes the declared cost. Measurements are kept.
     pub fn declare(&mut self, declared: Option<Nanos>) {
         if self.declared != declared {
             self.declared = declared;
@@ -91,13 +91,13 @@ impl PathCost {
         }
     }
 
-    /// So many packets came for the path, whether there was room for them or not.
+    /// Counts packets that arrived for the path, dropped ones included.
     #[inline]
     pub fn offered(&mut self, packets: u32) {
         self.offered += u64::from(packets);
     }
 
-    /// A vector of so many packets took `used`; none took the time of looking for some, which says nothing of a packet.
+    /// A vector of `packets` took `used`. An empty one counts into the run, but says nothing about the cost of a packet.
     #[inline]
     pub fn ran(&mut self, packets: u32, used: Nanos) {
         let packets = u64::from(packets);
@@ -106,7 +106,7 @@ impl PathCost {
             return;
         }
         self.served += packets;
-        // A vector that took a year would not fit.
+        // 2^55 ns are a year: a longer vector would overflow the shift.
         let each = ((used.get().min(1 << 55) << FRACTION) / packets).min(MOST_COST.get() << FRACTION);
         if self.packets == 0 {
             self.mean = each;
@@ -119,26 +119,28 @@ impl PathCost {
 
     fn average(&mut self, each: u64, packets: u64) {
         let weight = packets.min(MOST_WEIGHT);
+        // Half of the divisor is added, so that the mean is rounded and reaches a constant cost.
         self.mean = (self.mean * (WINDOW - weight) + each * weight + WINDOW / 2) / WINDOW;
-        // The mean of n costs varies n times less than one of them does.
+        // The variance of a mean of n costs is 1/n of that of one cost: multiply by n.
         let off = u128::from(each.abs_diff(self.mean) >> FRACTION);
         let square = off * off * u128::from(packets);
         let sum = u128::from(self.variance) * u128::from(WINDOW - weight) + square * u128::from(weight);
         self.variance = u64::try_from(sum / u128::from(WINDOW)).unwrap_or(u64::MAX);
     }
 
-    /// The task is done for now: what it did since the last time counts as one run.
+    /// Ends a run: all vectors since the last call belong to it.
     #[inline]
     pub fn run_over(&mut self) {
         let (packets, used) = core::mem::take(&mut self.run);
         if packets > 0 {
+            // An average over about 16 runs. The first run sets it.
             let slowly = |old: u64, new: u64| if old == 0 { new } else { old - old / 16 + new / 16 };
             self.batch = slowly(self.batch, packets * 1000);
             self.run_cost = Nanos::new(slowly(self.run_cost.get(), used.get()));
         }
     }
 
-    /// What a packet costs on average; what was declared where none was measured. None: not known at all.
+    /// The mean cost of a packet; the declared one before the first measurement, or none.
     #[inline]
     pub fn mean(&self) -> Option<Nanos> {
         if self.packets == 0 {
@@ -148,13 +150,13 @@ impl PathCost {
         }
     }
 
-    /// What a packet has cost on average since the beginning, once enough were measured: slower than [`PathCost::mean`],
-    /// and not moved by a moment in which something else had the processor.
+    /// The mean cost of a packet since the beginning, once enough were measured. It follows changes more slowly than [`PathCost::mean`], and is
+    /// robust against moments in which another process had the processor.
     pub fn long_mean(&self) -> Option<Nanos> {
         (self.packets >= ENOUGH).then(|| Nanos::new(self.took.get().div_ceil(self.packets)))
     }
 
-    /// What was declared.
+    /// The declared cost.
     pub fn declared(&self) -> Option<Nanos> {
         self.declared
     }
@@ -174,17 +176,17 @@ impl PathCost {
         self.packets
     }
 
-    /// Thousandths of a packet that a run does on average.
+    /// The mean number of packets of a run, in thousandths.
     pub fn batch_milli(&self) -> u64 {
         self.batch
     }
 
-    /// What a run takes on average.
+    /// The mean time of a run.
     pub fn run_cost(&self) -> Nanos {
         self.run_cost
     }
 
-    /// Ends a period: the rates of it, and the verdict.
+    /// Ends a period and returns its rates and the verdict.
     pub fn sample(&mut self, now: Instant) -> Sample {
         let elapsed = now.since(self.since);
         let (offered, served) = (core::mem::take(&mut self.offered), core::mem::take(&mut self.served));
@@ -210,9 +212,10 @@ impl PathCost {
         }
     }
 
-    /// Whether a packet costs what was declared, as of now.
+    /// Compares the measured cost with the declared one.
     pub fn verdict(&self) -> Verdict {
         let Some(declared) = self.declared.filter(|_| self.packets >= ENOUGH) else { return Verdict::Unknown };
+        // Hysteresis: exceeded above 110 %, until the cost is at most 105 %.
         let allowed = if self.verdict == Verdict::Exceeds { 105 } else { 110 };
         let over = self.fine_mean() * 100 > (u128::from(declared.get()) << FRACTION) * allowed;
         if over { Verdict::Exceeds } else { Verdict::Within }
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_cost_is_measured_exactly_whatever_the_vectors() {
+    fn constant_cost_is_measured_exactly_with_any_vector_size() {
         let mut cost = meter(0);
         for packets in (1..200).map(|n| n % 37 + 1) {
             cost.ran(packets, Nanos::new(333) * u64::from(packets));
@@ -259,7 +262,7 @@ mod tests {
         assert!((Nanos::new(9_900)..=US * 10).contains(&mean), "{mean}");
     }
 
-    /// Packets of 1 and 9 us in turn: 5 us, and 4 us off it. Measured two at a time they look alike.
+    /// Packets of 1 and 9 us in turn: the mean is 5 us, the deviation 4 us. Vectors of two would all cost the same.
     #[test]
     fn the_variance_is_that_of_single_packets() {
         let mut cost = meter(0);
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_exceeds_its_declared_cost_is_told_so_until_it_does_not() {
+    fn verdict_exceeds_until_cost_is_below_a_twentieth_over_declared() {
         let mut cost = meter(1_000);
         let mut verdict = |each: u64, packets: u32| {
             (0..packets).for_each(|_| cost.ran(1, Nanos::new(each)));
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_tells_offered_from_served_and_what_all_of_it_would_take() {
+    fn sample_reports_offered_rate_served_rate_and_needed_time() {
         let mut cost = meter(0);
         cost.offered(1_000);
         (0..20).for_each(|_| cost.ran(16, US * 32));

@@ -1,17 +1,15 @@
-//! Deficit round robin (Shreedhar and Varghese, "Efficient Fair Queuing using Deficit Round Robin", SIGCOMM 1995, section 3),
-//! with time in the place of bytes.
+//! Deficit round robin (Shreedhar and Varghese, "Efficient Fair Queuing using Deficit Round Robin", SIGCOMM 1995, section 3), with time in place of
+//! bytes.
 //!
-//! Runnable tasks take turns. At the beginning of its turn a task's deficit grows by its quantum, and the turn goes on while
-//! there is any. How long a run will take is not known before, so a task runs while its deficit is more than zero and what it
-//! took more is missing in its next turns. The quantum of a task is its share of the sum of all shares, times 20 us for
-//! each task: a task with the mean share has 20 us in a turn.
+//! Runnable tasks take turns. At the start of a turn the deficit of a task grows by its quantum, and the turn lasts while the deficit is positive.
+//! The length of a run is not known in advance. A task therefore runs while its deficit is more than zero, and pays in later turns for time beyond
+//! it. The quantum of a task is its share of the sum of all shares, times 20 us for each task: a task with the mean share has 20 us in a turn.
 //!
-//! An idle task saves no deficit. What it owes it pays by the rounds that pass, as if it took part in them, and where no
-//! task is runnable nobody owes anything.
+//! An idle task saves no deficit. A debt shrinks with each round that passes, as if the task took part. When no task is runnable, all debts are
+//! forgotten.
 //!
-//! O(1) where a run is no longer than a quantum; else a pick looks at most twice at each task that waits, because rounds in
-//! which nobody could run are passed over at once. A task with work lags behind its share by what the others may take in a
-//! round, and their longest runs.
+//! O(1) if a run is no longer than a quantum. Otherwise a pick visits each waiting task at most twice, because rounds in which no task can run are
+//! skipped at once. A backlogged task lags behind its share by at most one round of the others and their longest runs.
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::weight;
@@ -31,7 +29,7 @@ pub const REGISTRATION: Registration = Registration {
 
 /// The quantum of a task with the mean share, ns.
 const QUANTUM: u128 = 20_000;
-/// More rounds than anybody can owe.
+/// More rounds than any debt lasts.
 const FORGET: u64 = 1 << 32;
 
 /// Deficit round robin. O(1) for runs within a quantum.
@@ -42,32 +40,33 @@ pub type Drr = super::Tasks<Deficits>;
 pub struct Deficits {
     tasks: Vec<Task>,
     turns: VecDeque<u32>,
-    /// Whether the first of `turns` has had its quantum, or the one that runs.
+    /// True if the first of `turns`, or the running task, has received its quantum of this turn.
     begun: bool,
     registered: u64,
     weights: u64,
-    /// How often all had a turn.
+    /// The number of complete rounds.
     round: u64,
-    /// How many are still to come in this one.
+    /// The turns that are left in this round.
     left: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
-    /// What it may take, ns.
+    /// The time it may still use in this turn, ns.
     deficit: i64,
     weight: u64,
-    /// Of an idle task: when it fell idle.
+    /// Of an idle task: the round in which it became idle.
     round: u64,
 }
 
 impl Deficits {
     fn quantum(&self, task: usize) -> i64 {
         let all = u128::from(self.tasks[task].weight) * QUANTUM * u128::from(self.registered);
+        // At least 1 ns, or a task with a tiny share would never get out of debt.
         (all / u128::from(self.weights)).clamp(1, 1 << 40) as i64
     }
 
-    /// The turn of the first is over.
+    /// Ends the turn of the first task.
     fn next_turn(&mut self) {
         self.begun = false;
         self.left = self.left.saturating_sub(1);
@@ -77,9 +76,10 @@ impl Deficits {
         }
     }
 
-    /// Passes over the rounds in which nobody could run.
+    /// Skips the rounds in which no task could run.
     fn skip(&mut self) {
         let rounds = |&task: &u32| (-self.tasks[task as usize].deficit).max(0) / self.quantum(task as usize);
+        // After so many rounds, the first task that can run is within one quantum of a positive deficit.
         let rounds = self.turns.iter().map(rounds).min().unwrap_or(0);
         for i in 0..self.turns.len() {
             let task = self.turns[i] as usize;
@@ -117,6 +117,7 @@ impl Order for Deficits {
     #[inline]
     fn wake(&mut self, task: usize, _expected: Nanos) {
         let Task { deficit, round, .. } = self.tasks[task];
+        // Each round that passed while the task was idle pays off one quantum of its debt.
         let passed = (self.round - round).min(FORGET) as i64;
         if deficit < 0 {
             self.tasks[task].deficit = deficit.saturating_add(passed.saturating_mul(self.quantum(task))).min(0);
@@ -140,6 +141,7 @@ impl Order for Deficits {
             self.turns.rotate_left(1);
             self.next_turn();
             passed += 1;
+            // A whole round without a task that can run: skip all such rounds at once.
             if passed == self.turns.len() {
                 self.skip();
             }
@@ -148,6 +150,7 @@ impl Order for Deficits {
 
     #[inline]
     fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>) {
+        // A longer run counts as 2^32 ns, as in virtual time, so that deficits cannot overflow.
         let used = used.get().min(u64::from(u32::MAX)) as i64;
         self.tasks[task].deficit -= used;
         match next {
@@ -157,6 +160,7 @@ impl Order for Deficits {
         }
         self.next_turn();
         if self.turns.is_empty() {
+            // No task is runnable: advance so many rounds that every debt is forgotten, also that of the present task.
             self.round += FORGET;
         }
         self.tasks[task].round = self.round - if self.turns.is_empty() { FORGET } else { 0 };

@@ -1,17 +1,16 @@
 //! Earliest eligible virtual deadline first (Stoica, Abdel-Wahab, Jeffay, Baruah, Gehrke and Plaxton, "A Proportional Share
 //! Resource Allocation Algorithm for Real-Time, Time-Shared Systems", RTSS 1996, sections 3 to 5).
 //!
-//! V moves by l/R, R being the sum of the shares of those tasks that compete. Each request of a task has an eligible time
-//! and a deadline: VD = VE + L/r, where L is the time it is expected to take (equation 8). Of the tasks with VE <= V the
-//! one with the earliest deadline runs (ties: the lowest id). After a run of l: VE += l/r, by what it took in fact
-//! (equation 10).
+//! The virtual time V advances by l/R, where R is the sum of the shares of the competing tasks. Each request of a task has an eligible time and a
+//! deadline: VD = VE + L/r, where L is the expected length of the run (equation 8). Of the tasks with VE <= V the one with the earliest deadline
+//! runs; ties go to the lowest id. After a run of actual length l: VE += l/r (equation 10).
 //!
-//! A task that wakes competes from VE = V on. One that falls idle behind its share leaves at once, and what it
-//! was owed falls to those who stay (equation 18). One that is ahead goes on competing until V has come to its VE, or
-//! nothing else is left, without being picked: to leave at once and to come back would be a way to be forgiven.
+//! A task that wakes competes from VE = V on. A task that becomes idle behind its share leaves at once, and its lag is divided among the others
+//! (equation 18). A task that becomes idle ahead of its share is not picked, but competes on until V reaches its VE, or no other task is left. If it
+//! left at once, it could shed its debt by sleeping for a moment.
 //!
-//! While the same tasks compete, the work of each is never further behind its share than by the longest run there is, nor
-//! further ahead than by its own longest (theorem 1).
+//! While the set of competing tasks is constant, a task lags behind its share by at most the longest run of any task. It leads by at most its own
+//! longest run (theorem 1).
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
@@ -35,9 +34,9 @@ pub type Eevdf = super::Tasks<Requests>;
 #[derive(Debug, Default)]
 pub struct Requests {
     tasks: Vec<Task>,
-    /// Those that may run now, by deadline.
+    /// Tasks that may run now, by deadline.
     eligible: Heap,
-    /// Those that may not yet, by eligible time, with those that only wait to leave.
+    /// Tasks that may not run yet, and idle tasks that have not left, by eligible time.
     ahead: Heap,
     clock: Clock,
 }
@@ -63,10 +62,11 @@ impl Requests {
         }
     }
 
-    /// Lets those run, or leave, whose time has come. Where none may run the clock goes on to the next.
+    /// Moves the tasks whose eligible time has come, or lets them leave. If none may run, V jumps to the next eligible time.
     fn settle(&mut self) {
         while let Some((from, task)) = self.ahead.first() {
             if from > self.clock.now() {
+                // An eligible task can run, so V does not jump.
                 if !self.eligible.is_empty() {
                     break;
                 }
@@ -133,6 +133,7 @@ impl Order for Requests {
     fn wake(&mut self, task: usize, expected: Nanos) {
         let Task { from, weight, leaving, expected: length, .. } = &mut self.tasks[task];
         *length = expected;
+        // A task that was about to leave still competes with its old VE: it only stays in `ahead`.
         if !std::mem::take(leaving) {
             *from = self.clock.now();
             self.clock.add(*weight);
@@ -155,6 +156,7 @@ impl Order for Requests {
                 *expected = next;
                 self.request(task);
             }
+            // Idle ahead of its share: it competes until V reaches its VE, so that a short sleep does not cancel its lead.
             None if *from > self.clock.now() => {
                 *leaving = true;
                 self.ahead.insert(*from, task);

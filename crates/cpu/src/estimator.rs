@@ -1,17 +1,16 @@
-//! The queue estimator: when an input task looks for packets next (Qie et al. 2001, section 3.3).
+//! The queue estimator: when an input task polls its port next (Qie et al. 2001, section 3.3).
 //!
-//! How many packets wait in a device is not to be had without asking it, so it is predicted. Runs that find little make
-//! the task sleep longer, runs that find much make it sleep less, until a run finds as many as are worth a run. What the
-//! paper leaves open is said at each rule.
+//! The number of packets in a device is unknown without polling it, so it is predicted. Runs that find few packets lengthen the sleep, runs that find
+//! many shorten it, until a run finds enough to be worth its cost. Each rule that the paper leaves open is explained where it is implemented.
 
 use plan::{EstimatorPlan, Ring, SleepLaw};
 use units::{Instant, Nanos, Parts};
 
-/// The least change of sleep that is a factor, so that it leaves zero.
+/// The smallest change of the sleep by a factor: without it the sleep would stay at zero.
 const LEAST_CHANGE: Nanos = Nanos::micros(1);
 /// Averages are kept in 2^-16 packets.
 const FRACTION: u32 = 16;
-/// A run is taken to have found no more than this many packets.
+/// The most packets of a run that are counted.
 const MOST_FOUND: u32 = 1 << 20;
 
 /// The estimator of one port.
@@ -26,16 +25,16 @@ pub struct Estimator {
     fast_attack: bool,
     stay: bool,
     settle: bool,
-    /// Packets a run finds on average, in 2^-16.
+    /// The mean number of packets that a run finds, in 2^-16.
     average: u64,
     sleep: Nanos,
     wake_at: Instant,
-    /// The last run was ended by its limit, and what the next finds is the rest of it.
+    /// The last run stopped at its limit: the next one finds its rest.
     unfinished: bool,
 }
 
 impl Estimator {
-    /// An estimator that wakes at once.
+    /// An estimator whose first wakeup is due at once.
     pub fn new(plan: &EstimatorPlan, ring: Ring) -> Estimator {
         let mut estimator = Estimator {
             weight: plan.weight,
@@ -56,7 +55,7 @@ impl Estimator {
         estimator
     }
 
-    /// Goes on by other settings; what has been learnt is kept as far as it is within them.
+    /// Changes the settings. The learned sleep is kept, clamped to the new bounds.
     pub fn set(&mut self, plan: &EstimatorPlan, ring: Ring) {
         self.weight = plan.weight.min(Parts::ONE);
         self.low = u64::from(plan.low) << FRACTION;
@@ -70,16 +69,15 @@ impl Estimator {
         self.sleep = self.sleep.clamp(self.sleep_min, self.sleep_max);
     }
 
-    /// A run is over: it found so many packets, and its limit of packets or time ended it or not. Answers when to run
-    /// next.
+    /// Records a run that found `found` packets, and returns when to run next. `hit_limit`: the run ended at its limit of packets or time.
     ///
-    /// A run that its limit has ended says nothing of how many there were, only that they were more: there is no sleep
-    /// before the next (`stay`), and that one, which finds the rest, is not held against the sleep before both.
+    /// A run that ended at its limit found only a part of the packets. With `stay` the next run follows without a sleep. That run finds the rest, and
+    /// does not lengthen the sleep.
     #[inline]
     pub fn ran(&mut self, found: u32, hit_limit: bool, now: Instant) -> Instant {
         let rest = core::mem::replace(&mut self.unfinished, hit_limit && self.stay);
         if self.fast_attack && hit_limit && !rest && self.sleep == self.sleep_max && self.sleep > self.sleep_min {
-            // After a silence the average is far behind, and would put the task to sleep again in the middle of a burst.
+            // After a long silence the average lags far behind, and would put the task to sleep again in the middle of a burst.
             self.average = u64::from(found.min(MOST_FOUND)) << FRACTION;
             self.sleep = self.sleep_min;
         } else if hit_limit || !rest {
@@ -92,11 +90,11 @@ impl Estimator {
     fn learn(&mut self, found: u32) {
         let newest = u64::from(found.min(MOST_FOUND)) << FRACTION;
         let part = |packets: u64, weight: u32| packets * u64::from(weight);
-        // At most 2^36 packets times 10^6: within 64 bits. Rounded, so that the average reaches what it is drawn to.
+        // At most 2^36 packets times 10^6: within 64 bits. Rounding lets the average reach its limit.
         let sum = part(self.average, Parts::ONE.get() - self.weight.get()) + part(newest, self.weight.get());
         self.average = (sum + 500_000) / 1_000_000;
-        // The average is behind. A run that is back in the range already is not driven past it: with a small weight the
-        // sleep would swing for ever. By the law of the paper the average alone decides.
+        // The average lags behind. With a small weight the sleep would oscillate forever, so a run that is already within the range changes nothing.
+        // In the paper the average alone decides (`settle` off).
         let (below, above) = (newest < self.low || !self.settle, newest > self.high || !self.settle);
         if self.average < self.low && below {
             self.sleep = self.longer().min(self.sleep_max);
@@ -108,6 +106,7 @@ impl Estimator {
     fn longer(&self) -> Nanos {
         match self.law {
             SleepLaw::Multiply(factor) => {
+                // At least `LEAST_CHANGE`, or a sleep of zero would never grow.
                 scaled(self.sleep, factor.get().into(), 1_000_000).max(self.sleep + LEAST_CHANGE)
             }
             SleepLaw::Add(step) => self.sleep + step,
@@ -122,22 +121,22 @@ impl Estimator {
         }
     }
 
-    /// When to run next.
+    /// The time of the next run.
     pub fn wake_at(&self) -> Instant {
         self.wake_at
     }
 
-    /// How long the task sleeps at present.
+    /// The current sleep.
     pub fn sleep(&self) -> Nanos {
         self.sleep
     }
 
-    /// The longest sleep, as configured or as follows from ring and line.
+    /// The longest sleep: as configured, or derived from the ring size and line rate.
     pub fn sleep_max(&self) -> Nanos {
         self.sleep_max
     }
 
-    /// Thousandths of a packet that a run finds on average.
+    /// The mean number of packets that a run finds, in thousandths.
     pub fn average_milli(&self) -> u64 {
         (self.average * 1000 + (1 << (FRACTION - 1))) >> FRACTION
     }
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_port_is_looked_at_as_seldom_as_its_ring_allows() {
+    fn silent_port_is_polled_as_rarely_as_its_ring_allows() {
         let mut estimator = Estimator::new(&plan(), RING);
         let mut now = Instant::START;
         let mut sleeps = Vec::new();
@@ -190,7 +189,7 @@ mod tests {
         let mut estimator = after(&[(0, false); 5]);
         let before = estimator.sleep();
         assert_eq!(estimator.ran(16, true, now), now);
-        // The rest of the same wake-up: it ends the stay, and does not make the sleep longer.
+        // The rest of the same wakeup: it ends the stay, and does not lengthen the sleep.
         assert_eq!(estimator.ran(2, false, now), now + before);
         assert_eq!(estimator.sleep(), before);
 
@@ -238,11 +237,11 @@ mod tests {
             };
             runs.iter().map(ran).collect()
         };
-        // Four silent runs, then three that are in the range: the average is below it all the while, and sleep goes on to grow.
+        // Four silent runs, then three within the range: the average stays below the range, and the sleep goes on growing.
         let runs = [[(0, false); 4].as_slice(), &[(10, false); 3]].concat();
         assert_eq!(sleeps(paper, &runs), [1_000, 2_000, 3_000, 4_000, 5_000, 6_250, 7_812]);
         assert_eq!(sleeps(plan(), &runs), [1_000, 2_000, 3_000, 4_000, 4_000, 4_000, 4_000]);
-        // Nor does it stay, or wake up at once, for a full run.
+        // By the paper's rules a full run neither makes the estimator stay nor wakes it at once.
         let full = [[(0, false); 40].as_slice(), &[(16, true); 2]].concat();
         assert_eq!(sleeps(paper, &full)[40..], [342_857, 342_857]);
         assert_eq!(sleeps(plan(), &full)[40], 0);
@@ -267,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn other_settings_keep_what_was_learnt() {
+    fn changed_settings_keep_the_learned_sleep() {
         let mut estimator = after(&[(0, false); 60]);
         estimator.set(&EstimatorPlan { sleep_max: Some(Nanos::micros(50)), ..plan() }, RING);
         assert_eq!(estimator.sleep(), Nanos::micros(50));
     }
 
-    /// A ring that fills at a constant rate and is emptied by runs when the estimator says; `cost` a packet.
+    /// A ring that fills at a constant rate. The estimator decides when it is read; each packet costs `cost` ns.
     fn at_constant_rate(rate: u64, ring: Ring, plan: EstimatorPlan, cost: u64, runs: usize) -> Vec<Estimator> {
         let mut estimator = Estimator::new(&plan, ring);
         let (mut now, mut taken, mut lost) = (0u64, 0u64, 0u64);
@@ -294,8 +293,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// Section 3.8 of the specification. Below `low` packets in the longest sleep there are too few to find, and the
-        /// sleep is the longest.
+        /// Section 3.8 of the specification. If fewer than `low` packets arrive in the longest sleep, the sleep is the longest.
         #[test]
         fn it_settles_in_its_range_at_any_constant_rate(rate in 500u64..450_000, weight in 5u32..=100, low in 4u16..10) {
             let plan = EstimatorPlan { weight: Parts::percent(weight), low, high: low + low.div_ceil(2), ..plan() };
@@ -309,7 +307,7 @@ mod tests {
                     prop_assert!(estimator.sleep() == longest, "sleeps {} at {rate} pps", estimator.sleep());
                 } else if reachable > u128::from(low) {
                     let (low, high) = (u64::from(low) * 1000, u64::from(plan.high) * 1000);
-                    // One packet more or less is what a whole number of them does to an average.
+                    // The average of whole packets may be off by one packet.
                     prop_assert!((low - 1000..=high + 1000).contains(&average), "{average} at {rate} pps");
                 }
             }

@@ -1,7 +1,7 @@
-//! Which task runs next on one core. A scheduler picks and charges; it never runs anything.
+//! CPU schedulers: they choose which task of a core runs next. A scheduler picks and charges tasks and executes nothing.
 //!
-//! What every discipline has in common (which task is runnable, which runs, which comes last) is in [`Tasks`]; each
-//! discipline has a file of its own that says whose turn it is.
+//! [`Tasks`] holds the part that all CPU schedulers share: which tasks are runnable, which one runs, and the background class. Each scheduler has a
+//! file of its own with its order.
 
 #![forbid(unsafe_code)]
 
@@ -45,59 +45,62 @@ use units::{Instant, Nanos, Share, TaskId};
 
 /// A CPU scheduler: a set of tasks, of which some are runnable.
 ///
-/// What every one of them keeps, whatever its discipline:
+/// Every implementation guarantees:
 ///
-/// - A task that is runnable is picked after finitely many others; one that is not, never.
-/// - One task runs at a time: what was picked is charged, or removed, before the next is picked.
-/// - A share of zero is the background: such tasks take turns where no task with a share is runnable. Whoever wakes
-///   meanwhile waits for the end of that run, and is not charged for it.
-/// - Shares below a millionth count as 2^-20. They need not add up to one: it is their ratio that matters.
-/// - Nothing is allocated but where a task is added.
+/// - A runnable task is picked after finitely many picks of others. A task that is not runnable is never picked.
+///
+/// - One task runs at a time: a picked task is charged or removed before the next pick.
+///
+/// - A share of zero is the background class. Such tasks take turns while no task with a share is runnable. A task that wakes during a background run
+///   waits for its end, and is not charged for it.
+///
+/// - A share below a millionth counts as 2^-20. Shares need not add up to one: only their ratio matters.
+///
+/// - Memory is allocated only when a task is added.
 pub trait CpuScheduler: Send {
-    /// A new task, not runnable yet.
+    /// Adds a task that is not runnable yet.
     ///
     /// # Panics
-    /// Where it is there already.
+    /// If the task exists already.
     fn add(&mut self, task: TaskId, share: Share);
-    /// The task is gone, whether it was idle, runnable or running. What it ran last need not be charged.
+    /// Removes the task in any state: idle, runnable or running. Its last run need not be charged.
     fn remove(&mut self, task: TaskId);
-    /// The task's part of the core is another from now on; a run under way is charged at the new one.
+    /// Changes the share of the task. A run in progress is charged at the new share.
     fn share(&mut self, task: TaskId, share: Share);
-    /// The task has something to do, which is expected to take so long. Harmless where it is runnable already; where it
-    /// runs it will be runnable again after its run.
+    /// The task has work that is expected to take `expected`. No effect on a runnable task. A running task is runnable again after its run.
     fn wake(&mut self, task: TaskId, expected: Nanos, now: Instant);
-    /// A runnable task has more to do by now than it was woken for: its next run is expected to take so long. Matters only
-    /// to a discipline that goes by expectations, and harmless for any other task.
+    /// A runnable task has received more work: its next run is expected to take `expected`. Only a scheduler that predicts uses this; no effect on
+    /// other tasks.
     fn expect(&mut self, _task: TaskId, _expected: Nanos) {}
-    /// The task to run now; nothing where none is runnable. It is not picked again before it is charged.
+    /// The task to run now; none if none is runnable. It is not picked again before it is charged.
     fn pick(&mut self, now: Instant) -> Option<TaskId>;
-    /// The picked task ran for `used`. It has more to do that is expected to take `next`, or nothing. Harmless where it
-    /// has been removed since.
+    /// The picked task ran for `used`. `next` is the expected length of its next run; none if it is idle. No effect on a task that was removed
+    /// meanwhile.
     fn charge(&mut self, task: TaskId, used: Nanos, next: Option<Nanos>, now: Instant);
 }
 
-/// A CPU scheduler as it is registered: how a configuration names it, and how it is made.
+/// A CPU scheduler as registered: its name in a configuration and its constructor.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
-    /// How a configuration names it.
+    /// The name in a configuration.
     pub name: &'static str,
     /// One sentence for the operator.
     pub summary: &'static str,
-    /// The paper it follows.
+    /// The paper that it implements.
     pub source: &'static str,
-    /// How far a task may fall behind its share.
+    /// The bound on how far a task may lag behind its share.
     pub lag: Lag,
     /// Makes one without tasks.
     pub make: fn() -> Box<dyn CpuScheduler>,
 }
 
 impl Registration {
-    /// As a plan names it.
+    /// The name and lag bound as a plan holds them.
     pub const fn named(&self) -> plan::CpuScheduler {
         plan::CpuScheduler { name: self.name, lag: self.lag }
     }
 
-    /// For the catalogue.
+    /// The declaration for the catalogue.
     pub const fn declaration(&self) -> CpuSchedulerDeclaration {
         let &Registration { name, summary, source, lag, .. } = self;
         let declaration = Declaration { name, summary, source, cost: DeclaredCost::None, options: &[] };
@@ -105,7 +108,7 @@ impl Registration {
     }
 }
 
-/// The CPU schedulers of this crate; the first is used where the configuration names none.
+/// The CPU schedulers of this crate. The first is the default.
 pub const SCHEDULERS: &[Registration] = &[
     wf2q::REGISTRATION,
     sfq::REGISTRATION,
@@ -126,21 +129,21 @@ impl Default for Schedulers {
 }
 
 impl Schedulers {
-    /// These, and one more.
+    /// These schedulers and one more.
     ///
     /// # Panics
-    /// Where there is one of that name.
+    /// If the name is taken.
     pub fn with(&self, scheduler: Registration) -> Schedulers {
         assert!(self.build(scheduler.name).is_none(), "there is a CPU scheduler {} already", scheduler.name);
         Schedulers(self.0.iter().copied().chain([scheduler]).collect())
     }
 
-    /// For the catalogue.
+    /// The declarations for the catalogue.
     pub fn declarations(&self) -> Vec<CpuSchedulerDeclaration> {
         self.0.iter().map(Registration::declaration).collect()
     }
 
-    /// The scheduler of this name, without tasks. None: it is not registered, and the configuration was checked against others.
+    /// Builds the scheduler of this name, without tasks. None if it is not registered: the configuration was checked against another list.
     pub fn build(&self, name: &str) -> Option<Box<dyn CpuScheduler>> {
         self.0.iter().find(|one| one.name == name).map(|one| (one.make)())
     }

@@ -1,16 +1,16 @@
-//! What work costs. The plane reads no counter: the daemon passes in a meter that reads the processor's, a simulation one
-//! that computes from a cost model.
+//! The cost of work. The plane reads no clock: the daemon passes in a meter that reads the processor's counter, a simulation one that computes from a
+//! cost model.
 
 use units::{Nanos, PathId, PortId};
 
-/// What kind of work, as a cost model tells it apart.
+/// The kind of work, as a cost model distinguishes it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stage {
     /// Choosing a task and switching to it.
     Switch,
     /// Receiving and classifying, in a task of its own.
     Input,
-    /// Receiving and classifying before anything else goes on: the interrupt-driven way.
+    /// Receiving and classifying before all other work: interrupt style.
     Interrupt,
     /// A path's functions.
     Forwarding,
@@ -18,27 +18,26 @@ pub enum Stage {
     Output,
 }
 
-/// A vector of work just done.
+/// A vector of work that has just been done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Work {
-    /// What it was.
+    /// The kind of work.
     pub stage: Stage,
-    /// The port received by or transmitted to, where it is about one.
+    /// The ingress or egress port, if the work belongs to one.
     pub port: Option<PortId>,
     /// The path whose functions ran.
     pub path: Option<PathId>,
-    /// Packets moved: none where a port was looked at and had nothing.
+    /// Packets moved; zero for an empty poll of a port.
     pub packets: u32,
     /// Their bytes; zero unless the meter asks for them ([`Meter::BYTES`]).
     pub bytes: u32,
-    /// Instructions of these packets that were executed.
+    /// Ephemeral-state instructions that were executed for these packets.
     pub instructions: u32,
-    /// How long a packet of the path may take: a cost model goes no further, for what takes longer is stopped.
+    /// The time limit of a packet on this path. A cost model charges no more, because longer functions are stopped.
     pub limit: Option<Nanos>,
-    /// Time that functions want spent, besides what they did: a meter of virtual time adds it, one of real time waits for
-    /// so long before it reads its clock.
+    /// Extra time that a function asks for. A meter of virtual time adds it; a meter of real time busy-waits for it before it reads the clock.
     pub asked: Nanos,
-    /// What a meter of virtual time foretold of it ([`Meter::foretell`]), and is to be spent of that now.
+    /// For work whose total time a meter predicted ([`Meter::foretell`]): the part to spend now.
     pub foretold: Option<Nanos>,
 }
 
@@ -46,7 +45,7 @@ impl Work {
     /// A task was chosen and switched to.
     pub const SWITCH: Work = Work::new(Stage::Switch, 0, 0);
 
-    /// Work on so many packets and bytes.
+    /// Work on these packets and bytes.
     pub const fn new(stage: Stage, packets: usize, bytes: u64) -> Work {
         Work {
             stage,
@@ -61,31 +60,30 @@ impl Work {
         }
     }
 
-    /// The same with so many instructions executed.
+    /// This work, with executed instructions.
     pub const fn executing(self, instructions: u32) -> Work {
         Work { instructions, ..self }
     }
 
-    /// The same at a port.
+    /// This work, at a port.
     pub const fn at(self, port: PortId) -> Work {
         Work { port: Some(port), ..self }
     }
 }
 
-/// Answers what work cost.
+/// Measures or computes the cost of work.
 pub trait Meter {
-    /// Whether it wants to know the bytes of each vector, which takes a look at every packet.
+    /// True if the meter needs the bytes of each vector. They cost a read of every packet.
     const BYTES: bool = false;
-    /// Time spent since the last call, on `work`; read after each vector.
+    /// The time since the last call, which was spent on `work`. Called after each vector.
     fn lap(&mut self, work: Work) -> Nanos;
-    /// What `work` will take in all, for work that is interrupted: it is spent bit by bit ([`Work::foretold`]). None on a real
-    /// processor, where only doing it tells.
+    /// The total time of preemptible `work`, which is then spent in parts ([`Work::foretold`]). None on a real processor, which cannot predict it.
     fn foretell(&mut self, _work: Work) -> Option<Nanos> {
         None
     }
 }
 
-/// Everything is free: for what is done outside of any task.
+/// A meter for which everything is free: for work outside of any task.
 #[derive(Clone, Copy, Debug)]
 pub struct Free;
 
@@ -95,7 +93,7 @@ impl Meter for Free {
     }
 }
 
-/// Everything costs the same time a packet, and a little when there is none: for tests.
+/// A meter with a constant cost for each packet, and the same for an empty poll: for tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Flat(pub Nanos);
 

@@ -1,7 +1,7 @@
-//! Round robin: runnable tasks take turns, however long each turn is.
+//! Round robin: runnable tasks take turns of any length.
 //!
-//! The paper finds it enough where every task has the same promise (Qie et al. 2001, section 5.1); shares are noted and
-//! do not matter, but for a share of zero.
+//! The paper considers it sufficient if all tasks have equal guarantees (Qie et al. 2001, section 5.1). Shares are stored and ignored, except for a
+//! share of zero.
 
 use super::tasks::{Doing, Order};
 use crate::Registration;
@@ -18,7 +18,7 @@ pub const REGISTRATION: Registration = Registration {
     make: || Box::new(RoundRobin::new()),
 };
 
-/// Turns in the order of waking. Every operation but the removal of a task that waits is O(1).
+/// Turns in the order of waking. Every operation is O(1), except the removal of a waiting task.
 pub type RoundRobin = super::Tasks<Turns>;
 
 /// Tasks in the order of their turns.

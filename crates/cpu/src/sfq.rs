@@ -1,14 +1,13 @@
 //! Start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queueing: A Scheduling Algorithm for Integrated
 //! Services Packet Switching Networks", SIGCOMM 1996, section 2).
 //!
-//! A task that wakes gets the start tag S = max(V, F), where F is the finish tag of its last run. The lowest start tag runs
-//! (ties: the lowest id), and while it does V is its start tag. After a run of l: F = S + l/r, and that is the next start
-//! tag of a task with more to do. Where none is left V becomes the highest finish tag there was, so that a new busy
-//! period begins with no debts.
+//! A task that wakes gets the start tag S = max(V, F), where F is the finish tag of its last run. The task with the lowest start tag runs (ties: the
+//! lowest id), and V is its start tag meanwhile. After a run of l: F = S + l/r, which is the next start tag of a task with more work. If no task is
+//! left, V becomes the highest finish tag so far: a new busy period begins without debts.
 //!
-//! Run lengths need not be known in advance. Work that a task has got lags behind its share by at most the longest
-//! run of every other task together, times its share, and one of its own (theorem 4): with many tasks that is much more
-//! than WF2Q+ promises, and tasks with small shares run earlier than they would have to.
+//! The length of a run need not be known in advance. The work of a task lags behind its share by at most two terms (theorem 4): the sum of the
+//! longest runs of all other tasks, times its share, and one run of its own. With many tasks this is a much weaker bound than that of WF2Q+, and
+//! tasks with small shares run earlier than necessary.
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
@@ -33,7 +32,7 @@ pub type Sfq = super::Tasks<StartTags>;
 pub struct StartTags {
     tasks: Vec<Task>,
     waiting: Heap,
-    /// V; only what [`Clock::reach`] does to it.
+    /// V; only [`Clock::reach`] moves it.
     clock: Clock,
     /// The highest finish tag.
     latest: Virtual,
@@ -41,13 +40,14 @@ pub struct StartTags {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
-    /// S of a task that waits or runs, F of an idle one.
+    /// S of a waiting or running task, F of an idle one.
     start: Virtual,
     slope: Slope,
 }
 
 impl StartTags {
     fn set_back(&mut self) {
+        // The heap is ordered by the tags: empty it before they change.
         let waiting: Vec<_> = self.waiting.drain().map(|(_, task)| task).collect();
         self.tasks.iter_mut().for_each(|task| task.start = task.start.saturating_sub(EPOCH));
         waiting.into_iter().for_each(|task| self.waiting.insert(self.tasks[task].start, task));

@@ -1,13 +1,12 @@
 //! Stride scheduling (Waldspurger and Weihl, "Stride Scheduling: Deterministic Proportional-Share Resource Management",
 //! MIT/LCS/TM-528, 1995, figures 3 and 4).
 //!
-//! Each task has a pass, which moves by l/r with every run of l: its stride, and the part of a quantum that it used. The
-//! lowest pass runs (ties: the lowest id). The global pass moves by l/R, R being the sum of the shares of those tasks that
-//! are runnable. A task that falls idle remembers by how much it is ahead of the global pass, and begins there
-//! again when it wakes.
+//! Each task has a pass. A run of l advances it by l/r: its stride, scaled by the part of a quantum that it used. The task with the lowest pass runs
+//! (ties: the lowest id). The global pass advances by l/R, where R is the sum of the shares of the runnable tasks. A task that becomes idle remembers
+//! its lead over the global pass, and starts with that lead when it wakes.
 //!
-//! The paper lets a task remember as well by how much it is behind; here that falls to those who stay, because idle tasks
-//! save no credit. What a task is ahead is forgotten where no task is runnable: a new busy period begins.
+//! In the paper a task also remembers its lag. Here the lag is divided among the remaining tasks, because idle tasks save no credit. When no task is
+//! runnable, leads are forgotten: a new busy period begins.
 
 use super::tasks::{Doing, Order};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual, weight};
@@ -35,13 +34,13 @@ pub struct Passes {
     /// The global pass.
     clock: Clock,
     runnable: usize,
-    /// How often no task was runnable.
+    /// The number of times that no task was runnable.
     period: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Task {
-    /// The pass of a task that waits or runs; of an idle one, how far it was ahead of the global pass in `period`.
+    /// The pass of a waiting or running task. For an idle task: its lead over the global pass in `period`.
     pass: Virtual,
     period: u64,
     slope: Slope,
@@ -101,6 +100,7 @@ impl Order for Passes {
     #[inline]
     fn wake(&mut self, task: usize, _expected: Nanos) {
         let Task { pass, period, weight, .. } = &mut self.tasks[task];
+        // The `pass` of an idle task is its lead, which is void once a busy period has ended.
         let ahead = if *period == self.period { *pass } else { 0 };
         *pass = self.clock.now() + ahead;
         self.waiting.insert(*pass, task);

@@ -1,35 +1,35 @@
-//! A task as the agenda knows it: what it was promised, what it may do next, what it has done.
+//! A task of the run queue: its terms, the limits of its next run and its accounting.
 
 use super::Verdict;
 use units::{Nanos, Share, TaskId};
 
-/// What a task does.
+/// The kind of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Receives and classifies.
     Input,
     /// Runs functions.
     Forwarding,
-    /// Offers to a link.
+    /// Offers packets to a link.
     Output,
 }
 
-/// Whether a task may run (spec Q-45).
+/// The state of a task (spec Q-45).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum State {
-    /// It has nothing to do, or no room; an input task sleeps or its port waits.
+    /// It has no work or no room. An input task sleeps, or its port is stalled.
     #[default]
     Idle,
-    /// It has something to do, and waits for more or for its time.
+    /// It has work, and waits for more or for its timer.
     Eligible,
     /// It may be picked.
     Active,
-    /// It was picked and is not charged yet.
+    /// It was picked, and is not charged yet.
     Running,
 }
 
 impl State {
-    /// As people read it.
+    /// The state as shown to the operator.
     pub const fn name(self) -> &'static str {
         match self {
             State::Idle => "idle",
@@ -40,23 +40,23 @@ impl State {
     }
 }
 
-/// What a task was promised, and what is known of it.
+/// The guarantees and the declared properties of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// Its part of the core.
+    /// Its share of the core.
     pub share: Share,
-    /// Under the throttle: how long it may be eligible; none: for ever.
+    /// Under the throttle: the longest time it may be eligible; none: unlimited.
     pub max_wait: Option<Nanos>,
-    /// Packets its queues hold on each side: it cannot wait for more.
+    /// The capacity of its queues on each side: it cannot wait for more packets.
     pub capacity: u32,
-    /// What a packet is said to cost.
+    /// The declared cost of a packet.
     pub cost: Option<Nanos>,
-    /// Whether it runs as soon as it has something to do whatever the batching is: the router's own protocols.
+    /// True if the task runs as soon as it has work, without batching: the router's own protocols.
     pub prompt: bool,
 }
 
 impl Terms {
-    /// Another path has the same task: it gets what both have, and keeps what the stricter asks for.
+    /// Another path shares the task. It gets the sum of both shares and the stricter of both limits.
     pub fn join(&mut self, other: Terms) {
         self.share = self.share.plus(other.share);
         self.max_wait = [self.max_wait, other.max_wait].into_iter().flatten().min();
@@ -66,87 +66,87 @@ impl Terms {
     }
 }
 
-/// What the next run of a task may do.
+/// The limits of the next run of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// The task.
     pub task: TaskId,
-    /// At most so many packets.
+    /// The most packets of the run.
     pub packets: u32,
-    /// No new packet after so long.
+    /// The run starts no new packet after this time.
     pub slice: Nanos,
-    /// Packets at once: between two looks at the meter.
+    /// The packets of a vector: between two reads of the meter.
     pub vector: u32,
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Run {
-    /// Time it took, without the switch.
+    /// The time it took, without the switch.
     pub used: Nanos,
     /// Packets it moved.
     pub packets: u32,
-    /// Packets that wait for the task now.
+    /// Packets that now wait for the task.
     pub waiting: u32,
-    /// Packets there is room for behind it now.
+    /// The room for its results now.
     pub room: u32,
-    /// Whether somebody else works on packets of it: it goes on whatever waits, when its turn comes.
+    /// True if a preemptible function thread still works on its packets: the task stays active even with an empty queue.
     pub away: bool,
 }
 
-/// Where the time of a core went, since it began. The rest is idle.
+/// The time of a core by use since it began. The rest is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
-    /// Moving packets.
+    /// Time spent on moving packets.
     pub useful: Nanos,
-    /// Looking at ports that had nothing, or at work that was none.
+    /// Time spent on polling empty ports, or on runs without packets.
     pub polling: Nanos,
-    /// Choosing tasks and changing to them.
+    /// Time spent on choosing tasks and switching to them.
     pub switching: Nanos,
 }
 
 impl Times {
-    /// The efficiency index E (section 4): time that moved packets, of all time that was spent. One where nothing was.
+    /// The efficiency index E (section 4): the time that moved packets, as a part of all time spent. One if no time was spent.
     pub fn efficiency(&self) -> f64 {
         let all = (self.useful + self.polling + self.switching).get();
         if all == 0 { 1.0 } else { self.useful.get() as f64 / all as f64 }
     }
 
-    /// The same as the paper words it: polls that find nothing count as work of the input task.
+    /// The index as the paper words it: empty polls count as work of the input task.
     pub fn efficiency_literal(&self) -> f64 {
         let all = (self.useful + self.polling + self.switching).get();
         if all == 0 { 1.0 } else { (self.useful + self.polling).get() as f64 / all as f64 }
     }
 }
 
-/// What is known of a task, for people.
+/// The status of a task, for the operator.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TaskView {
-    /// What it does.
+    /// Its kind.
     pub kind: Kind,
-    /// Its state now.
+    /// Its state.
     pub state: State,
-    /// Its part of the core.
+    /// Its share of the core.
     pub share: Share,
-    /// Packets it waits for before it runs (B); one where it is not throttled.
+    /// The batching threshold in packets (B); one if it is not throttled.
     pub threshold: u32,
-    /// Packets its queues hold.
+    /// The capacity of its queues in packets.
     pub capacity: u32,
-    /// How long it may wait for them (D).
+    /// The longest time that it may wait for a full batch (D).
     pub max_wait: Option<Nanos>,
-    /// Mean cost of a packet, and its variance in ns².
+    /// The mean cost of a packet, and its variance in ns².
     pub cost: (Nanos, u64),
-    /// What a packet has cost since the task began, where enough came to say so.
+    /// The mean cost of a packet since the task began, once enough were measured.
     pub long_cost: Option<Nanos>,
-    /// Whether it costs what was declared.
+    /// The measured cost compared with the declared one.
     pub verdict: Verdict,
-    /// What the port's estimator says: packets a run in thousandths, and how long the task sleeps.
+    /// The estimator of its port: the mean packets of a run in thousandths, and the current sleep.
     pub estimator: Option<(u64, Nanos)>,
-    /// What it has done.
+    /// Its accounting.
     pub account: Account,
 }
 
-/// What a task has done since it was added.
+/// The accounting of a task since it was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Account {
     /// Dispatches.
@@ -155,15 +155,14 @@ pub struct Account {
     pub packets: u64,
     /// Time charged.
     pub used: Nanos,
-    /// Times it became active only because it had waited long enough.
+    /// Activations by its timer, before the batch was full.
     pub timeouts: u64,
-    /// Times it ran because nothing else would have.
+    /// Activations because no other task had work.
     pub harvested: u64,
-    /// The longest it was active before it ran.
+    /// The longest time it was active before it ran.
     pub lag: Nanos,
-    /// Packets an input task received, and those of them that took longer than the budget of classification, vector by
-    /// vector. Counted only while there is a budget.
+    /// Packets an input task received, and those of them over the classification budget, vector by vector. Counted only while a budget is configured.
     pub weighed: (u64, u64),
-    /// Time it was idle, eligible, active and running.
+    /// Time spent idle, eligible, active and running.
     pub residency: [Nanos; 4],
 }

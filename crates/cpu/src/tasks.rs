@@ -1,29 +1,28 @@
-//! What every discipline has in common: which tasks there are, which of them is idle, waits or runs, and the background.
+//! The part that all CPU schedulers share: the tasks, their states, and the background class.
 
 use super::CpuScheduler;
 use std::collections::VecDeque;
 use units::{Instant, Nanos, Share, TaskId};
 
-/// Whose turn it is among the tasks that have a share. Tasks are told by the index of their id; the caller knows what each
-/// is doing.
+/// The order of the tasks that have a share. Tasks are named by the index of their id. The caller keeps their states.
 pub trait Order: Send {
-    /// A new task with this share, more than zero. It is idle; or it runs, and was in the background when it was picked.
+    /// Adds a task with a share above zero. It is idle, or it is running and was in the background class when picked.
     fn add(&mut self, task: usize, share: Share, doing: Doing);
-    /// The task, which is `doing` that, is gone.
+    /// Removes the task, which is in state `doing`.
     fn remove(&mut self, task: usize, doing: Doing);
-    /// The share of the task, which is `doing` that, is another, more than zero.
+    /// Changes the share of the task, which is in state `doing`, to another above zero.
     fn share(&mut self, task: usize, share: Share, doing: Doing);
-    /// The task was idle and has something to do that is expected to take so long.
+    /// The task was idle and has work that is expected to take `expected`.
     fn wake(&mut self, task: usize, expected: Nanos);
-    /// The task waits, and is expected to take so long by now.
+    /// The task waits, and its next run is now expected to take `expected`.
     fn expect(&mut self, _task: usize, _expected: Nanos) {}
-    /// Takes the task whose turn it is out of those that wait.
+    /// Removes the next task from the waiting ones and returns it.
     fn pick(&mut self) -> Option<usize>;
-    /// The task that was picked has run for so long, and waits again for what is expected to take `next`, or is idle.
+    /// The picked task has run for `used`. It waits again for a run that is expected to take `next`, or is idle.
     fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>);
 }
 
-/// What a task is doing.
+/// The state of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doing {
     /// It has nothing to do.
@@ -34,15 +33,14 @@ pub enum Doing {
     Running,
 }
 
-/// A scheduler that divides the processor in the order of `O`, and gives what is left to tasks without a share, which take
-/// turns.
+/// A scheduler that divides the processor in the order of `O`. Tasks without a share take turns in the time that is left.
 #[derive(Debug, Default)]
 pub struct Tasks<O> {
     order: O,
     states: Vec<State>,
     background: VecDeque<u32>,
     running: Option<u32>,
-    /// What the running task was woken for since it was picked.
+    /// The expected length of the work for which the running task was woken since it was picked.
     woken: Option<Nanos>,
 }
 
@@ -65,7 +63,7 @@ impl<O: Order + Default> Tasks<O> {
 }
 
 impl<O: Order> Tasks<O> {
-    /// No tasks; these in the order of `order`.
+    /// A set without tasks, in the order of `order`.
     pub(super) fn ordered(order: O) -> Tasks<O> {
         Tasks { order, states: Vec::new(), background: VecDeque::new(), running: None, woken: None }
     }
@@ -74,7 +72,7 @@ impl<O: Order> Tasks<O> {
         self.states.get(task.index()).copied().unwrap_or(State::ABSENT)
     }
 
-    /// Takes the task out of where tasks of its kind are.
+    /// Removes the task from the structure that holds its class.
     fn withdraw(&mut self, task: TaskId, doing: Doing, background: bool) {
         match (background, doing) {
             (false, _) => self.order.remove(task.index(), doing),
@@ -121,6 +119,7 @@ impl<O: Order> CpuScheduler for Tasks<O> {
                     (false, Doing::Idle | Doing::Running) => self.order.add(task.index(), share, doing),
                     (false, Doing::Waiting) => {
                         self.order.add(task.index(), share, Doing::Idle);
+                        // The length of its next run is not known here. Zero affects only the place of this one run.
                         self.order.wake(task.index(), Nanos::ZERO);
                     }
                 }
@@ -158,6 +157,7 @@ impl<O: Order> CpuScheduler for Tasks<O> {
         assert_eq!(self.running, None, "the task that was picked before is not charged yet");
         let task = match self.order.pick() {
             Some(task) => task as u32,
+            // The background class runs only while no task with a share is runnable.
             None => self.background.pop_front()?,
         };
         self.states[task as usize].doing = Some(Doing::Running);
@@ -175,6 +175,7 @@ impl<O: Order> CpuScheduler for Tasks<O> {
             Some(Doing::Idle | Doing::Waiting) => panic!("task {task} is charged but was not picked"),
         }
         self.running = None;
+        // A task woken during its run has work even if the caller knows of none.
         let next = next.or(self.woken);
         state.doing = Some(if next.is_some() { Doing::Waiting } else { Doing::Idle });
         if !state.background {

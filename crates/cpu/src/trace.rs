@@ -1,58 +1,58 @@
-//! What an agenda did, moment by moment: kept where somebody wants to look at it, bounded, oldest first out.
+//! The trace of a run queue: a bounded ring of records, the oldest overwritten first.
 
 pub mod export;
 
 use std::collections::VecDeque;
 use units::{Instant, Nanos, TaskId};
 
-/// One thing that happened.
+/// A trace record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When.
+    /// The time of the event.
     pub at: Instant,
-    /// To which task.
+    /// Its task.
     pub task: TaskId,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// What can happen to a task (spec Q-57).
+/// The events of a task (spec Q-57).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// Packets came for it.
+    /// Packets arrived for it.
     Came {
         /// How many.
         packets: u32,
-        /// Packets that wait for it now.
+        /// Packets that now wait for it.
         waiting: u32,
     },
-    /// Packets came for it and were dropped: its queue was full.
+    /// Packets for it were dropped because its queue was full.
     Dropped {
         /// How many.
         packets: u32,
     },
-    /// It has something to do, and waits for more.
+    /// It has work, and waits for more.
     Eligible,
     /// It may be picked.
     Active,
-    /// It had waited long enough.
+    /// Its timer has expired.
     Timeout,
-    /// It may run because nothing else would.
+    /// It became active because no other task had work.
     Harvested,
-    /// It has nothing to do, no room, or sleeps.
+    /// It has no work or no room, or it sleeps.
     Idle,
     /// It was picked.
     Dispatched {
-        /// Time it took to choose it and to change to it.
+        /// The time to choose it and switch to it.
         switch: Nanos,
     },
-    /// An input task looked at its port again and again, which had nothing.
+    /// An input task polled its empty port, once or several times.
     Polled {
-        /// How often.
+        /// The number of polls.
         times: u32,
-        /// Time that took, with the switches.
+        /// Their time, with the switches.
         used: Nanos,
-        /// The end of the last of them.
+        /// The end of the last one.
         until: Instant,
     },
     /// Its run is over.
@@ -61,17 +61,17 @@ pub enum What {
         packets: u32,
         /// Their bytes.
         bytes: u32,
-        /// Packets that wait for it now; of an input task, none is known.
+        /// Packets that now wait for it; zero for an input task, where the number is unknown.
         waiting: u32,
-        /// Time taken.
+        /// The time it took.
         used: Nanos,
     },
 }
 
-/// Ports whose looks are put together, each its own.
+/// The number of ports whose consecutive empty polls are merged, each into its own record.
 const MOST_PORTS: usize = 64;
 
-/// The last so many records.
+/// A trace of bounded length.
 #[derive(Debug)]
 pub struct Trace {
     records: VecDeque<Record>,
@@ -80,13 +80,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Keeps at most `most`, at least one.
+    /// A trace of at most `most` records, and at least one.
     pub fn new(most: usize) -> Trace {
         let most = most.max(1);
         Trace { records: VecDeque::with_capacity(most), most, lost: 0 }
     }
 
-    /// One more; the oldest goes where there is no room.
+    /// Adds a record. If the trace is full the oldest is dropped.
     pub fn push(&mut self, record: Record) {
         if self.records.len() == self.most {
             self.records.pop_front();
@@ -95,14 +95,15 @@ impl Trace {
         self.records.push_back(record);
     }
 
-    /// The task that was dispatched last looked at its port, which had nothing. A worker without work does little else:
-    /// such looks are put together where nothing happens between them.
+    /// The task that was dispatched last polled an empty port. An idle worker does little else, so consecutive empty polls of a port are merged into
+    /// one record.
     pub(super) fn polled(&mut self, task: TaskId, used: Nanos, until: Instant) {
         let mut at = until;
         let mut used = used;
         if let Some(&Record { task: last, what: What::Dispatched { switch }, at: picked }) = self.records.back()
             && last == task
         {
+            // The dispatch of this poll becomes a part of the merged record.
             self.records.pop_back();
             (at, used) = (picked, used + switch);
         }
@@ -116,18 +117,18 @@ impl Trace {
         }
     }
 
-    /// Nothing was kept: for the next time.
+    /// Removes all records.
     pub fn clear(&mut self) {
         self.records.clear();
         self.lost = 0;
     }
 
-    /// Records that had to go.
+    /// The number of records dropped.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// All that was kept, oldest first.
+    /// All records, oldest first.
     pub fn records(&self) -> impl ExactSizeIterator<Item = &Record> {
         self.records.iter()
     }

@@ -1,18 +1,18 @@
 //! Self-tuning of the batching throttle: overhead and slice follow the load (Qie et al. 2001, section 4.4).
 //!
-//! Under little load a large overhead is affordable, and buys fine slices and little delay. The more of the processor
-//! the present work needs, the less may go into switching.
+//! Under low load a large overhead is affordable. It buys short slices and low latency. The more of the processor the load needs, the less time may
+//! be spent on switching.
 
 use plan::{TunePlan, throttle};
 use units::{Instant, Nanos, Parts};
 
-/// Load that falls is believed after so many periods: what falls for one may be the gap between two bursts.
+/// The number of periods before a lower load counts: one quiet period may be the gap between two bursts.
 const CALM: u32 = 4;
 
-/// What the throttle of every forwarding task goes by.
+/// The throttle setting of every forwarding task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// The part of the work that switching may cost.
+    /// The part of the work that may be spent on switching.
     pub overhead: Parts,
     /// The slice.
     pub slice: Nanos,
@@ -25,19 +25,19 @@ pub struct Tuning {
     switch: Nanos,
     setting: Setting,
     next: Instant,
-    /// Periods in a row whose load would have allowed more overhead, and the least that each would have allowed.
+    /// The number of consecutive periods whose load allowed more overhead, and the least overhead that one of them allowed.
     calm: u32,
     allowed: Parts,
 }
 
 impl Tuning {
-    /// Starts with the least overhead, which is right for any load, and looks at the load after one period.
+    /// Starts with the least overhead, which suits any load, and observes the load after one period.
     pub fn new(plan: TunePlan, switch: Nanos, now: Instant) -> Tuning {
         let setting = setting(plan.least, switch);
         Tuning { plan, switch, setting, next: now + plan.period, calm: 0, allowed: plan.most }
     }
 
-    /// What to go by now.
+    /// The current setting.
     pub fn setting(&self) -> Setting {
         self.setting
     }
@@ -47,24 +47,26 @@ impl Tuning {
         self.next
     }
 
-    /// The part of the processor that the present work would keep busy, with the margin; may exceed the whole.
+    /// The part of the processor that the present load needs, with the margin. It may exceed the whole.
     fn required(&self, needed: Nanos, elapsed: Nanos) -> Parts {
         let elapsed = u128::from(elapsed.get().max(1));
         let load = u128::from(needed.get()) * 1_000_000 / elapsed;
         Parts::millionths(u32::try_from(load).unwrap_or(u32::MAX).saturating_add(self.plan.margin.get()))
     }
 
-    /// A period is over. In `elapsed` so much work has come that it takes `needed`: packets that were dropped count, and
-    /// time spent switching does not. Answers what to go by from now on, where that has changed.
+    /// Ends a period. In `elapsed` packets arrived that need `needed` of processor time: dropped packets count, switching does not. Returns the new
+    /// setting if it has changed.
     ///
-    /// More load is answered at once, less only after several periods, and small differences not at all: every change
-    /// moves the thresholds of all paths.
+    /// A higher load takes effect at once, a lower one only after several periods, and a small difference never: every change moves the thresholds of
+    /// all paths.
     pub fn observe(&mut self, needed: Nanos, elapsed: Nanos, now: Instant) -> Option<Setting> {
         self.next = now + self.plan.period;
         let wanted = throttle::highest_overhead(self.required(needed, elapsed)).clamp(self.plan.least, self.plan.most);
         let present = u64::from(self.setting.overhead.get());
+        // Hysteresis: below 15/16 of the present overhead takes effect at once, above 5/4 only after `CALM` periods.
         let much_less = u64::from(wanted.get()) * 16 < present * 15;
         let much_more = u64::from(wanted.get()) * 4 > present * 5;
+        // At a configured bound the hysteresis must not keep the setting from reaching it.
         let at_a_bound = wanted != self.setting.overhead && (wanted == self.plan.least || wanted == self.plan.most);
         if much_less || (at_a_bound && wanted < self.setting.overhead) {
             return self.change(wanted);
@@ -73,6 +75,7 @@ impl Tuning {
             self.calm = 0;
             return None;
         }
+        // The least of the periods, so that a single quiet one does not raise the overhead too far.
         self.allowed = if self.calm == 0 { wanted } else { self.allowed.min(wanted) };
         self.calm += 1;
         if self.calm < CALM { None } else { self.change(self.allowed) }
@@ -84,7 +87,7 @@ impl Tuning {
         Some(self.setting)
     }
 
-    /// Goes on by other settings or another cost of switching; answers what to go by, where that has changed.
+    /// Changes the configuration or the cost of a switch. Returns the new setting if it has changed.
     pub fn set(&mut self, plan: TunePlan, switch: Nanos) -> Option<Setting> {
         (self.plan, self.switch) = (plan, switch);
         let new = setting(self.setting.overhead.clamp(plan.least, plan.most), switch);
@@ -109,7 +112,7 @@ mod tests {
     };
     const SWITCH: Nanos = Nanos::micros(3);
 
-    /// The work of so many percent of the processor in one period.
+    /// The work of `percent` of the processor in one period.
     fn load(percent: u64) -> Nanos {
         Nanos::new(PLAN.period.get() * percent / 100)
     }
@@ -130,15 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_with_what_any_load_can_bear() {
+    fn tuning_starts_with_the_least_overhead() {
         assert_eq!(start().setting(), Setting { overhead: Parts::percent(2), slice: Nanos::micros(150) });
         assert_eq!(start().next(), Instant::START + PLAN.period);
     }
 
-    /// The step of experiment E13: 40 % of the processor, then 85 %. `1 / 0.95 - 1` is 5.26 %, and 3 us are that part of
-    /// 57 us.
+    /// The step of experiment E13: 40 % of the processor, then 85 %. `1 / 0.95 - 1` is 5.26 %, and a slice of 57 us makes 3 us that part of it.
     #[test]
-    fn a_step_of_load_is_followed_within_a_period_and_its_end_after_four() {
+    fn higher_load_takes_effect_in_one_period_and_lower_load_in_four() {
         let mut tuning = start();
         assert_eq!(follow(&mut tuning, &[40; 6]), [20_000, 20_000, 20_000, 300_000, 300_000, 300_000]);
         assert_eq!(tuning.setting().slice, Nanos::micros(10));
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn overload_and_nothing_to_do_have_their_bounds() {
+    fn overload_and_idle_select_the_configured_bounds() {
         let mut tuning = start();
         assert_eq!(follow(&mut tuning, &[0; 4])[3], 300_000);
         assert_eq!(follow(&mut tuning, &[90, 250]), [20_000, 20_000]);
@@ -187,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_load_the_slice_fits_the_overhead_and_the_load_fits_beside_it(
+        fn slice_fits_overhead_and_load_fits_beside_it_at_any_load(
             loads in prop::collection::vec(0u64..=120, 1..60),
             switch in 1u64..20_000,
         ) {
@@ -199,7 +201,7 @@ mod tests {
                 let Setting { overhead, slice } = tuning.setting();
                 prop_assert!(PLAN.least <= overhead && overhead <= PLAN.most);
                 prop_assert_eq!(slice, throttle::least_slice(switch, overhead));
-                // What the band of a sixteenth leaves open is less than half of the margin.
+                // The hysteresis of a sixteenth costs less than half of the margin.
                 let reached = u64::from(throttle::reachable(overhead).get());
                 prop_assert!(overhead == PLAN.least || percent * 10_000 + 50_000 <= reached, "{percent} % at {overhead}");
             }

@@ -1,38 +1,37 @@
-//! Virtual time: how far the work of a task with a share has come, and how far that of all of them.
+//! Virtual time: how far the work of a task with a share has progressed, and how far that of all tasks.
 //!
-//! Whole numbers, in units of 2^-9 ns, so that results repeat to the bit. A task with the share r that works for l moves on
-//! by l/r; all tasks together, with shares that add up to R, by l/R.
+//! It is a whole number in units of 2^-9 ns, so that results are repeatable to the bit. A run of l advances a task of share r by l/r, and the clock
+//! of all tasks, whose shares add up to R, by l/R.
 //!
-//! **Why it does not overflow.** A run counts for at most 2^32 ns and a share for at least 2^-20, so one step is at
-//! most 2^32 * 2^20 * 2^9 = 2^61. The tags of tasks lie less than two steps ahead of the clock. Whenever the clock reaches
-//! 2^62 everything is set back by 2^61 ([`Clock::over`], [`EPOCH`]): tags of tasks that wait are nearer to the clock
-//! than that and keep their distances; those of idle tasks count only where they lie ahead of the clock, so that
-//! nothing is lost where they end at zero. With shares that add up to one it takes 52 days until that happens; with a
-//! single task of the share 2^-20, 4 seconds; the cost is one pass over the tasks.
+//! **Why it does not overflow.** A run counts for at most 2^32 ns and a share for at least 2^-20, so one step is at most 2^32 * 2^20 * 2^9 = 2^61.
+//! The tag of a task is less than two steps ahead of the clock. When the clock reaches 2^62, everything is set back by 2^61 ([`Clock::over`],
+//! [`EPOCH`]). Tags of waiting tasks are nearer to the clock than that and keep their distances. Tags of idle tasks matter only ahead of the clock,
+//! so that clamping them at zero loses nothing. With shares that add up to one, a set-back occurs every 52 days; with a single task of share 2^-20,
+//! every 4 seconds. It costs one pass over the tasks.
 
 use units::{Nanos, Share};
 
-/// Units of 2^-9 ns since the last time that everything was set back.
+/// Units of 2^-9 ns since the last set-back.
 pub type Virtual = u64;
 
-/// By how much everything is set back.
+/// The distance of a set-back.
 pub const EPOCH: Virtual = 1 << 61;
 
 const FRACTION: u32 = 9;
-/// The least that a share counts for, 2^-20 in units of 2^-32.
+/// The least share that counts, 2^-20 in units of 2^-32.
 const LEAST: u64 = 1 << 12;
 
-/// A share as it counts, in units of 2^-32.
+/// A share in units of 2^-32, raised to the least one that counts.
 pub fn weight(share: Share) -> u64 {
     share.get().max(LEAST)
 }
 
-/// How far a task's virtual time moves with its work: the inverse 1/r of its share, in units of 2^-32.
+/// The speed of a task's virtual time: the inverse 1/r of its share, in units of 2^-32.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slope(u64);
 
 impl Slope {
-    /// That of a task with this share. The error is less than 2^-31 of it.
+    /// The slope of a share. The relative error is less than 2^-31.
     pub fn of(share: Share) -> Slope {
         Slope(((1u128 << 64) / u128::from(weight(share))) as u64)
     }
@@ -41,6 +40,7 @@ impl Slope {
     #[inline]
     pub fn span(self, work: Nanos) -> Virtual {
         let work = work.get().min(u64::from(u32::MAX));
+        // Half a unit is added, so that the shift rounds to the nearest.
         let rounded = u128::from(work) * u128::from(self.0) + (1 << (31 - FRACTION));
         (rounded >> (32 - FRACTION)) as u64
     }
@@ -49,51 +49,51 @@ impl Slope {
 /// The virtual time of all tasks together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
-    /// With 64 more binary places, so that it moves evenly however many tasks there are.
+    /// With 64 more binary places, so that it advances evenly with any number of tasks.
     now: u128,
-    /// Units a nanosecond, with as many more.
+    /// Units per nanosecond, with the same 64 more places.
     pace: u128,
-    /// The sum of the shares that count, in units of 2^-32.
+    /// The sum of the competing shares, in units of 2^-32.
     weights: u64,
 }
 
 impl Clock {
-    /// What it shows.
+    /// The current virtual time.
     #[inline]
     pub fn now(&self) -> Virtual {
         (self.now >> 64) as u64
     }
 
-    /// So much has been worked: V += l/R.
+    /// Advances by a run: V += l/R.
     #[inline]
     pub fn advance(&mut self, work: Nanos) {
+        // A longer run counts as 2^32 ns: the bound at the top relies on it.
         self.now += u128::from(work.get().min(u64::from(u32::MAX))) * self.pace;
     }
 
-    /// Not before `to`.
+    /// Advances to at least `to`.
     #[inline]
     pub fn reach(&mut self, to: Virtual) {
         self.now = self.now.max(u128::from(to) << 64);
     }
 
-    /// One more share counts.
+    /// Adds a share to R.
     pub fn add(&mut self, weight: u64) {
         self.weigh(self.weights + weight);
     }
 
-    /// It counts no more.
+    /// Removes a share from R.
     pub fn remove(&mut self, weight: u64) {
         self.weigh(self.weights - weight);
     }
 
-    /// A share counts no more whose task has come to `tag`. What that was behind is nobody's now, and those who stay are
-    /// as far behind all of them together as before: V += w (V - tag) / (R - w), R being the sum with w (Stoica et al.
-    /// 1996, equation 18).
+    /// Removes the share of a task whose tag is `tag`. Its lag is divided among the other tasks, which keep their lag behind all of them together: V
+    /// += w (V - tag) / (R - w), where R includes w (Stoica et al. 1996, equation 18).
     pub fn leave(&mut self, weight: u64, tag: Virtual) {
         let others = self.weights - weight;
         let behind = u128::from(self.now().saturating_sub(tag)) * u128::from(weight);
         if let Some(forfeit) = behind.checked_div(u128::from(others)) {
-            // Nobody who waits can be so far behind; but whatever a caller does, time is not to overflow.
+            // A waiting task never lags by an epoch. The bound protects the clock from an overflow by any caller.
             self.now += forfeit.min(u128::from(EPOCH)) << 64;
         }
         self.weigh(others);
@@ -101,16 +101,17 @@ impl Clock {
 
     fn weigh(&mut self, weights: u64) {
         self.weights = weights;
+        // 1/R: one division for each change of the shares, none for a run.
         self.pace = (1u128 << (32 + FRACTION + 64)).checked_div(u128::from(weights)).unwrap_or(0);
     }
 
-    /// Whether it is time to set everything back by [`EPOCH`].
+    /// True if everything must be set back by [`EPOCH`].
     #[inline]
     pub fn over(&self) -> bool {
         self.now() >= 2 * EPOCH
     }
 
-    /// Sets itself back.
+    /// Sets the clock back.
     pub fn set_back(&mut self) {
         self.now -= u128::from(EPOCH) << 64;
     }

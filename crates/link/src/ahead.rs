@@ -1,4 +1,4 @@
-//! What the host of a guest sees of a link: see [`Ahead`].
+//! The view of a link for the host of a guest scheme: see [`Ahead`].
 
 use super::Lines;
 use schemes::{Ahead, Record};

@@ -1,9 +1,8 @@
-//! The books of a link: of each group of its scheme's queues, how long packets waited, why others were dropped, and how many were marked
-//! (spec N-36); and, ten times a second, what waited then and what the scheme remembered.
+//! The statistics of a link. Each group of its scheme's queues has a histogram of sojourn times, drop counts by reason, and a count of marked packets
+//! (spec N-36). Ten times a second the queue length and the scheme's state are sampled as well.
 //!
-//! All memory is taken when a scheme is built: a histogram for each group, of which there are [`GROUPS`] at most, and never one for
-//! each of thousands of queues. A packet is entered once, as its scheme takes it out; what came follows from what left, what was
-//! dropped and what waits.
+//! All memory is allocated when a scheme is built. There is one histogram for each of at most [`GROUPS`] groups, not one for each of thousands of
+//! queues. A packet is counted once, when it leaves the queue. Arrivals are computed from departures, drops and the queue length.
 
 use super::{Lines, Link};
 use packet::DropReason;
@@ -14,17 +13,17 @@ use units::{Instant, Nanos, QueueId};
 
 /// The most groups of a link. The last group counts all further queues.
 pub const GROUPS: usize = 64;
-/// Samples of the past of a link: ten a second, for half a minute.
+/// Samples in the history of a link: ten a second, for half a minute.
 pub const SAMPLES: usize = 300;
-/// Values of a scheme's state that are kept with each.
+/// Values of a scheme's state in each sample.
 const COLUMNS: usize = 16;
 
-/// Counts of packets that left a link, by what happened to them.
+/// Counts of the packets that left a link, by packet fate.
 #[derive(Debug)]
 pub struct Tally {
-    /// How long those waited that were sent, from when their functions were done.
+    /// The sojourn times of the packets sent, from the end of their functions.
     pub sojourn: Histogram,
-    /// Packets dropped, by the number of their reason.
+    /// Packets dropped, by the index of their reason.
     drops: [u64; DropReason::COUNT],
     marked: u64,
     collided: u64,
@@ -51,7 +50,7 @@ impl Tally {
         self.collided += std::mem::take(&mut other.collided);
     }
 
-    /// Packets dropped, by reason, for the reasons that there were.
+    /// Packets dropped, by reason. Reasons without drops are omitted.
     pub fn drops(&self) -> Vec<(DropReason, u64)> {
         DropReason::ALL.iter().copied().zip(self.drops).filter(|(_, packets)| *packets > 0).collect()
     }
@@ -60,13 +59,13 @@ impl Tally {
         self.marked
     }
 
-    /// Packets that joined a queue in which another flow waited, though the queue is for one flow.
+    /// Packets that joined a queue for one flow in which another flow waited.
     pub fn collided(&self) -> u64 {
         self.collided
     }
 }
 
-/// A group, and where its queues begin.
+/// A group, and the range of its queues.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub name: String,
@@ -80,25 +79,26 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Books {
     places: Vec<Place>,
-    /// The group of each queue; nothing where there is but one.
+    /// The group of each queue; empty if there is only one group.
     group_of: Box<[u8]>,
     tallies: Box<[Tally]>,
-    /// The longest time since the last sample.
+    /// The longest sojourn time since the last sample.
     longest: Nanos,
-    /// What is kept of the scheme's state: of which group, by which name.
+    /// The sampled values of the scheme's state: their group and name.
     columns: Vec<(u8, &'static str)>,
     /// Values of all columns, sample by sample.
     states: VecDeque<f64>,
 }
 
 impl Books {
-    /// For the queues of a scheme.
+    /// Statistics for the queues of a scheme.
     pub fn of(scheme: &dyn Scheme<Lines>) -> Books {
         let mut places: Vec<Place> = Vec::new();
         let mut first = 0u32;
         for Group { name, queues, flows } in scheme.groups() {
             let full = places.len() == GROUPS;
             match places.last_mut() {
+                // The last group counts all further queues, which bounds the memory.
                 Some(last) if full => {
                     last.queues = last.queues.saturating_add(queues);
                     last.name = "others".to_owned();
@@ -118,7 +118,7 @@ impl Books {
         };
         let tallies = (0..places.len().max(1)).map(|_| Tally::default()).collect();
         let mut columns: Vec<(u8, &'static str)> = Vec::new();
-        // What is known of one queue of many is no series: each time it is another.
+        // Sample only groups of one queue: in larger groups the longest queue is a different one each time.
         for (place, group) in places.iter().zip(0u8..).filter(|(place, _)| place.queues == 1) {
             scheme.state(QueueId(place.first), Instant::START, Size::default(), &mut |name, _| {
                 if columns.len() < COLUMNS && !columns.contains(&(group, name)) {
@@ -142,26 +142,26 @@ impl Books {
         &mut self.tallies[usize::from(group).min(last)]
     }
 
-    /// Packets leave `queue` to be sent, having waited so long each.
+    /// Counts `packets` that leave `queue` to be sent, each with this sojourn time.
     #[inline(always)]
     pub fn left(&mut self, queue: usize, waited: Nanos, packets: u64) {
         self.left_of(self.group(queue), waited, packets);
     }
 
-    /// The same for some queue of a group.
+    /// Like [`Books::left`], for any queue of a group.
     #[inline(always)]
     pub fn left_of(&mut self, group: u8, waited: Nanos, packets: u64) {
         self.longest = self.longest.max(waited);
         self.tally(group).sojourn.record(waited, packets);
     }
 
-    /// A packet of `queue`, or on its way to it, was dropped.
+    /// Counts a dropped packet of `queue`, or one that was about to join it.
     #[cold]
     pub fn dropped(&mut self, queue: usize, reason: DropReason) {
         self.tally(self.group(queue)).dropped(reason, 1);
     }
 
-    /// A packet of `queue`, or on its way to it, was marked.
+    /// Counts a marked packet of `queue`, or one that is about to join it.
     #[cold]
     pub fn marked(&mut self, queue: usize) {
         self.tally(self.group(queue)).marked += 1;
@@ -172,7 +172,7 @@ impl Books {
         self.places.iter().any(|place| place.flows)
     }
 
-    /// A packet joins `queue`, in which another flow waits.
+    /// Counts a packet that joins `queue` while another flow waits in it.
     #[cold]
     pub fn collided(&mut self, queue: usize) {
         let group = self.group(queue);
@@ -181,38 +181,40 @@ impl Books {
         }
     }
 
-    /// The longest time since this was last set to nothing.
+    /// The longest sojourn time since this was last reset.
     pub fn longest(&mut self) -> &mut Nanos {
         &mut self.longest
     }
 
-    /// All times together, in nanoseconds.
+    /// The sum of all sojourn times, in nanoseconds.
     pub fn waited(&self) -> u64 {
         self.tallies.iter().fold(0, |sum, tally| sum.wrapping_add(tally.sojourn.sum()))
     }
 
-    /// What is in them is in `tally` from now on.
+    /// Moves all counts to `tally`, and clears the samples.
     pub fn close(&mut self, tally: &mut Tally) {
         self.tallies.iter_mut().for_each(|own| tally.absorb(own));
         self.states.clear();
         self.longest = Nanos::ZERO;
     }
 
-    /// The groups, and what became of their packets.
+    /// The groups with their counts.
     pub fn groups(&self) -> impl Iterator<Item = (&Place, &Tally)> {
         self.places.iter().zip(&self.tallies)
     }
 
-    /// Keeps what the scheme remembers now, `size` being what waits in a queue.
+    /// Samples the scheme's state. `size` gives the length of a queue.
     pub fn note(&mut self, scheme: &dyn Scheme<Lines>, now: Instant, size: impl Fn(QueueId) -> Size) {
         let Books { places, columns, states, .. } = self;
         if states.len() == columns.len() * SAMPLES {
+            // Drop the oldest sample: there is memory for `SAMPLES` of them.
             states.drain(..columns.len());
         }
         let row = states.len();
         states.extend(std::iter::repeat_n(f64::NAN, columns.len()));
         let mut before = None;
         for &(group, _) in columns.iter() {
+            // The columns of a group are adjacent: one call reports them all.
             if before.replace(group) == Some(group) {
                 continue;
             }
@@ -225,7 +227,7 @@ impl Books {
         }
     }
 
-    /// What was kept of the scheme's state: the name of the group, that of the value, and the values, the latest last.
+    /// The sampled state of the scheme: the group, the name of the value and the values, the latest last.
     pub fn states(&self) -> impl Iterator<Item = (&str, &'static str, Vec<f64>)> {
         let each = self.columns.iter().enumerate();
         each.map(|(at, &(group, name))| {
@@ -236,7 +238,7 @@ impl Books {
 }
 
 impl Link {
-    /// Finds out for which queues the packets were that the scheme did not let in.
+    /// Finds the queues that packets were meant for which the scheme did not enqueue, and counts the drops there.
     #[cold]
     pub(super) fn blame(&mut self) {
         for index in 0..self.lines.ended.len() {

@@ -1,5 +1,5 @@
-//! Seeded randomness. Everything that chance decides has a stream of its own, named after what it decides, so that one
-//! more source does not change when the others send.
+//! Seeded randomness. Each random decision has a stream of its own, named after the decision. An additional source therefore does not change the
+//! packets of the others.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -10,7 +10,7 @@ use units::Parts;
 pub struct Chance(ChaCha8Rng);
 
 impl Chance {
-    /// The stream called `name` of a seed.
+    /// The stream `name` of a seed.
     pub fn new(seed: u64, name: &str) -> Chance {
         // FNV-1a.
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -19,27 +19,27 @@ impl Chance {
         Chance(rng)
     }
 
-    /// Goes over to another stream, far away in the same one: for a second thing of the same name.
+    /// Jumps far ahead in the stream: for a second use of the same name.
     pub fn branch(&mut self) {
         self.0.set_word_pos(1 << 60);
     }
 
-    /// Evenly in `0.0..1.0`, in steps of 2^-53.
+    /// Uniform in `0.0..1.0`, in steps of 2^-53.
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Evenly in `0..below`; zero where that is nothing (Lemire 2019, without the correction: `below` is far from 2^64).
+    /// Uniform in `0..below`, or zero if `below` is zero (Lemire 2019, without the correction: `below` is far from 2^64).
     pub fn below(&mut self, below: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(below)) >> 64) as u64
     }
 
-    /// True for this part of all calls.
+    /// True with this probability.
     pub fn happens(&mut self, often: Parts) -> bool {
         often > Parts::default() && self.below(1_000_000) < u64::from(often.get())
     }
 
-    /// Exponentially distributed, mean one. With a logarithm of our own choice, so that every machine draws the same.
+    /// Exponentially distributed with mean one. The logarithm is from `libm`, so that every machine draws the same values.
     pub fn exponential(&mut self) -> f64 {
         -libm::log(1.0 - self.unit())
     }

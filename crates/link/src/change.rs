@@ -1,4 +1,5 @@
-//! Another scheme on a link: it takes over what waits, drains what waits at the one before it, drops it, or only hands over its parameters.
+//! Changes of the scheme of a link. The new scheme takes over the waiting packets, or the old one drains or drops them, or only the parameters
+//! change.
 
 use super::Link;
 use crate::queueing::Queueing;
@@ -10,14 +11,14 @@ use plan::SchemeChange;
 use schemes::Size;
 
 impl Link {
-    /// Another scheme decides from now on; what becomes of the packets that wait it says itself ([`Queueing::changing`]). Where it
-    /// is one like this, this one takes its parameters. Answers how that was done, and the scheme that is not needed any more, with
-    /// nothing in its queues, for memory is neither taken nor given back here.
+    /// Replaces the scheme. [`Queueing::changing`] decides the fate of the waiting packets. If the new scheme is of the same kind, the present one
+    /// only takes over its parameters. Returns how it was done, and the scheme that is no longer needed, with empty queues. The caller frees it,
+    /// because a worker neither allocates nor frees memory here.
     pub fn replace_scheme(&mut self, mut other: Queueing, fates: &mut Accounting) -> (Way, Option<Queueing>) {
         self.lines.now = fates.now;
         self.begin_version();
         if self.splits(other.scheme.as_ref()) {
-            // Its limits are for packets: it is not to find more than those.
+            // The limits of the new scheme are for single packets: split the super-frames before it sees them.
             self.fit(Offloads { super_frames: false, ..self.offloads }, fates);
         }
         let drains = self.incoming.is_some();
@@ -25,7 +26,7 @@ impl Link {
             return (Way::Tuned, Some(other));
         }
         match other.change {
-            // What waits at the oldest scheme stays there; what came since then goes on to the newest.
+            // During a drain, packets at the oldest scheme stay there. Packets that arrived later move on to the newest one.
             SchemeChange::Drain if drains => (Way::Draining, Some(self.aside(|link| link.succeed_with(other, fates)))),
             SchemeChange::Drain if self.lines.backlog.packets > 0 => {
                 self.incoming = Some(other);
@@ -45,7 +46,7 @@ impl Link {
         }
     }
 
-    /// Takes the parameters of a scheme like this one.
+    /// Takes over the parameters of a scheme of the same kind.
     fn tune(&mut self, other: &mut Queueing) -> bool {
         let fits = other.fits_into(&self.lines.queues);
         let like = other.scheme.tunable().filter(|_| fits);
@@ -58,14 +59,15 @@ impl Link {
         tuned
     }
 
-    /// What is counted from now on is another scheme's, or that of other parameters.
+    /// Starts new counts, for another scheme or other parameters.
     pub(super) fn begin_version(&mut self) {
         self.version = self.version.saturating_add(1);
         self.before = self.lines.counters;
     }
 
-    /// Another scheme takes the place of this one, and of its packets; this one is left, with none.
+    /// Puts another scheme in place of this one, with this one's packets. Returns the old scheme with empty queues.
     fn succeed_with(&mut self, mut other: Queueing, fates: &mut Accounting) -> Queueing {
+        // Both have a single queue of the same capacity: the packets stay in it, and the new scheme only counts them.
         if other.may_keep(&self.lines.queues) {
             std::mem::swap(&mut self.scheme, &mut other.scheme);
             std::mem::swap(&mut self.sharing, &mut other.sharing);
@@ -81,11 +83,12 @@ impl Link {
         other
     }
 
-    /// What waits in other queues arrives at the scheme, in the order in which it came to the router.
+    /// Passes packets from other queues to the scheme as arrivals, in the order in which the router received them.
     fn take_in(&mut self, from: &mut Queueing, fates: &mut Accounting) {
+        // In order of arrival over all queues, no flow is reordered.
         from.queues.sort();
         loop {
-            // One that is empty has all its room again.
+            // Draining an empty batch resets it to its full capacity.
             drop(self.lines.offered.drain());
             while self.lines.offered.room() > 0
                 && let Some(packet) = from.queues.pop_oldest()
@@ -102,7 +105,7 @@ impl Link {
         from.books.close(&mut self.others);
     }
 
-    /// This scheme and its queues, for another's.
+    /// Swaps scheme and queues with those of another.
     pub(super) fn exchange(&mut self, other: &mut Queueing) {
         self.lines.enter();
         std::mem::swap(&mut self.scheme, &mut other.scheme);
@@ -114,7 +117,7 @@ impl Link {
         self.ask_scheme();
     }
 
-    /// Something is done with the scheme that new packets go to.
+    /// Calls `act` on the scheme that receives new packets.
     #[cold]
     pub(super) fn aside<T>(&mut self, act: impl FnOnce(&mut Link) -> T) -> T {
         let Some(mut other) = self.incoming.take() else { return act(self) };
@@ -125,7 +128,7 @@ impl Link {
         done
     }
 
-    /// The scheme that new packets go to has the link for itself: nothing waits at the one before it.
+    /// The old scheme is drained: the scheme that receives new packets becomes the only one.
     #[cold]
     pub(super) fn succeed(&mut self) {
         if let Some(mut other) = self.incoming.take() {
@@ -135,8 +138,8 @@ impl Link {
         }
     }
 
-    /// The worker begins anew with another scheme, and nothing waits: what the one before remembers is not to be believed, so
-    /// nothing of it stays, and it learns nothing.
+    /// A worker restarts after a failure, with empty queues. The state of the old scheme is not trusted, so it is discarded and the scheme is called
+    /// no more.
     pub fn begin_anew(&mut self, mut other: Queueing) -> Queueing {
         self.begin_version();
         self.exchange(&mut other);
@@ -145,8 +148,9 @@ impl Link {
         other
     }
 
-    /// Learns what the scheme wants to know of packets.
+    /// Reads from the scheme which properties of packets it needs.
     pub(super) fn ask_scheme(&mut self) {
+        // A panic of the previous scheme does not concern this one.
         self.amiss.take();
         self.lines.hash_key = self.scheme.wants_flow_hash().then_some(self.lines.key);
         self.lines.isolates = self.lines.hash_key.is_some() && self.lines.books.isolates();
@@ -154,7 +158,7 @@ impl Link {
         (self.passing, self.ranking) = (self.scheme.passes_when_idle(), self.scheme.ranks_classes());
     }
 
-    /// A scheme that was served to its end since the last time.
+    /// Takes the scheme that was last drained, if there is one.
     pub fn take_drained(&mut self) -> Option<Queueing> {
         self.drained.take()
     }

@@ -1,4 +1,4 @@
-//! What the packets of a link want, counted where they leave (spec N-20).
+//! The demand of the packets of a link by objective, counted as they leave (spec N-20).
 
 use packet::Packet;
 use plan::Objective;
@@ -8,18 +8,18 @@ use plan::Objective;
 pub struct Demand {
     /// Packets, by [`Objective::index`].
     pub packets: [u64; Objective::COUNT],
-    /// Their bytes on the wire.
+    /// Their wire bytes.
     pub bytes: [u64; Objective::COUNT],
 }
 
 impl Demand {
-    /// Adds packets; `length` knows their bytes on the wire.
+    /// Adds packets; `length` returns the wire bytes of one.
     #[inline]
     pub fn add(&mut self, packets: &[Packet], length: impl Fn(&Packet) -> u64) {
         packets.iter().for_each(|packet| self.count(packet.meta().objective, length(packet)));
     }
 
-    /// Adds a packet of the objective at this place; of none where there is no such place.
+    /// Adds a packet of the objective with this index. An unknown index counts as no objective.
     #[inline(always)]
     pub fn count(&mut self, objective: u8, bytes: u64) {
         let place = if usize::from(objective) < Objective::COUNT { usize::from(objective) } else { 0 };
@@ -27,7 +27,7 @@ impl Demand {
         self.bytes[place] += bytes;
     }
 
-    /// What came since `before`; nothing where less is counted than then, for somebody has begun to count anew.
+    /// The difference to `before`; zero if a counter is less than before, because counting has restarted.
     pub fn since(&self, before: &Demand) -> Demand {
         let all = |demand: &Demand| demand.packets.into_iter().chain(demand.bytes).collect::<Vec<u64>>();
         if all(self).iter().zip(all(before)).any(|(now, before)| *now < before) {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_counts_anew_has_counted_nothing() {
+    fn demand_since_is_zero_after_counters_restart() {
         let (mut before, mut now) = (Demand::default(), Demand::default());
         before.count(1, 100);
         now += before;

@@ -1,13 +1,12 @@
-//! A link that is emulated: the port behind it is real, and what it carries it carries as a description says
-//! (adr/0037).
+//! An emulated link: the port behind it is real, and the link delays and loses packets as described in the configuration (adr/0037).
 //!
-//! The scheme is asked when the described link would take a packet. What it lets go is then under way, held here for as long as it
-//! would have been, and leaves by the real port when it would have arrived. It has left the scheme, so the link's counters
-//! have it as sent; to the worker's ledger it is held until it leaves or is lost.
+//! The scheme is asked whenever the described link could accept a packet. A packet that the scheme releases is under way. It is held here for its
+//! delay, and leaves by the real port when it would have arrived. The link counts it as sent, because it has left the scheme. The ledger of the
+//! worker counts it as held until it leaves or is lost.
 //!
-//! A worker comes late now and then, by as much as the machine takes to wake it. The described link does not: a packet begins
-//! when the link was ready for it and it had come, also where that has passed when the worker looks. So the rate is kept
-//! though every single wake-up is late. What cannot be made up for is counted, and told.
+//! A worker sometimes wakes up late. The described link does not: the transmission of a packet begins when both the link was ready and the packet had
+//! arrived, even if that moment is in the past. The rate is therefore exact although single wakeups are late. A delay beyond [`MADE_UP`] cannot be
+//! compensated. It is counted and reported.
 
 use super::Link;
 use super::refused::why;
@@ -21,43 +20,43 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use units::{Instant, Nanos, Rate};
 
-/// The most that is made up for: what a worker was late beyond it the link was idle.
+/// The longest lateness that is compensated. Beyond it the link counts as idle.
 const MADE_UP: Nanos = Nanos::millis(10);
-/// Widths of the bins of lateness: so many microseconds each.
+/// The width of the bins of the lateness histogram, in nanoseconds.
 const BIN: u64 = 20_000;
 const BINS: usize = 512;
 
-/// Hears of every packet at an emulated link: a log of it.
+/// Receives the events of every packet at an emulated link, to write a log.
 pub trait LinkWitness: Send {
-    /// The link begins, and its trace with it.
+    /// The link and its trace begin.
     fn began(&mut self, at: Instant);
-    /// A packet has come to the queueing scheme.
+    /// A packet has arrived at the queueing scheme.
     fn came(&mut self, at: Instant, bytes: u32);
-    /// The last bit of a packet that came at `since` leaves at `at`, which may be to come: it is under way. One that comes twice has
-    /// left once. One that is lost has not: it was dropped.
+    /// The last bit of a packet that arrived at `since` leaves at `at`, which may be in the future: the packet is under way. A duplicated packet is
+    /// reported once. A lost packet is reported as dropped instead.
     fn left(&mut self, at: Instant, bytes: u32, since: Instant);
     /// A packet was dropped, by the scheme or on the link.
     fn dropped(&mut self, at: Instant, bytes: u32, reason: DropReason);
-    /// A packet that came at `since` has arrived at the far end, where it was to arrive at `due`.
+    /// A packet that arrived at `since` has reached the far end, where it was due at `due`.
     fn arrived(&mut self, at: Instant, due: Instant, bytes: u32, since: Instant);
-    /// The link was idle for so long though packets waited: the machine was too slow.
+    /// The link was idle for `time` although packets waited: the machine was too slow.
     fn missed(&mut self, time: Nanos);
 }
 
-/// What an emulated link is made of: everything that can fail was done.
+/// The parts of an emulated link. All steps that can fail are done.
 pub struct NewLink {
-    /// What it is like.
+    /// The description of the link.
     pub plan: LinkPlan,
-    /// Its trace, where it has one.
+    /// Its trace, if it has one.
     pub trace: Option<Arc<Trace>>,
-    /// Who hears of its packets.
+    /// The receiver of packet events.
     pub witness: Option<Box<dyn LinkWitness>>,
 }
 
-/// How well a link was emulated, in packets since it was made.
+/// The accuracy of the emulation and its counters since it was created.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Emulated {
-    /// What it is like, as configurations say it.
+    /// The description, as in a configuration.
     pub link: String,
     /// Packets that are under way.
     pub under_way: u64,
@@ -65,25 +64,25 @@ pub struct Emulated {
     pub arrived: u64,
     /// Packets that were lost on the way.
     pub lost: u64,
-    /// Packets that came twice.
+    /// Packets that were duplicated.
     pub doubled: u64,
     /// Packets that arrived more than 300 us late: the machine was busy.
     pub late: u64,
-    /// How late 99 of 100 packets arrived at most.
+    /// The 99th percentile of the lateness of arrivals.
     pub late_p99: Nanos,
-    /// The latest.
+    /// The greatest lateness of an arrival.
     pub late_most: Nanos,
-    /// Packets that the link was not given in time, so that it was idle though they waited.
+    /// Packets that were passed to the link so late that it was idle although they waited.
     pub missed: u64,
-    /// How long that was.
+    /// The total time of this.
     pub missed_time: Nanos,
-    /// Opportunities of its trace that were used, and that found nothing to send.
+    /// Opportunities of its trace that were used, and those for which no packet waited.
     pub opportunities: (u64, u64),
-    /// Its trace has ended, and had to go on.
+    /// True if its trace has ended although it must not.
     pub failed: bool,
 }
 
-/// What counts as late.
+/// An arrival that is later than this counts as late.
 const LATE: Nanos = Nanos::micros(300);
 
 /// A packet under way.
@@ -109,6 +108,7 @@ impl PartialOrd for UnderWay {
 
 impl Ord for UnderWay {
     fn cmp(&self, other: &UnderWay) -> Ordering {
+        // The number breaks ties, so that packets due at the same time stay in order.
         (self.due, self.number).cmp(&(other.due, other.number))
     }
 }
@@ -119,11 +119,11 @@ pub struct Emulation {
     plan: LinkPlan,
     under_way: BinaryHeap<Reverse<UnderWay>>,
     number: u64,
-    /// No packet begins before: until then the scheme had something and did not let it go.
+    /// No transmission begins before this time: until then the scheme held back its packets.
     idle: Instant,
-    /// That is how it was when it was last asked.
+    /// True if the scheme had packets and held them back when it was last asked.
     withheld: bool,
-    /// From when on it takes the next; none where it never does.
+    /// When the link accepts the next packet; none if never.
     ready: Option<Instant>,
     batch: Batch,
     witness: Option<Box<dyn LinkWitness>>,
@@ -154,7 +154,7 @@ impl Emulation {
         }
     }
 
-    /// Goes on as another; what is under way arrives as it would have. A trace that stays goes on where it was.
+    /// Changes to another description. Packets under way arrive as before. An unchanged trace continues.
     fn change(&mut self, other: Emulation, now: Instant) {
         let Emulation { medium, plan, witness, .. } = other;
         if plan.medium.service == self.plan.medium.service {
@@ -163,11 +163,12 @@ impl Emulation {
             self.medium.change(medium, now);
         }
         self.plan = plan;
+        // Without a new witness the old log continues.
         self.witness = witness.or(self.witness.take());
         self.ready = self.medium.ready(self.idle.max(now));
     }
 
-    /// When it has to be looked at again: something arrives, or it could take what waits.
+    /// When the link needs service: a packet arrives at the far end, or a waiting packet can start.
     fn due(&self, waits: bool) -> Instant {
         let arrives = self.under_way.peek().map_or(Instant::FAR, |first| first.0.due);
         if waits { arrives.min(self.ready.unwrap_or(Instant::FAR)) } else { arrives }
@@ -177,7 +178,7 @@ impl Emulation {
         self.ready.is_some_and(|ready| ready <= now)
     }
 
-    /// Where the scheme has held back what it had, the link was idle until it is asked again.
+    /// If the scheme held its packets back, the link counts as idle until now.
     fn resume(&mut self, now: Instant) {
         if self.withheld {
             (self.withheld, self.idle) = (false, now);
@@ -185,11 +186,13 @@ impl Emulation {
         }
     }
 
-    /// A packet goes onto the link. Answers when its last bit has left, and when it arrives.
+    /// Starts a packet on the link. Returns when its last bit leaves, and when the packet arrives.
     fn take(&mut self, now: Instant, packet: &Packet, bytes: u32) -> (Instant, Crossing) {
+        // The link may have been ready in the past. Start the packet at that time, so that the worker's late wakeup does not lower the rate.
         let came = packet.meta().timestamp.max(self.idle);
         let ready = self.ready.unwrap_or(now);
         let begins = ready.max(came).min(now);
+        // Later than `MADE_UP` the capacity is lost: start no earlier than that, and count the difference.
         let earliest = Instant::new(now.get().saturating_sub(MADE_UP.get()));
         if begins < earliest {
             let missed = earliest.since(begins);
@@ -206,7 +209,7 @@ impl Emulation {
         (left, crossing)
     }
 
-    /// A packet that has left is under way, and told of.
+    /// Reports a packet and puts it under way.
     fn go(&mut self, (left, due): (Instant, Instant), packet: Packet, bytes: u32) {
         if let Some(witness) = &mut self.witness {
             witness.left(left, bytes, packet.meta().timestamp);
@@ -219,12 +222,12 @@ impl Emulation {
         self.under_way.push(Reverse(UnderWay { due, number: self.number, packet }));
     }
 
-    /// What it carries at `now`.
+    /// The rate at `now`.
     pub(super) fn rate(&self, now: Instant) -> Rate {
         self.medium.rate(now)
     }
 
-    /// What has arrived until `time`, as much of it as the port takes now.
+    /// Collects packets that have arrived by `time`, as many as the port has room for.
     fn gather(&mut self, time: Instant, now: Instant, room: usize) {
         for _ in 0..room.min(BATCH) {
             if self.under_way.peek().is_none_or(|first| first.0.due > time) {
@@ -244,6 +247,7 @@ impl Emulation {
     }
 
     fn report(&self) -> Emulated {
+        // From the latest bin down until one percent of the packets is passed.
         let (mut behind, beyond) = (0, self.counts.arrived / 100);
         let mut bins = self.lateness.iter().enumerate().rev();
         let p99 = bins.find(|(_, packets)| {
@@ -264,8 +268,7 @@ impl Emulation {
 }
 
 impl Link {
-    /// The link is from `now` on as described; without a description it is the port's own again, and what was under way
-    /// leaves at once.
+    /// Emulates the described link from `now` on. Without a description the port's own link is used again, and packets under way leave at once.
     pub fn emulate(&mut self, new: Option<NewLink>, name: &str, fates: &mut Accounting) {
         let now = fates.now;
         match new {
@@ -287,37 +290,37 @@ impl Link {
         self.refresh_offloads(fates);
     }
 
-    /// Whether it is emulated.
+    /// True if the link is emulated.
     pub fn is_emulated(&self) -> bool {
         self.emulation.is_some()
     }
 
-    /// Packets under way on an emulated link: the port has not had them yet.
+    /// The number of packets under way on an emulated link, which the port has not received yet.
     pub fn under_way(&self) -> usize {
         self.emulation.as_ref().map_or(0, |emulation| emulation.under_way.len())
     }
 
-    /// When an emulated link has to be looked at again; [`Instant::FAR`] where nothing is to come.
+    /// When an emulated link needs service next; [`Instant::FAR`] if never.
     pub fn due(&self) -> Instant {
         let Some(emulation) = &self.emulation else { return Instant::FAR };
-        // A scheme that holds its packets back is asked when it wants to be.
+        // A scheme that holds its packets back sets its own timer.
         let waits = self.backlog().packets > 0 && self.next() == Next::Ready;
         emulation.due(waits || !self.lines.out.is_empty())
     }
 
-    /// How well it was emulated.
+    /// The accuracy of the emulation and its counters.
     pub fn emulated(&self) -> Option<Emulated> {
         Some(self.emulation.as_ref()?.report())
     }
 
-    /// Packets that an emulated link takes now.
+    /// The number of packets that an emulated link accepts now: the scheme is asked for one at a time.
     pub(super) fn emulated_room(&self) -> usize {
         let Some(emulation) = &self.emulation else { return 0 };
         usize::from(emulation.is_ready(self.lines.now))
     }
 
-    /// [`Link::serve`] of an emulated link: what has arrived leaves, and as long as the link is ready the scheme is asked for one
-    /// packet after the other.
+    /// [`Link::serve`] for an emulated link. Packets that have arrived leave by the port. While the link is ready, the scheme is asked for one packet
+    /// after the other.
     #[cold]
     pub(super) fn serve_emulated(&mut self, fates: &mut Accounting) -> usize {
         self.lines.now = fates.now;
@@ -329,6 +332,7 @@ impl Link {
             if let Some(emulation) = &mut self.emulation {
                 emulation.resume(fates.now);
             }
+            // One batch a call, so that the worker gets back to its other tasks.
             self.lines.room = if sent < BATCH { self.emulated_room() } else { 0 };
             if self.lines.room == 0 {
                 break;
@@ -355,7 +359,7 @@ impl Link {
         sent
     }
 
-    /// What was let go goes onto the link. Answers how many packets.
+    /// Starts the packets that the scheme released. Returns their number.
     fn depart(&mut self, fates: &mut Accounting) -> usize {
         let Some(emulation) = &mut self.emulation else { return 0 };
         let sent = self.lines.out.len();
@@ -364,6 +368,7 @@ impl Link {
             let (left, crossing) = emulation.take(fates.now, &packet, bytes);
             let reason = match crossing {
                 Crossing::Lost => DropReason::LinkLoss,
+                // `hold` bounds the packets under way, and with them the memory.
                 _ if emulation.under_way.len() >= emulation.plan.hold as usize => DropReason::BufferFull,
                 Crossing::Once(due) => {
                     emulation.go((left, due), packet, bytes);
@@ -371,6 +376,7 @@ impl Link {
                     continue;
                 }
                 Crossing::Twice(due, again) => {
+                    // An empty pool costs only the duplicate, which the ledger counts as a generated packet.
                     if let Some(mut twin) = fates.pool.take_for(packet.len()) {
                         twin.copy(&packet);
                         fates.ledger.generate(1);
@@ -386,7 +392,7 @@ impl Link {
                 }
             };
             emulation.counts.lost += 1;
-            // It had left the scheme, and has not left the port.
+            // Its bytes were counted as sent when it left the scheme: correct that, because it never leaves the port.
             self.lines.counters.sent_bytes -= u64::from(bytes);
             self.others.dropped(reason, 1);
             self.lines.ended.push((packet, reason));
@@ -395,7 +401,7 @@ impl Link {
         sent
     }
 
-    /// What has arrived until `time` leaves by the port.
+    /// Transmits packets that have arrived by `time` through the port.
     fn release(&mut self, time: Instant, fates: &mut Accounting) {
         let (id, relayed) = (self.id, self.relayed);
         let Link { emulation: Some(emulation), port, lines, others, .. } = self else { return };
@@ -415,22 +421,23 @@ impl Link {
                 others.dropped(reason, 1);
                 fates.drop_at(id, packet, reason);
             }
+            // Less than a batch: no other packet has arrived, or the port is full.
             if packets < BATCH {
                 return;
             }
         }
     }
 
-    /// What is under way is dropped: the link goes.
+    /// Drops the packets under way, because the link is removed.
     pub(super) fn forget_under_way(&mut self, reason: DropReason, fates: &mut Accounting) {
         let Some(emulation) = &mut self.emulation else { return };
         for Reverse(UnderWay { packet, .. }) in emulation.under_way.drain() {
-            // The link's counters have had it since it left the scheme.
+            // The counters of the link have it as sent since it left the scheme, so only the ledger counts the drop.
             fates.drop_at(self.id, packet, reason);
         }
     }
 
-    /// The worker has failed: what is under way is gone, uncounted.
+    /// Discards packets under way without counting them, because the worker has failed.
     pub(super) fn lose_under_way(&mut self) {
         if let Some(emulation) = &mut self.emulation {
             emulation.under_way.clear();
@@ -438,7 +445,7 @@ impl Link {
         }
     }
 
-    /// Packets come: the link has something to do from when the first did, and what it could have carried before is lost.
+    /// Packets arrive. An idle link is ready from the arrival of the first one: capacity before that is lost.
     #[cold]
     pub(super) fn meet(&mut self) {
         let waits = self.backlog().packets > 0;
@@ -452,7 +459,7 @@ impl Link {
         }
     }
 
-    /// Tells who listens what is dropped.
+    /// Reports drops to the witness.
     #[cold]
     pub(super) fn witness_drops(&mut self, now: Instant) {
         let Some(witness) = self.emulation.as_mut().and_then(|emulation| emulation.witness.as_mut()) else { return };

@@ -1,8 +1,8 @@
-//! A scheme that panics is put aside (spec N-05, N-17): its packets stay, and leave first come, first served.
+//! A scheme that panics is replaced (spec N-05, N-17): its packets stay, and leave first come, first served.
 //!
-//! What waits is the link's, which no scheme can reach but by its wires; so a panic between two of their calls leaves the link whole,
-//! and only what the scheme remembered cannot be believed any more. A panic in a wire itself is a fault of the link: then the sums
-//! do not add up, and the worker begins anew.
+//! The packets belong to the link, and a scheme reaches them only through its wires. A panic between two calls of a wire therefore leaves the link
+//! consistent: only the state of the scheme is lost. A panic inside a wire is a fault of the link. Then the counters do not balance, and the worker
+//! restarts.
 
 use super::{Lines, Link};
 use crate::queueing::{Queueing, Queues};
@@ -12,16 +12,16 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use units::QueueId;
 
-/// Packets that wait at most where a scheme is put aside, besides those that waited already: drop tail.
+/// The queue limit of the drop-tail replacement, not counting the packets that already wait.
 const LIMIT: usize = 1000;
 
-/// What a panic says.
+/// The message of a panic.
 pub fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     text.unwrap_or("it panicked").to_owned()
 }
 
-/// Drop tail, and room for so many packets that wait already.
+/// Drop tail with room for the packets that already wait.
 fn drop_tail(waiting: usize) -> Queueing {
     let options = [("limit", LIMIT as u64), ("bytes", u64::MAX), ("drop", 0), ("unbounded", 0)];
     let layer = Layer { name: "fifo", options: &options, inside: Vec::new() };
@@ -32,10 +32,11 @@ fn drop_tail(waiting: usize) -> Queueing {
 }
 
 impl Link {
-    /// Has the scheme do something. Nothing where it panicked: then another is in its place.
+    /// Calls the scheme. None if it panicked: then it has been replaced.
     #[inline(always)]
     pub(super) fn ask<T>(&mut self, act: impl FnOnce(&mut dyn Scheme<Lines>, &mut Lines) -> T) -> Option<T> {
         let Link { scheme, lines, .. } = self;
+        // Safe to unwind: the scheme is discarded, and a panic within a wire shows in counters that do not balance.
         match catch_unwind(AssertUnwindSafe(|| act(&mut **scheme, lines))) {
             Ok(done) => Some(done),
             Err(panic) => {
@@ -45,27 +46,27 @@ impl Link {
         }
     }
 
-    /// The same; where the scheme panics, that in its place does it.
+    /// Calls the scheme. If it panics, its replacement is called instead.
     #[inline(always)]
     pub(super) fn insist<T>(&mut self, act: impl Fn(&mut dyn Scheme<Lines>, &mut Lines) -> T) -> T {
         match self.ask(&act) {
             Some(done) => done,
-            // Should this panic too, the worker begins anew.
+            // If the replacement panics too, the worker restarts.
             None => act(&mut *self.scheme, &mut self.lines),
         }
     }
 
-    /// When the scheme wants to be asked again though nothing arrives.
+    /// When the scheme must be asked again although no packet arrives.
     pub fn next(&self) -> Next {
         let asked = catch_unwind(AssertUnwindSafe(|| self.scheme.next(&self.lines)));
         asked.unwrap_or_else(|panic| {
-            // It is put aside with the next turn of the link, which is at once.
+            // `&self` cannot replace the scheme here. The next service, which is due at once, does.
             self.amiss.get_or_init(|| words(&*panic));
             Next::Ready
         })
     }
 
-    /// Puts the scheme aside where it panicked when it could not be.
+    /// Replaces the scheme if it panicked in [`Link::next`].
     #[inline(always)]
     pub(super) fn mend(&mut self) {
         if self.amiss.get().is_some() {
@@ -74,16 +75,17 @@ impl Link {
         }
     }
 
-    /// Drop tail takes the place of the scheme, with all that waits, the oldest first.
+    /// Replaces the scheme by drop tail, with all waiting packets, the oldest first.
     #[cold]
     fn fall_back(&mut self, what: String) {
         self.begin_version();
-        // One that was taken out is on its way.
+        // A packet in the output register is on its way out.
         self.lines.transmit();
         let arriving = usize::from(self.lines.arriving.is_some());
+        // Room for all waiting packets: the replacement drops none of them.
         let mut other = drop_tail(self.lines.backlog.packets as usize + arriving);
         self.exchange(&mut other);
-        // With whom it shares its rates stays known, for whoever builds it anew.
+        // Keep the scheme's sharing: it is needed when the scheme is built anew.
         std::mem::swap(&mut self.sharing, &mut other.sharing);
         other.queues.sort();
         while let Some(packet) = other.queues.pop_oldest() {
@@ -97,11 +99,11 @@ impl Link {
         }
         other.books.close(&mut self.others);
         (self.put_aside, self.news) = (Some(what.clone()), Some(what));
-        // It may not even come to its end.
+        // Even its destructor may panic.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(other)));
     }
 
-    /// What a scheme said as it panicked and was put aside, told once.
+    /// The message of the scheme that was replaced, once.
     pub fn put_aside(&mut self) -> Option<String> {
         self.news.take()
     }
@@ -121,12 +123,12 @@ mod tests {
     use std::panic::resume_unwind;
     use units::{Instant, Nanos};
 
-    /// A panic without a word on the terminal.
+    /// A panic without a message on the terminal.
     fn blow() -> ! {
         resume_unwind(Box::new("it was injected"))
     }
 
-    /// A scheme that does what another does, until it has been asked so often: then it panics, with a packet in its hands where it can.
+    /// Wraps a scheme and panics after `left` calls, with a packet in a register if possible.
     struct Fuse {
         inner: Box<dyn Scheme<Lines>>,
         left: std::sync::atomic::AtomicU32,
@@ -181,17 +183,17 @@ mod tests {
         }
     }
 
-    /// The scheme `text`, which panics when it has been asked so often.
+    /// The scheme `text`, which panics after `left` calls.
     fn fused(text: &str, left: u32) -> Queueing {
         let prepared = OneLink::prepare(text);
         Queueing { scheme: Box::new(Fuse { inner: prepared.scheme, left: left.into() }), ..prepared }
     }
 
     const FLOWS: u32 = 7;
-    /// Where a frame has its number.
+    /// The position of the sequence number in a frame.
     const NUMBER: std::ops::Range<usize> = 42..46;
 
-    /// A link whose wire holds four packets, and the numbers of those that came out.
+    /// A link whose wire holds four packets, and the sequence numbers of the received packets.
     struct Line {
         link: OneLink,
         far: Memory,
@@ -228,7 +230,7 @@ mod tests {
             }
         }
 
-        /// What is on the wire comes out, and the link is asked for more.
+        /// Receives packets from the wire and serves the link again.
         fn receive(&mut self) {
             self.now += Nanos::micros(10);
             let mut batch = Batch::new();
@@ -241,7 +243,7 @@ mod tests {
             self.link.pass(self.now, &mut Queue::new(1));
         }
 
-        /// Every packet has one fate, and none overtook another of its flow.
+        /// Checks that every packet has one fate, and that no packet overtook another of its flow.
         fn check(&self, what: &str) {
             let (counters, waiting) = (self.link.counters(), self.link.waiting());
             assert_eq!(counters.offered, counters.sent + counters.dropped + u64::from(waiting), "{what}: {counters:?}");
@@ -253,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Drop nothing of what comes here.
+    /// Schemes that drop no packets of this test.
     const SCHEMES: &[&str] = &[
         "fifo",
         "codel",
@@ -285,7 +287,7 @@ mod tests {
                 assert_eq!(told, ["it was injected"], "{what}");
                 assert_eq!((line.came_out.len() as u32, line.link.counters().dropped), (line.offered, 0), "{what}");
                 line.check(&what);
-                // From now on in the order in which they come, a thousand of them at most.
+                // From now on first come, first served, with a limit of a thousand.
                 line.offer(1200);
                 let dropped = line.link.ledger().dropped_for(DropReason::SchemeArrival);
                 assert!((190..=200).contains(&dropped), "{what}: {dropped}");
@@ -295,21 +297,21 @@ mod tests {
                 }
                 assert!(line.came_out[before..].is_sorted(), "{what}");
                 line.check(&what);
-                // Also those that had left when it panicked are in the books, and once.
+                // Packets that had left before the panic are counted in the statistics, and only once.
                 assert_eq!(line.link.told(line.now).sojourn.count(), line.link.counters().sent, "{what}");
             }
         }
     }
 
     #[test]
-    fn all_that_waits_stays_where_a_scheme_is_put_aside_the_oldest_first() {
-        // The last class has all the turns it wants; when the scheme panics, the others have waited longest.
+    fn replaced_scheme_keeps_all_waiting_packets_oldest_first() {
+        // The highest class is always served first. When the scheme panics, packets of the others have waited longest.
         let mut line = Line::new(fused("priority(levels=3){fifo(limit=2000)}", 60));
         let waited = loop {
             let waited = line.link.waiting();
             line.offer(30);
             if let Some(told) = line.link.put_aside() {
-                // The packet that it had in its hands is kept; those behind it find more than a thousand.
+                // The packet in the register is kept. The limit of a thousand refuses those behind it.
                 assert_eq!((&*told, line.link.waiting()), ("it was injected", waited + 1));
                 break waited;
             }
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheme_that_panics_while_it_drains_or_as_another_comes_costs_no_packet() {
+    fn panic_during_a_drain_or_change_of_scheme_loses_no_packet() {
         for change in SchemeChange::ALL {
             for left in 0..30 {
                 let mut line = Line::new(fused("drr(by=class, flows=3)", left));
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_scheme_shares_and_has_counted_outlives_it() {
+    fn sharing_and_counts_survive_a_panic_of_the_scheme() {
         let mut line = Line::new(fused("codel", 6));
         (0..6).for_each(|_| line.offer(2));
         let sojourn = line.link.told(line.now).sojourn.count();

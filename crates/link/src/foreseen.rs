@@ -1,10 +1,10 @@
-//! What was found out about packets before their turn to arrive, so that nobody has to find it out twice: the hashes of their flows.
+//! Flow hashes that were computed before the turn of their packets, so that they are not computed twice.
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Foreseen {
     hashes: [u32; 32],
-    /// The first, counted up, and how many there are.
+    /// The index of the first hash, which only grows, and the number of hashes.
     first: usize,
     count: usize,
 }

@@ -1,8 +1,7 @@
-//! A link: the queues before a port, and the scheme that decides over them.
+//! A link: the queues before a port, and the scheme that manages them.
 //!
-//! The link gives the scheme its wires. It keeps one register for the arriving packet and one for the packet taken out,
-//! so every packet is in exactly one place whatever the scheme does: what it leaves in a register is dropped on arrival
-//! or transmitted.
+//! The link provides the scheme's wires. It keeps one register for the arriving packet and one for the packet taken out. Every packet is therefore in
+//! exactly one place, regardless of the scheme's behaviour. A packet left in the first register is dropped, one left in the second is transmitted.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +45,7 @@ use std::cell::OnceCell;
 use told::Samples;
 use units::{CounterSet as _, Instant, PathId, PortId, Rate};
 
-/// The schemes that a configuration may name; nothing else.
+/// The built-in schemes that a configuration may name, without other components.
 pub fn catalogue() -> plan::Catalogue {
     plan::Catalogue {
         cpu_schedulers: Vec::new(),
@@ -58,9 +57,9 @@ pub fn catalogue() -> plan::Catalogue {
     }
 }
 
-/// The number of the hash by which schemes distinguish flows: see `HostLimits::key`.
+/// The default key of the flow hash: see `HostLimits::key`.
 pub const FLOWS: u64 = 0x517c_c1b7_2722_0a95;
-/// Packets that a scheme may end at once without memory being taken: all of a batch, and as many again that they push out.
+/// Packets that a scheme may drop at once without an allocation: a whole batch, and as many that it pushes out.
 const ENDED: usize = 2 * BATCH;
 
 /// A port with its queues and its scheme.
@@ -70,94 +69,94 @@ pub struct Link {
     /// The port.
     pub port: Box<dyn Port>,
     scheme: Box<dyn Scheme<Lines>>,
-    /// With what other workers' schemes it shares its rates.
+    /// The rates that the scheme shares with those of other workers.
     sharing: Sharing,
-    /// What new packets go to while the scheme above still serves those that wait there (spec N-22: drain).
+    /// The scheme for new packets while the present one drains (spec N-22).
     incoming: Option<Queueing>,
-    /// A scheme that has been served to its end: whoever may give memory back takes it.
+    /// A scheme that was drained: a thread that may free memory takes it.
     drained: Option<Queueing>,
-    /// What a scheme said as it panicked, in whose place this is.
+    /// The message of a scheme that panicked and was replaced by this one.
     put_aside: Option<String>,
-    /// The same, to be told.
+    /// The same, until it is reported.
     news: Option<String>,
-    /// What it said where it is still to be put aside.
+    /// The message of a scheme that panicked and is still to be replaced.
     amiss: OnceCell<String>,
-    /// How many schemes, or sets of parameters, there were, and what had been counted when the last one came.
+    /// The number of schemes or sets of parameters so far, and the counters when the last one began.
     version: u32,
     before: LinkCounters,
-    /// What the scheme says of itself: [`Scheme::passes_when_idle`].
+    /// [`Scheme::passes_when_idle`] of the scheme.
     passing: bool,
-    /// The same: [`Scheme::ranks_classes`].
+    /// [`Scheme::ranks_classes`] of the scheme.
     ranking: bool,
-    /// Whether the medium is there: nothing is given to one that is not.
+    /// True if the medium is up. A link that is down accepts no packets.
     up: bool,
-    /// What the link takes, as the packets that wait were made to fit.
+    /// The offloads of the link, as applied to the waiting packets.
     offloads: Offloads,
-    /// Whether the port is a relay: what it takes is transmitted by another worker.
+    /// True if the port is a relay: another worker transmits the packets.
     relayed: bool,
-    /// Whether it counts what packets want; what it has counted.
+    /// True if demand is counted, and the counts.
     measures: bool,
     demand: Demand,
-    /// How much of the port's room is left to other workers.
+    /// The part of the port's room that is reserved for other workers.
     pub reserve: usize,
-    /// Packets of other workers that the medium has refused: see [`Link::unsent`].
+    /// Packets of other workers that the medium refused: see [`Link::unsent`].
     unsent: Unsent,
-    /// The link that the port pretends to have.
+    /// The emulated link, if the port has one.
     emulation: Option<Box<emulation::Emulation>>,
-    /// What became of packets that no queue of the scheme had: they passed it by, or were another scheme's.
+    /// Counts of packets outside the scheme's queues: they bypassed the scheme, or belonged to an earlier one.
     others: Tally,
-    /// What was at each of the latest looks.
+    /// The latest samples.
     samples: Samples,
     lines: Lines,
 }
 
-/// What a path has ready for a link.
+/// The output queue of a path, to be offered to a link.
 pub struct Outgoing<'a> {
     /// The path.
     pub path: PathId,
     /// Its output queue.
     pub queue: &'a mut Queue,
-    /// Since when it is there.
+    /// The arrival times of its packets.
     pub since: &'a mut Since,
 }
 
 /// The wires of one link.
-// Large: all that a scheme sees through its wires lies together.
+// Large: all that a scheme sees through its wires is adjacent.
 pub struct Lines {
     now: Instant,
     queues: Queues,
-    /// What waits in all of them: there may be thousands.
+    /// The length of all queues together: there may be thousands.
     backlog: Size,
     offered: Batch,
-    /// The hashes of the first of those: they were looked at before their turn.
+    /// The flow hashes of the first packets in `offered`, computed before their turn.
     foreseen: Foreseen,
     arriving: Option<Packet>,
     hand: Option<Packet>,
-    /// The queue that packet was in.
+    /// The queue from which the packet in `hand` was taken.
     from: usize,
-    /// The groups of the last packets in `out`, and of that in `hand`, that are still to be entered in the books.
+    /// The groups of the last packets in `out`, and of the one in `hand`, that are not counted in the statistics yet.
     leaving: Vec<u8>,
-    /// Whether the arriving packet was marked.
+    /// True if the arriving packet was marked.
     marking: bool,
     out: Batch,
-    /// Packets the port can take besides those in `out` and `hand`.
+    /// The room of the port, without the packets in `out` and `hand`.
     room: usize,
     rate: Rate,
     ended: Vec<(Packet, DropReason)>,
     counters: LinkCounters,
-    /// What became of the packets of each queue.
+    /// The statistics of each group of queues.
     books: Books,
-    /// The most packets that waited since the last look.
+    /// The longest queue since the last sample, in packets.
     most: u32,
-    /// Keys the hashes of flows and hosts.
+    /// The key of the flow and host hashes.
     key: u64,
     hash_key: Option<u64>,
-    /// The hash of the arriving packet's flow, where there are queues that are for one flow each.
+    /// The flow hash of the arriving packet, if there are queues for one flow each.
     flow: u32,
     isolates: bool,
-    /// Whether the scheme looks at hosts and code points.
+    /// True if the scheme needs host hashes and code points.
     hosts: bool,
-    /// Whether there may be super-frames among the packets, or copies with a tail, which are longer on the wire than here.
+    /// True if packets may be longer on the wire than in the buffer: super-frames, or copies with a shared tail.
     super_frames: bool,
 }
 
@@ -223,21 +222,22 @@ impl Link {
         link
     }
 
-    /// The same, whose scheme distinguishes flows by hashes with this key. Before any packet comes.
+    /// Sets the key of the flow hashes. Must be called before the first packet.
     pub fn keyed(mut self, key: u64) -> Link {
         self.lines.key = key;
         self.ask_scheme();
         self
     }
 
-    /// Raises `Arrival` for at most `most` packets of a path's output queue; those that may pass an idle link leave with the
-    /// next [`Link::serve`], for to call on a port costs the same for one packet as for many. Answers how many it took.
+    /// Raises `Arrival` for at most `most` packets of a path's output queue. Packets that may bypass the scheme on an idle link leave with the next
+    /// [`Link::serve`]: a call to a port costs the same for one packet as for many. Returns the number of packets taken.
     #[inline]
     pub fn offer(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Accounting) -> usize {
         let Outgoing { path, queue, since } = path;
         if !self.up {
             return self.refuse(queue, most, fates);
         }
+        // On an idle link the scheme would send the packets unchanged: bypass it.
         if self.passing && self.backlog().packets == 0 && self.emulation.is_none() {
             let passed = self.pass(Outgoing { path, queue, since }, most, fates);
             if passed > 0 {
@@ -271,24 +271,25 @@ impl Link {
         taken
     }
 
-    /// Raises `Arrival` for what was offered.
+    /// Raises `Arrival` for the offered packets.
     #[inline(always)]
     fn arrive(&mut self) {
         self.insist(|scheme, lines| scheme.arrival(lines));
-        // A scheme that stops early has refused the rest.
+        // A scheme that returns early has refused the remaining packets.
         while self.lines.arriving().is_some() {}
         if !self.lines.ended.is_empty() {
             self.blame();
         }
     }
 
-    /// Lets packets pass an idle link whose scheme would do no more than that. Answers how many it took.
+    /// Lets packets bypass the scheme on an idle link, if the scheme allows it. Returns the number of packets taken.
     fn pass(&mut self, path: Outgoing<'_>, most: usize, fates: &mut Accounting) -> usize {
-        // A port may have room again as soon as it has transmitted.
+        // The port may have room again once it has transmitted.
         if !self.lines.out.is_empty() && self.lines.out.len() >= self.room().min(BATCH) {
             self.transmit(fates);
         }
         let before = self.lines.out.len();
+        // The batch also holds earlier packets, and the port must have room for all of them.
         let most = most.min(BATCH - before).min(self.room().saturating_sub(before));
         path.queue.pop_into(&mut self.lines.out, most);
         let passing = &self.lines.out.as_slice()[before..];
@@ -313,7 +314,7 @@ impl Link {
         0
     }
 
-    /// Tells of the packets in `batch` that they were given to this link.
+    /// Reports to the packet tracer that the packets of `batch` were offered to this link.
     #[cold]
     fn tell(&self, batch: &[Packet], passes: bool, fates: &mut Accounting) {
         let backlog = self.backlog();
@@ -326,12 +327,12 @@ impl Link {
         }
     }
 
-    /// Asks the scheme about every packet from now on, also where the link is idle: to measure it.
+    /// Disables the bypass of the scheme on an idle link, in order to measure the scheme.
     pub fn ask_always(&mut self) {
         self.passing = false;
     }
 
-    /// Drops what the medium would lose. Answers how many.
+    /// Drops packets for a medium that is down. Returns their number.
     #[cold]
     fn refuse(&mut self, path: &mut Queue, most: usize, fates: &mut Accounting) -> usize {
         let refused = path.len().min(most);
@@ -343,7 +344,7 @@ impl Link {
         refused
     }
 
-    /// How many packets may be transmitted now.
+    /// The number of packets that may be transmitted now.
     #[inline]
     pub fn room(&self) -> usize {
         if self.emulation.is_some() {
@@ -352,18 +353,17 @@ impl Link {
         self.port.room().saturating_sub(self.reserve)
     }
 
-    /// From now on the port is a relay, or a device.
+    /// Sets whether the port is a relay or a device.
     pub fn relay(&mut self, relayed: bool) {
         self.relayed = relayed;
     }
 
-    /// Whether the medium was there when last looked at.
+    /// True if the medium was up at the last check.
     pub fn is_up(&self) -> bool {
         self.up
     }
 
-    /// Looks whether the medium is there; where it is gone, so is everything that waited for it. Answers whether that
-    /// is news.
+    /// Checks the medium. If it went down, all waiting packets are dropped. Returns true if the state changed.
     pub fn watch(&mut self, fates: &mut Accounting) -> bool {
         self.refresh_rate();
         self.count_refused(fates);
@@ -377,8 +377,8 @@ impl Link {
         news
     }
 
-    /// Transmits what passes, and raises `LinkReady` for at most `most` packets while the port has room and the scheme makes
-    /// progress. Answers how many packets the scheme has sent.
+    /// Transmits bypassing packets, and raises `LinkReady` for at most `most` packets while the port has room and the scheme makes progress. Returns
+    /// the number of packets that the scheme has sent.
     #[inline]
     pub fn serve(&mut self, most: usize, fates: &mut Accounting) -> usize {
         if self.emulation.is_some() {
@@ -391,8 +391,10 @@ impl Link {
         self.lines.now = fates.now;
         self.mend();
         loop {
+            // A port may gain room while it transmits: read it for each batch.
             self.lines.room = self.room().min(BATCH).min(most - sent);
             self.insist(|scheme, lines| scheme.serve(lines));
+            // The old scheme is drained: the new one takes over and fills the rest of the batch.
             if self.incoming.is_some() && self.lines.backlog.packets == 0 {
                 self.succeed();
                 self.insist(|scheme, lines| scheme.serve(lines));
@@ -430,7 +432,7 @@ impl Link {
         }
     }
 
-    /// Packets waiting in the queues, and their bytes.
+    /// The length of the queues in packets and bytes.
     #[inline]
     pub fn backlog(&self) -> Size {
         let Size { packets, bytes } = self.lines.backlog;
@@ -440,42 +442,43 @@ impl Link {
         }
     }
 
-    /// Whether packets of a higher class go first.
+    /// True if packets of a higher class leave first.
     #[inline]
     pub fn ranks_classes(&self) -> bool {
         self.ranking
     }
 
-    /// What went wrong in a scheme, told once each.
+    /// The next problem of a scheme, each reported once.
     pub fn trouble(&mut self) -> Option<Trouble> {
         self.scheme.trouble().or_else(|| self.incoming.as_mut()?.scheme.trouble())
     }
 
-    /// A line of a scheme for the operator, told once.
+    /// The next line of a scheme for the operator, each reported once.
     pub fn scheme_remark(&mut self) -> Option<String> {
         self.scheme.remark().or_else(|| self.incoming.as_mut()?.scheme.remark())
     }
 
-    /// With whom its scheme shares, the newest where one takes the place of another.
+    /// The sharing of its scheme; during a drain that of the newer one.
     pub fn sharing(&self) -> Sharing {
         self.incoming.as_ref().map_or(&self.sharing, |newer| &newer.sharing).clone()
     }
 
-    /// Another port carries from now on what the scheme lets go. What it takes is asked with [`Link::refresh_offloads`].
+    /// Replaces the port. The caller then applies its offloads with [`Link::refresh_offloads`].
     pub fn replace_port(&mut self, replace: impl FnOnce(Box<dyn Port>) -> Box<dyn Port>) {
+        // `replace` needs the port by value: a placeholder takes its place meanwhile.
         let (nothing, _) = Wire::pair(1);
         let old = std::mem::replace(&mut self.port, Box::new(nothing));
         self.port = replace(old);
         self.refresh_rate();
     }
 
-    /// The port alone; nothing waits any more.
+    /// Returns the port. The queues must be empty.
     pub fn into_port(self) -> Box<dyn Port> {
         debug_assert_eq!(self.backlog().packets as usize + self.under_way(), 0);
         self.port
     }
 
-    /// Drops everything that waits.
+    /// Drops all waiting packets.
     pub fn clear(&mut self, reason: DropReason, fates: &mut Accounting) {
         self.clear_own(reason, fates);
         if self.incoming.is_some() {
@@ -499,7 +502,7 @@ impl Link {
         self.settle(fates);
     }
 
-    /// Forgets what waits, uncounted: the worker has failed. The counters add up again.
+    /// Discards the waiting packets without counting drops, because the worker has failed. The counters balance afterwards.
     pub fn forget(&mut self) {
         self.lines.queues.forget();
         self.lose_under_way();
@@ -513,37 +516,38 @@ impl Link {
         (*offered, *out, *arriving, *hand) = (Batch::new(), Batch::new(), None, None);
         (*backlog, *marking) = (Size::default(), false);
         ended.clear();
+        // The fates of the discarded packets are unknown: count them as dropped, so that the counters balance.
         counters.offered = counters.offered.max(counters.sent);
         counters.dropped = counters.offered - counters.sent;
         self.reserve = 0;
     }
 
-    /// What it has counted.
+    /// The counters of the link.
     pub fn counters(&self) -> LinkCounters {
         self.lines.counters
     }
 
-    /// What it has counted since its scheme, or the parameters of that, were the last to change.
+    /// The counters since the scheme or its parameters last changed.
     pub fn lately(&self) -> LinkCounters {
         self.lines.counters.since(&self.before)
     }
 
-    /// How many schemes, or sets of parameters, it has had.
+    /// The number of schemes, or sets of parameters, so far.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Counts from now on what packets want, or no longer.
+    /// Starts or stops counting demand.
     pub fn measure(&mut self, measures: bool) {
         self.measures = measures;
     }
 
-    /// What the packets offered to its scheme wanted, while that was counted.
+    /// The demand of the packets offered to its scheme while counting was on.
     pub fn demand(&self) -> Demand {
         self.demand
     }
 
-    /// Asks the port for its rate, or the emulated link.
+    /// Updates the rate from the port or the emulated link.
     pub fn refresh_rate(&mut self) {
         self.lines.rate = match &self.emulation {
             Some(emulation) => emulation.rate(self.lines.now),

@@ -1,4 +1,4 @@
-//! Packets as a scheme sees them: lengths on the wire, records, and what waits, and for how long.
+//! Packets as a scheme sees them: wire lengths, records, queue lengths and sojourn times.
 
 use super::Lines;
 use packet::accounting::Accounting;
@@ -13,14 +13,13 @@ pub(super) fn size(super_frames: bool, packet: &Packet) -> Size {
     if super_frames { wire_size(packet) } else { Size { packets: 1, bytes: Bytes::new(packet.len() as u64) } }
 }
 
-/// How long a packet waited that came then and was worked on for so many nanoseconds.
+/// The sojourn time of a packet that arrived at `came` and was processed for `worked` nanoseconds.
 #[inline(always)]
 pub(super) fn behind(now: Instant, (came, worked): (Instant, u32)) -> Nanos {
     now.since(came).saturating_sub(Nanos::new(worked.into()))
 }
 
-/// Packets one behind the other that are alike, as those that came together and were worked on together: they are counted, and told of
-/// at once.
+/// A run of equal keys. Packets that arrived together and were processed together have equal times and are recorded at once.
 #[derive(Default)]
 pub(super) struct Alike<K> {
     of: K,
@@ -28,7 +27,7 @@ pub(super) struct Alike<K> {
 }
 
 impl<K: PartialEq> Alike<K> {
-    /// One more. Answers those before it, where it is not like them.
+    /// Adds a packet. If its key differs, returns the key and count of the run before it.
     #[inline(always)]
     pub fn next(&mut self, of: K) -> Option<(K, u64)> {
         if self.of == of {
@@ -39,7 +38,7 @@ impl<K: PartialEq> Alike<K> {
         before.rest()
     }
 
-    /// Those that were not told of.
+    /// The last run.
     #[inline(always)]
     pub fn rest(self) -> Option<(K, u64)> {
         (self.packets > 0).then_some((self.of, self.packets))
@@ -47,13 +46,13 @@ impl<K: PartialEq> Alike<K> {
 }
 
 impl Lines {
-    /// Bytes of a packet on the wire.
+    /// The wire bytes of a packet.
     #[inline(always)]
     pub(super) fn length(&self, packet: &Packet) -> u64 {
         size(self.super_frames, packet).bytes.get()
     }
 
-    /// Bytes of all packets of `batch` on the wire.
+    /// The wire bytes of all packets of `batch`.
     #[inline(always)]
     pub(super) fn bytes(&self, packets: &[Packet]) -> u64 {
         if !self.super_frames {
@@ -62,7 +61,7 @@ impl Lines {
         packets.iter().map(|packet| self.length(packet)).sum()
     }
 
-    /// Makes what waits fit a port that takes less than before: segments take the place of their super-frame.
+    /// Makes the waiting packets fit a port with fewer offloads: segments replace their super-frame.
     pub(super) fn refit(&mut self, can: Offloads, fates: &mut Accounting) {
         let Lines { queues, backlog, counters, books, .. } = self;
         *backlog = Size::default();
@@ -72,19 +71,20 @@ impl Lines {
             (0..done.dropped).for_each(|_| books.dropped(queue, DropReason::BadOffload));
             let packets = queues.packets(queue);
             counters.dropped += done.dropped;
+            // Segments count as packets of their own: raise `offered`, so that the counters balance.
             counters.offered += (packets as u64 + done.dropped).saturating_sub(before as u64);
             backlog.packets += packets as u32;
             backlog.bytes += queues.size(queue).bytes;
         }
     }
 
-    /// A packet as its scheme sees it.
+    /// The record of a packet for its scheme.
     #[inline(always)]
     pub(super) fn record(&self, packet: &Packet) -> Record {
         self.record_of(packet, size(self.super_frames, packet))
     }
 
-    /// The same for one that is known to have this size: where nobody asks for more of it, it is not looked at.
+    /// The record of a packet of known size. The compiler drops the reads of fields that the caller does not use.
     #[inline(always)]
     pub(super) fn record_of(&self, packet: &Packet, size: Size) -> Record {
         let meta = packet.meta();
@@ -99,7 +99,7 @@ impl Lines {
         }
     }
 
-    /// The same for one that arrives: also what only its bytes tell.
+    /// The record of an arriving packet, with the fields that come from its bytes.
     #[inline(always)]
     pub(super) fn arrival(&self, packet: &Packet) -> Record {
         let l3 = packet.meta().l3 as usize;
@@ -112,14 +112,14 @@ impl Lines {
         record
     }
 
-    /// The arriving packet was not enqueued: it is dropped.
+    /// Drops the arriving packet, which was not enqueued.
     #[cold]
     pub(super) fn refuse(&mut self) {
         self.marking = false;
         self.ended.extend(self.arriving.take().map(|packet| (packet, DropReason::SchemeArrival)));
     }
 
-    /// Takes the first packet of a queue, and its size.
+    /// Removes the first packet of a queue and returns it with its size.
     #[inline(always)]
     pub(super) fn take(&mut self, queue: usize) -> Option<(Packet, Size)> {
         let super_frames = self.super_frames;
@@ -129,12 +129,13 @@ impl Lines {
         Some((packet, size))
     }
 
-    /// Enters in the books the packets that have left since the last time. With many queues they are far, and are looked at only now,
-    /// one behind the other, as whoever transmits them will.
+    /// Counts the packets that left since the last call in the statistics. With many queues a packet's metadata is rarely in the cache. It is
+    /// prefetched at dequeue and read only now, just before the transmission reads it too.
     #[inline]
     pub(super) fn enter(&mut self) {
         self.transmit();
         let Lines { now, out, leaving, books, .. } = self;
+        // `leaving` holds the groups of the last packets in `out`. Those before were counted already.
         let left = &out.as_slice()[out.len() - leaving.len()..];
         let mut alike = Alike::default();
         let mut enter = |((came, group), packets)| books.left_of(group, behind(*now, came), packets);

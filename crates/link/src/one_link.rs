@@ -1,4 +1,4 @@
-//! One link by itself: a scheme between a queue of packets and a port.
+//! A single link: a scheme between a queue of packets and a port.
 
 use crate::queueing::Queueing;
 use crate::{Link, LinkReport, Outgoing};
@@ -9,7 +9,7 @@ use packet::port::Port;
 use packet::{BATCH, Ledger, LinkCounters, Pool, Queue};
 use units::{Instant, PathId, PortId, WorkerId};
 
-/// A link with its scheme, and the books to go with it.
+/// A link with its scheme and its ledger.
 pub struct OneLink {
     link: Link,
     fates: Accounting,
@@ -17,10 +17,10 @@ pub struct OneLink {
 }
 
 impl OneLink {
-    /// The scheme `text`, as a configuration has it, before `port`; packets have frames of `pool`'s region.
+    /// The scheme `text`, in the syntax of a configuration, before `port`. Frames of packets are from the region of `pool`.
     ///
     /// # Panics
-    /// When there is no such scheme.
+    /// If there is no such scheme.
     pub fn new(port: Box<dyn Port>, text: &str, pool: Pool) -> OneLink {
         let queueing = OneLink::prepare(text);
         let mut fates = Accounting::new(WorkerId(0), pool, Box::new(Silent));
@@ -28,21 +28,21 @@ impl OneLink {
         OneLink { link: Link::new(PortId(0), port, queueing), fates, since: Since::default() }
     }
 
-    /// Distinguishes flows by hashes with this key.
+    /// Sets the key of the flow hashes.
     #[must_use]
     pub fn keyed(self, key: u64) -> OneLink {
         OneLink { link: self.link.keyed(key), ..self }
     }
 
-    /// Asks the scheme about every packet from now on, though it would let those on an idle link pass.
+    /// Disables the bypass of the scheme on an idle link.
     pub fn ask_always(&mut self) {
         self.link.ask_always();
     }
 
-    /// The scheme `text` with its queues.
+    /// Builds the scheme `text` with its queues.
     ///
     /// # Panics
-    /// When there is no such scheme.
+    /// If there is no such scheme.
     pub fn prepare(text: &str) -> Queueing {
         let call =
             plan::Call::scheme(text, &crate::catalogue()).unwrap_or_else(|error| panic!("{text}: {}", error.reason));
@@ -50,43 +50,43 @@ impl OneLink {
             .unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// That scheme decides from now on: how it took the place of the one before, and what is not needed any more.
+    /// Replaces the scheme. Returns how it was done, and the scheme that is not needed any more.
     pub fn replace(&mut self, now: Instant, queueing: Queueing) -> (Way, Option<Queueing>) {
         self.fates.now = now;
         self.link.replace_scheme(queueing, &mut self.fates)
     }
 
-    /// What a scheme said as it panicked and was put aside since the last time.
+    /// The message of a scheme that panicked and was replaced since the last call.
     pub fn put_aside(&mut self) -> Option<String> {
         self.link.put_aside()
     }
 
-    /// What the link has counted.
+    /// The counters of the link.
     pub fn counters(&self) -> LinkCounters {
         self.link.counters()
     }
 
-    /// Looks at the link, as a worker does ten times a second.
+    /// Samples the link, as a worker does ten times a second.
     pub fn look(&mut self, now: Instant) {
         self.link.sample(now);
     }
 
-    /// What the link tells of itself.
+    /// The report of the link.
     pub fn told(&mut self, now: Instant) -> LinkReport {
         self.link.told(now)
     }
 
-    /// Packets that wait at the link.
+    /// The number of packets that wait at the link.
     pub fn waiting(&self) -> u32 {
         self.link.backlog().packets
     }
 
-    /// What became of the packets.
+    /// The ledger of packet fates.
     pub fn ledger(&self) -> &Ledger {
         &self.fates.ledger
     }
 
-    /// Offers what waits in `queue` to the scheme at `now`, then lets the port take what the scheme lets go.
+    /// Offers the packets of `queue` to the scheme at `now`, then serves the link.
     pub fn pass(&mut self, now: Instant, queue: &mut Queue) {
         self.fates.now = now;
         self.since.holds(queue.len(), now);

@@ -1,4 +1,4 @@
-//! A scheme with the queues it decides over, made where memory may be taken, to be put on a link where it may not.
+//! A scheme with its queues. It is built where memory may be allocated, and installed on a link where it may not.
 
 use crate::shelf::Shelf;
 use crate::{Books, Lines};
@@ -12,65 +12,65 @@ use std::fmt;
 use std::sync::Arc;
 use units::Bytes;
 
-/// Packets that a single queue holds at most.
+/// The most packets of a single queue.
 const LONGEST: usize = 65536;
 
 /// A queueing scheme and as many empty queues as it wants, ready for a link.
 pub struct Queueing {
     /// The scheme.
     pub scheme: Box<dyn Scheme<Lines>>,
-    /// With whom it shares what rates it has.
+    /// The rates that it shares.
     pub sharing: Sharing,
     /// Its queues.
     pub queues: Queues,
-    /// What waits in them.
+    /// The length of the queues.
     pub backlog: Size,
-    /// What becomes of the packets of each.
+    /// The statistics of each group of queues.
     pub books: Books,
-    /// What becomes of the packets that wait where it takes the place of another.
+    /// The fate of waiting packets when it replaces another scheme.
     pub change: SchemeChange,
-    /// What another said as it panicked, in whose place this is.
+    /// The message of a scheme that panicked and was replaced by this one.
     pub put_aside: Option<String>,
 }
 
-/// Makes schemes of the code of a guest.
+/// Makes instances of a guest scheme.
 pub trait Maker: Send + Sync {
-    /// One more of them, with these values of its options in their order; or why it does not start.
+    /// Makes an instance with the values of its options in order, or returns why it does not start.
     fn make(&self, options: &[u64]) -> Result<Box<dyn Scheme<Lines>>, String>;
 }
 
-/// What `maker` makes schemes of, for a configuration to carry.
+/// The code of a guest, as a configuration carries it.
 pub fn code(digest: u64, maker: Arc<dyn Maker>) -> Code {
     Code { digest, maker: Arc::new(maker) }
 }
 
 /// The physical queues of a link.
 pub enum Queues {
-    /// A single one, and what its packets are on the wire.
+    /// A single queue, and its length on the wire.
     One(Queue, Size),
     /// Many.
     Many(Shelf),
 }
 
-/// When a packet came to the router.
+/// The time at which the router received a packet.
 fn came(packet: &Packet) -> u64 {
     packet.meta().timestamp.get()
 }
 
-/// Bytes of packets of which none is a super-frame.
+/// The bytes of packets without super-frames.
 #[inline(always)]
 fn lengths(packets: &[Packet]) -> u64 {
     packets.iter().map(|packet| packet.len() as u64).sum()
 }
 
-/// So much more waits.
+/// Adds to a queue length.
 #[inline(always)]
 fn add(waiting: &mut Size, size: Size) {
     waiting.packets += size.packets;
     waiting.bytes += size.bytes;
 }
 
-/// So much less waits.
+/// Subtracts from a queue length.
 #[inline(always)]
 fn remove(waiting: &mut Size, size: Size) {
     waiting.packets -= size.packets;
@@ -78,7 +78,7 @@ fn remove(waiting: &mut Size, size: Size) {
 }
 
 impl Queues {
-    /// How many there are.
+    /// The number of queues.
     pub fn len(&self) -> usize {
         match self {
             Queues::One(..) => 1,
@@ -86,13 +86,13 @@ impl Queues {
         }
     }
 
-    /// Whether what waits in them may be far.
+    /// True if there are many queues, whose packets may not be in the cache.
     #[inline(always)]
     pub fn are_many(&self) -> bool {
         matches!(self, Queues::Many(_))
     }
 
-    /// The length of a queue, super-frames counted as their segments; zero where there is no such queue.
+    /// The length of a queue, with super-frames counted as their segments; zero if there is no such queue.
     #[inline(always)]
     pub fn size(&self, queue: usize) -> Size {
         match self {
@@ -102,7 +102,7 @@ impl Queues {
         }
     }
 
-    /// Packets that wait in a queue, a super-frame counted as one.
+    /// The packets in a queue, with a super-frame counted as one.
     #[cold]
     pub fn packets(&self, queue: usize) -> usize {
         match self {
@@ -112,7 +112,7 @@ impl Queues {
         }
     }
 
-    /// A hint: something is about to be done to that queue.
+    /// Prefetches a queue that is used soon.
     #[inline(always)]
     pub fn soon(&self, queue: usize) {
         if let Queues::Many(shelf) = self {
@@ -129,7 +129,7 @@ impl Queues {
         }
     }
 
-    /// Shows the first packet of one of many queues, and those behind it up to so many bytes, as far as that is quickly done.
+    /// Calls `see` for the first packet of one of many queues and for those behind it up to `bytes`, as far as they are in the queue's cache line.
     #[inline(always)]
     pub fn heads(&self, queue: usize, bytes: u32, see: impl FnMut(&Packet)) {
         if let Queues::Many(shelf) = self {
@@ -137,7 +137,7 @@ impl Queues {
         }
     }
 
-    /// The bytes of that packet, as they were when it came; `length` knows them too.
+    /// The bytes of the first packet, as recorded at enqueue; `length` computes them if they are not recorded.
     #[inline(always)]
     pub fn front_bytes(&self, queue: usize, length: impl FnOnce(&Packet) -> u64) -> Option<u64> {
         match self {
@@ -146,7 +146,7 @@ impl Queues {
         }
     }
 
-    /// Shows each packet of a queue, the first one first.
+    /// Calls `see` for each packet of a queue in order.
     #[cold]
     pub fn visit(&self, queue: usize, see: &mut dyn FnMut(&Packet)) {
         match self {
@@ -156,7 +156,7 @@ impl Queues {
         }
     }
 
-    /// A packet of the flow with this mark is about to join a queue. True where packets of another flow wait in it.
+    /// A packet of the flow with this mark is about to join a queue. True if packets of another flow wait in it.
     #[inline(always)]
     pub fn joins_another(&mut self, queue: usize, mark: u16) -> bool {
         match self {
@@ -165,12 +165,13 @@ impl Queues {
         }
     }
 
-    /// Puts a packet of this size at the end of a queue, or gives it back where there is no room or no such queue.
+    /// Appends a packet of this size to a queue. Returns it if there is no room or no such queue.
     #[inline(always)]
     #[must_use = "a packet that did not fit comes back"]
     pub fn push(&mut self, queue: usize, packet: Packet, size: Size) -> Option<Packet> {
         match self {
             Queues::One(packets, waiting) if queue == 0 => {
+                // An empty ring restarts at its beginning, so that a short queue stays in few cache lines.
                 packets.rewind();
                 let back = packets.push(packet);
                 if back.is_none() {
@@ -183,8 +184,8 @@ impl Queues {
         }
     }
 
-    /// Puts the first packets of `batch` at the end of a queue while the queue is within `bounds`. Answers how many packets, and their
-    /// bytes. None if there are many queues: there each packet is asked about. Without `super_frames`, all are single packets.
+    /// Appends the first packets of `batch` to a queue while the queue is within `bounds`. Returns their number and bytes. With many queues it does
+    /// nothing, because the scheme is asked about each packet. Without `super_frames` all are single packets.
     #[inline(always)]
     pub fn append(&mut self, queue: usize, batch: &mut Batch, bounds: Size, super_frames: bool) -> Size {
         let Queues::One(packets, waiting) = self else { return Size::default() };
@@ -206,7 +207,7 @@ impl Queues {
             let all = batch.as_slice();
             let mut some = &all[..all.len().min(most).min(places as usize)];
             let mut bytes = lengths(some);
-            // Nearly always all fit: their lengths are compared once.
+            // Nearly always all packets fit: compare the sum once before removing any.
             while bytes > left {
                 let Some((last, rest)) = some.split_last() else { break };
                 (some, bytes) = (rest, bytes - last.len() as u64);
@@ -219,8 +220,8 @@ impl Queues {
         Size { packets: count as u32, bytes: taken.bytes }
     }
 
-    /// Moves the first packets of a queue, at most `most`, to the end of `batch` while `see` says yes. Answers how many packets, and
-    /// their bytes. None if there are many queues: there each packet is asked about. Without `super_frames`, all are single packets.
+    /// Moves at most `most` packets from the front of a queue to `batch` while `see` returns true. Returns their number and bytes. With many queues
+    /// it does nothing, because the scheme is asked about each packet. Without `super_frames` all are single packets.
     #[inline(always)]
     pub fn pop_while(
         &mut self,
@@ -231,6 +232,7 @@ impl Queues {
     ) -> Size {
         let Queues::One(packets, waiting) = self else { return Size::default() };
         let most = if queue == 0 { most.min(batch.room()) } else { 0 };
+        // Count first, then move all packets at once.
         let count = packets.leading(most, see);
         let before = batch.len();
         packets.pop_into(batch, count);
@@ -246,7 +248,7 @@ impl Queues {
         Size { packets: count as u32, bytes: taken.bytes }
     }
 
-    /// Takes the first packet of a queue, whose size `size` knows.
+    /// Removes the first packet of a queue; `size` computes its size.
     #[inline(always)]
     pub fn pop(&mut self, queue: usize, size: impl FnOnce(&Packet) -> Size) -> Option<(Packet, Size)> {
         match self {
@@ -261,7 +263,7 @@ impl Queues {
         }
     }
 
-    /// Makes ready for [`Queues::pop_oldest`].
+    /// Prepares for [`Queues::pop_oldest`].
     #[cold]
     pub fn sort(&mut self) {
         if let Queues::Many(shelf) = self {
@@ -269,7 +271,7 @@ impl Queues {
         }
     }
 
-    /// Takes out the packet that came to the router first of all that wait. They have been [sorted](Queues::sort).
+    /// Removes the packet that the router received first of all that wait. [`Queues::sort`] must be called before.
     pub fn pop_oldest(&mut self) -> Option<Packet> {
         match self {
             Queues::One(..) => self.pop(0, wire_size).map(|(packet, _)| packet),
@@ -277,7 +279,7 @@ impl Queues {
         }
     }
 
-    /// Takes the last one.
+    /// Removes the last packet of a queue.
     pub fn pop_back(&mut self, queue: usize, size: impl FnOnce(&Packet) -> Size) -> Option<(Packet, Size)> {
         match self {
             Queues::One(packets, waiting) if queue == 0 => {
@@ -291,7 +293,7 @@ impl Queues {
         }
     }
 
-    /// Packets that all of them hold together.
+    /// The number of packets that all queues can hold together.
     pub fn capacity(&self) -> usize {
         match self {
             Queues::One(packets, _) => packets.capacity(),
@@ -299,8 +301,7 @@ impl Queues {
         }
     }
 
-    /// Does to a queue what a port that takes `can` asks for: segments take the place of their super-frame. It may hold more
-    /// than it could before.
+    /// Adapts a queue to a port with offloads `can`: segments replace their super-frame. The queue may grow beyond its capacity.
     #[cold]
     pub fn refit(&mut self, queue: usize, can: Offloads, fates: &mut Accounting) -> Refitted {
         match self {
@@ -324,7 +325,7 @@ impl Queues {
         }
     }
 
-    /// Forgets what waits: the frames go home by themselves.
+    /// Discards the waiting packets. Their frames return to the region by themselves.
     #[cold]
     pub fn forget(&mut self) {
         match self {
@@ -335,7 +336,7 @@ impl Queues {
 }
 
 impl Queueing {
-    /// `scheme` with its queues, which hold at most `capacity` packets together, or what the scheme lets in.
+    /// `scheme` with queues for at most `capacity` packets together, or for as many as the scheme admits.
     pub fn new(scheme: Box<dyn Scheme<Lines>>, capacity: usize) -> Queueing {
         let most = usize::try_from(scheme.holds_at_most()).map_or(capacity, |most| most.min(capacity));
         let queues = match scheme.queues() {
@@ -347,18 +348,18 @@ impl Queueing {
         Queueing { scheme, sharing, queues, backlog, books, change, put_aside: None }
     }
 
-    /// The same; where it takes the place of another, this becomes of the packets that wait.
+    /// Sets the fate of waiting packets when it replaces another scheme.
     #[must_use]
     pub fn changing(self, change: SchemeChange) -> Queueing {
         Queueing { change, ..self }
     }
 
-    /// Whether its queues are as many as these, and hold no more.
+    /// True if its queues are as many as `queues` and hold no more.
     pub fn fits_into(&self, queues: &Queues) -> bool {
         self.queues.len() == queues.len() && self.queues.capacity() <= queues.capacity()
     }
 
-    /// The scheme that a configuration names, with queues that could hold so many packets, for a worker that shares its rates.
+    /// Builds the scheme of a configuration, with queues for `capacity` packets, for a worker that shares its rates.
     pub fn of(call: &Call, capacity: usize, sharing: &mut Sharing) -> Result<Queueing, BuildError> {
         fn layer(call: &Call) -> Layer<'_> {
             Layer { name: call.name, options: &call.options, inside: call.inner.iter().map(layer).collect() }
@@ -370,7 +371,7 @@ impl Queueing {
         Ok(Queueing { sharing: sharing.clone(), ..Queueing::new(scheme, capacity) })
     }
 
-    /// Whether it has a single queue, and `other` is one that holds as much.
+    /// True if it has a single queue and `other` is a single queue of the same capacity.
     pub fn may_keep(&self, other: &Queues) -> bool {
         match (&self.queues, other) {
             (Queues::One(own, _), Queues::One(other, _)) => own.capacity() == other.capacity(),

@@ -1,9 +1,9 @@
-//! Packets that a medium refuses: the link let them go, and they never left.
+//! Packets that a medium refuses after the link released them.
 //!
-//! A port hands back at once what its medium refuses at once: too long for the interface, or no interface there any more. The
-//! packet is dropped with its reason and was never counted as sent. Some media refuse late, when a packet has waited in the port
-//! for room or was lost behind a completion. Those packets were counted as sent, and the counts are put right. Until then a
-//! report counts them as waiting, so that the reported number of sent packets never becomes less.
+//! Some refusals are immediate: the packet is too long for the interface, or the interface has disappeared. The port returns such a packet at once.
+//! It is dropped with its reason and was never counted as sent. Other media refuse late, when a packet has waited for room in the port, or was lost
+//! behind a completion. Those packets were counted as sent, and the counts are corrected. Until then a report counts them as waiting, so that the
+//! reported number of sent packets never decreases.
 
 use super::Link;
 use packet::accounting::Accounting;
@@ -11,7 +11,7 @@ use packet::port::{Unsent, refusal};
 use packet::{DropReason, Packet};
 
 impl Link {
-    /// Transmits what the scheme has let go.
+    /// Transmits the packets that the scheme has released.
     #[inline]
     pub(super) fn transmit(&mut self, fates: &mut Accounting) {
         let Link { id, relayed, port, lines, .. } = self;
@@ -21,7 +21,7 @@ impl Link {
         }
     }
 
-    /// Drops the packets that the port has handed back.
+    /// Drops the packets that the port has returned.
     #[cold]
     fn take_back(&mut self, fates: &mut Accounting) {
         self.lines.counters.sent_bytes -= self.lines.bytes(self.lines.out.as_slice());
@@ -33,13 +33,13 @@ impl Link {
         self.settle(fates);
     }
 
-    /// Counts what the medium has refused late. To be called now and then, and before a report.
+    /// Counts late refusals of the medium. Called periodically and before a report.
     pub fn count_refused(&mut self, fates: &mut Accounting) {
         let late = self.port.refused_late();
         self.unsend(late, DropReason::DeviceRefused, fates);
     }
 
-    /// The port is about to be closed: packets that wait in it never leave.
+    /// Drops the packets that wait in the port, which is about to be closed.
     pub fn abandon_port(&mut self, fates: &mut Accounting) {
         self.count_refused(fates);
         let waiting = self.port.waiting_inside();
@@ -51,7 +51,7 @@ impl Link {
             return;
         }
         fates.unsend(self.id, late.packets, reason);
-        // Other workers' packets were counted as sent at their links; a report adds up the links of all workers.
+        // Packets of other workers were counted as sent at their own links. A report adds up the links of all workers.
         let own = late.packets.min(self.lines.counters.sent);
         self.lines.counters.sent -= own;
         self.lines.counters.dropped += own;
@@ -62,13 +62,13 @@ impl Link {
         self.unsent.bytes += late.bytes - bytes;
     }
 
-    /// Packets of other workers' links that were counted as sent there, and that the medium has refused.
+    /// Packets of other workers' links that were counted as sent there, and that the medium refused.
     pub fn unsent(&self) -> Unsent {
         self.unsent
     }
 }
 
-/// Why a port has handed a packet back.
+/// The reason why a port returned a packet.
 pub(super) fn why(packet: &Packet) -> DropReason {
     refusal(packet).unwrap_or(DropReason::DeviceRefused)
 }

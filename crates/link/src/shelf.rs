@@ -1,29 +1,29 @@
-//! Many queues of packets that share their places: memory is for as many packets as wait in all of them.
+//! Many queues of packets with shared slots: memory is allocated for the total number of waiting packets.
 //!
-//! With tens of thousands of queues a packet costs what it takes to fetch what it touches, so that is little: a queue is one cache
-//! line, in which its first packets lie as well. Those behind them lie in places that all queues share, of which the one used
-//! last is used again first. Whoever knows which queue is next says so ([`Shelf::soon`]), and its line is there by then.
+//! With tens of thousands of queues the cost of a packet is that of its cache misses. A queue is therefore one cache line, which also holds its first
+//! packets. Further packets are in slots that all queues share; the slot used last is reused first. A scheme that knows its next queue calls
+//! [`Shelf::soon`], so that the cache line has arrived when it is needed.
 
 use packet::Packet;
 use packet::pool::{Huge, prefetch_far};
 use schemes::Size;
 use units::{Bytes, Heap};
 
-/// No place.
+/// No slot.
 const NONE: u32 = u32::MAX;
-/// Packets that lie in the line of their queue.
+/// The packets held in the cache line of their queue.
 const NEAR: usize = 4;
 
-/// Queues, and what waits in them: packets, or what stands for them in a measurement.
+/// Queues of packets, or of stand-ins for packets in a measurement.
 pub struct Shelf<T = Packet> {
     lines: Huge<Line<T>>,
     places: Vec<Place<T>>,
-    /// The first of the places that are free again; the others have never been used.
+    /// The first of the slots that are free again. Slots beyond `places.len()` have never been used.
     free: u32,
-    /// What waits in all queues, and how much may.
+    /// The number of packets in all queues, and its limit.
     waiting: usize,
     capacity: usize,
-    /// The queues that are not empty, by when their first packet came: for [`Shelf::pop_oldest`].
+    /// The queues that are not empty, by the arrival time of their first packet: for [`Shelf::pop_oldest`].
     ages: Heap,
 }
 
@@ -37,22 +37,22 @@ struct Place<T> {
 #[repr(align(64))]
 struct Line<T> {
     bytes: u64,
-    /// As how many its packets count: a super-frame as its segments.
+    /// The length in packets, with a super-frame counted as its segments.
     packets: u32,
-    /// Those behind the ones that are near: they go there as long as any are there.
+    /// The slots behind `near`. While any is in use, new packets are appended there, which preserves the order.
     first: u32,
     last: u32,
-    /// Which of `near` is the first, and how many there are from it on, round and round.
+    /// `near` is a ring: the index of its first packet and the number of packets.
     start: u8,
     count: u8,
-    /// A mark of the flow that joined it last.
+    /// The mark of the flow that last joined the queue.
     flow: u16,
     near: [Option<T>; NEAR],
-    /// Their bytes, or [`LONG`], also where one counts as more than one packet.
+    /// The bytes of each packet in `near`, or [`LONG`], also for one that counts as several packets.
     lengths: [u16; NEAR],
 }
 
-/// The packet itself knows its size: as long as that, or longer, or more than one packet.
+/// The size is not recorded: the packet is at least this long, or counts as several.
 const LONG: u16 = u16::MAX;
 
 const _: () = assert!(size_of::<Line<Packet>>() == 64, "a queue is one cache line");
@@ -70,7 +70,7 @@ impl<T> Line<T> {
         lengths: [0; NEAR],
     };
 
-    /// The near packet so many behind the first.
+    /// The index in `near` of the packet `behind` places after the first.
     #[inline(always)]
     fn place(&self, behind: u8) -> usize {
         usize::from(self.start + behind) % NEAR
@@ -78,7 +78,7 @@ impl<T> Line<T> {
 }
 
 impl<T> Shelf<T> {
-    /// So many queues, at least one, for so many packets together.
+    /// At least one queue, for `capacity` packets together.
     pub fn new(queues: usize, capacity: usize) -> Shelf<T> {
         let capacity = capacity.min(NONE as usize);
         let lines = Huge::of(queues, |_| Line::EMPTY);
@@ -87,25 +87,24 @@ impl<T> Shelf<T> {
         Shelf { lines, places, free: NONE, waiting: 0, capacity, ages }
     }
 
-    /// How many queues there are.
+    /// The number of queues.
     pub fn queues(&self) -> usize {
         self.lines.len()
     }
 
-    /// Packets that all of them hold together.
+    /// The number of packets that all queues can hold together.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Packets and bytes of a queue; nothing where there is no such queue.
+    /// The length of a queue; zero if there is no such queue.
     #[inline(always)]
     pub fn size(&self, queue: usize) -> Size {
         let size = |line: &Line<T>| Size { packets: line.packets, bytes: Bytes::new(line.bytes) };
         self.lines.get(queue).map_or_else(Size::default, size)
     }
 
-    /// A packet of the flow with this mark is about to join a queue. True where the one before it was of another flow and packets
-    /// wait.
+    /// A packet of the flow with this mark is about to join a queue. True if packets wait and the last one was of another flow.
     #[inline(always)]
     pub fn joins_another(&mut self, queue: usize, mark: u16) -> bool {
         let Some(line) = self.lines.get_mut(queue) else { return false };
@@ -113,7 +112,7 @@ impl<T> Shelf<T> {
         line.packets > 0 && before != mark
     }
 
-    /// A hint: something is about to be done to that queue.
+    /// Prefetches a queue that is used soon.
     #[inline(always)]
     pub fn soon(&self, queue: usize) {
         if let Some(line) = self.lines.get(queue) {
@@ -131,7 +130,7 @@ impl<T> Shelf<T> {
         self.places.get(line.first as usize)?.packet.as_ref()
     }
 
-    /// The bytes of the first packet of a queue; `length` knows them where they are not written down.
+    /// The bytes of the first packet of a queue; `length` computes them if they are not recorded.
     #[inline(always)]
     pub fn front_bytes(&self, queue: usize, length: impl FnOnce(&T) -> u64) -> Option<u64> {
         let line = self.lines.get(queue)?;
@@ -141,13 +140,13 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// Shows the first packet of a queue, and those behind it up to so many bytes, as far as they are near.
+    /// Calls `see` for the first packet of a queue and for those behind it up to `bytes`, as far as they are in the cache line.
     #[inline(always)]
     pub fn heads(&self, queue: usize, bytes: u32, mut see: impl FnMut(&T)) {
         let Some(line) = self.lines.get(queue).filter(|line| line.count > 0) else { return };
         let [first, second] = [0, 1].map(|behind| line.place(behind));
         line.near[first].iter().for_each(&mut see);
-        // Whether one or two are to be seen is what nobody can guess: without a jump it costs less, if the first is seen twice.
+        // The number of packets to see is unpredictable. Seeing the first one twice costs less than a mispredicted branch.
         let mut bytes = bytes.saturating_sub(line.lengths[first].into());
         let both = (bytes > 0) & (line.count > 1);
         line.near[if both { second } else { first }].iter().for_each(&mut see);
@@ -164,7 +163,7 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// All packets of a queue, the first one first.
+    /// All packets of a queue in order.
     pub fn iter(&self, queue: usize) -> impl Iterator<Item = &T> {
         let line = self.lines.get(queue);
         let near = line.into_iter().flat_map(|line| (0..line.count).map(|behind| &line.near[line.place(behind)]));
@@ -173,7 +172,7 @@ impl<T> Shelf<T> {
         near.chain(far.map(|place| &place.packet)).filter_map(Option::as_ref)
     }
 
-    /// Puts a packet of this size at the end of a queue, or gives it back where there is no room.
+    /// Appends a packet of this size to a queue. Returns it if there is no room.
     #[inline(always)]
     #[must_use = "a packet that did not fit comes back"]
     pub fn push(&mut self, queue: usize, packet: T, size: Size) -> Option<T> {
@@ -183,13 +182,14 @@ impl<T> Shelf<T> {
         line.packets += size.packets;
         line.bytes += size.bytes.get();
         self.waiting += 1;
+        // Only if no packet is in a shared slot: otherwise this one would overtake it.
         if line.first == NONE && usize::from(line.count) < NEAR {
             let place = line.place(line.count);
             line.lengths[place] =
                 if size.packets == 1 { u16::try_from(size.bytes.get()).unwrap_or(LONG) } else { LONG };
             let before = line.near[place].replace(packet);
             debug_assert!(before.is_none(), "nothing lies there");
-            // What is not there need not be dropped, and the compiler cannot know.
+            // `before` is always `None`, but the compiler cannot know: `forget` saves the code that drops it.
             std::mem::forget(before);
             line.count += 1;
         } else {
@@ -198,7 +198,7 @@ impl<T> Shelf<T> {
         None
     }
 
-    /// Puts a packet behind those that are near.
+    /// Appends a packet in a shared slot.
     fn push_behind(&mut self, queue: usize, packet: T) {
         let line = &mut self.lines[queue];
         let (before, mut number) = (line.last, self.free);
@@ -217,7 +217,7 @@ impl<T> Shelf<T> {
         line.last = number;
     }
 
-    /// Takes the first packet of a queue, whose size `size` knows.
+    /// Removes the first packet of a queue; `size` computes its size.
     #[inline(always)]
     pub fn pop(&mut self, queue: usize, size: impl FnOnce(&T) -> Size) -> Option<(T, Size)> {
         let line = self.lines.get_mut(queue)?;
@@ -226,7 +226,7 @@ impl<T> Shelf<T> {
             let packet = line.near[place].take()?;
             line.start = (line.start + 1) % NEAR as u8;
             line.count -= 1;
-            // Not asked of the packet: it is left alone.
+            // The recorded length saves a read of the packet, which may not be in the cache.
             let size = match line.lengths[place] {
                 LONG => size(&packet),
                 bytes => Size { packets: 1, bytes: Bytes::new(bytes.into()) },
@@ -236,7 +236,7 @@ impl<T> Shelf<T> {
             let number = line.first;
             let place = self.places.get_mut(number as usize)?;
             let packet = place.packet.take()?;
-            // That the one behind has nothing before it any more is known without saying so there.
+            // The next slot still names this one as `before`. That is harmless, because `line.first` marks the beginning.
             line.first = std::mem::replace(&mut place.behind, self.free);
             if line.first == NONE {
                 line.last = NONE;
@@ -251,7 +251,7 @@ impl<T> Shelf<T> {
         Some((packet, size))
     }
 
-    /// Takes the last one.
+    /// Removes the last packet of a queue.
     pub fn pop_back(&mut self, queue: usize, size: impl FnOnce(&T) -> Size) -> Option<(T, Size)> {
         let line = self.lines.get_mut(queue)?;
         let packet = if line.first == NONE {
@@ -281,18 +281,18 @@ impl<T> Shelf<T> {
         Some((packet, size))
     }
 
-    /// Forgets what waits: its frames go home by themselves.
+    /// Discards the waiting packets. Their frames return to the region by themselves.
     pub fn forget(&mut self) {
         *self = Shelf::new(self.lines.len(), self.capacity);
     }
 
-    /// Makes room for so many packets besides those that wait, where there is less.
+    /// Raises the capacity, if necessary, to hold `packets` more than those that wait.
     #[cold]
     pub fn grow(&mut self, packets: usize) {
         self.capacity = self.capacity.max(self.waiting + packets);
     }
 
-    /// Makes ready for [`Shelf::pop_oldest`], `came` telling when a packet came.
+    /// Prepares for [`Shelf::pop_oldest`]; `came` returns the arrival time of a packet.
     pub fn sort(&mut self, came: impl Fn(&T) -> u64) {
         self.ages.clear();
         (0..self.lines.len()).for_each(|queue| self.note_age(queue, &came));
@@ -304,8 +304,7 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// Takes out the packet that came first of all. They have been [sorted](Shelf::sort) by the same, and nothing else was
-    /// done to them since.
+    /// Removes the packet that arrived first. [`Shelf::sort`] was called with the same `came`, and no other method since.
     pub fn pop_oldest(&mut self, came: impl Fn(&T) -> u64, size: impl FnOnce(&T) -> Size) -> Option<T> {
         let (_, queue) = self.ages.pop()?;
         let (packet, _) = self.pop(queue, size)?;
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_what_was_cut_though_other_queues_are_full() {
+    fn grown_shelf_has_room_for_segments_when_other_queues_are_full() {
         let mut pool = Pool::new(Region::new(16));
         let mut shelf = Shelf::new(2, 2);
         let mut push =
@@ -354,7 +353,7 @@ mod tests {
     proptest! {
         /// The fifth queue does not exist.
         #[test]
-        fn queues_that_share_places_are_queues(steps in prop::collection::vec(step(), 1..200), capacity in 1usize..40) {
+        fn shelf_queues_behave_like_separate_queues(steps in prop::collection::vec(step(), 1..200), capacity in 1usize..40) {
             let region = Region::new(256);
             let mut pool = Pool::new(region);
             let mut shelf = Shelf::new(4, capacity);

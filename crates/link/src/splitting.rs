@@ -1,4 +1,4 @@
-//! Super-frames and partial checksums at a link. A slow link accepts no super-frames, whatever its port accepts: the path splits them.
+//! Super-frames and partial checksums at a link. A slow link accepts no super-frames, even if its port does: the path splits them.
 
 use super::{Lines, Link};
 use packet::accounting::Accounting;

@@ -1,4 +1,4 @@
-//! What a link tells of itself to whoever asks, and what it keeps to tell: how it was at each of the latest looks.
+//! The report of a link and its samples.
 
 use super::books::{Place, SAMPLES, Tally};
 use super::{Emulated, Lines, Link};
@@ -8,33 +8,33 @@ use schemes::{Scheme, Size};
 use std::collections::VecDeque;
 use units::{Bytes, Instant, Nanos, PortId, QueueId};
 
-/// Queues that are told of one by one: those with the most bytes.
+/// The number of longest queues that are reported individually.
 const LONGEST: usize = 8;
 
-/// A link as it was at one look, and since the look before.
+/// A sample of a link, with the changes since the previous one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// When.
+    /// The time of the sample.
     pub time: Instant,
-    /// Packets that waited then.
+    /// The queue length in packets.
     pub packets: u32,
     /// Their bytes.
     pub bytes: Bytes,
-    /// The most packets that waited since the look before, as they came.
+    /// The greatest queue length since the previous sample, measured at arrivals.
     pub most: u32,
     /// Packets sent since then.
     pub sent: u64,
-    /// How long those had waited, on average.
+    /// Their mean sojourn time.
     pub mean: Nanos,
-    /// The longest that one of them had.
+    /// Their longest sojourn time.
     pub longest: Nanos,
 }
 
-/// The latest looks.
+/// The latest samples.
 #[derive(Debug)]
 pub(super) struct Samples {
     kept: VecDeque<Sample>,
-    /// Packets sent, and how long they had waited together, at the last of them.
+    /// Packets sent, and the sum of their sojourn times, at the last sample.
     before: (u64, u64),
 }
 
@@ -44,33 +44,33 @@ impl Default for Samples {
     }
 }
 
-/// Some of the queues of a link, and what became of their packets. What came is what was sent, was dropped and waits.
+/// Queues of one group and the fates of their packets. Arrivals are the sum of packets sent, dropped and waiting.
 #[derive(Clone, Debug)]
 pub struct GroupReport {
-    /// What is in them, as their scheme calls it: see [`schemes::Group`].
+    /// The name of the group, given by the scheme: see [`schemes::Group`].
     pub name: String,
-    /// The first of them, and how many they are.
+    /// The first queue and the number of queues.
     pub queues: (QueueId, u32),
-    /// How long packets waited that were sent, from when their functions were done.
+    /// The sojourn times of packets sent, from the end of their functions.
     pub sojourn: Spread,
     /// Packets dropped, by reason.
     pub drops: Vec<(DropReason, u64)>,
     /// Packets marked.
     pub marked: u64,
-    /// Packets that joined a queue in which another flow waited, though each queue is for one flow.
+    /// Packets that joined a queue for one flow in which another flow waited.
     pub collided: u64,
     /// Packets that wait.
     pub packets: u32,
     /// Their bytes.
     pub bytes: Bytes,
-    /// What the scheme remembers of the longest of these queues, by the names of its literature.
+    /// The state of the scheme for the longest of these queues, with the names of its literature.
     pub state: Vec<(&'static str, f64)>,
 }
 
 /// A queue with many bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueLength {
-    /// Which of its link.
+    /// Its id within the link.
     pub queue: QueueId,
     /// Packets that wait in it.
     pub packets: u32,
@@ -78,62 +78,62 @@ pub struct QueueLength {
     pub bytes: Bytes,
 }
 
-/// What a scheme remembered at each of the latest looks, the last one last. There are as many as since the scheme is there.
+/// The state of a scheme at each of the latest samples, the latest last. The series begins when the scheme was installed.
 #[derive(Clone, Debug)]
 pub struct StateSeries {
-    /// The group whose queue it is about.
+    /// The group of the queue.
     pub group: String,
     /// The name of the value.
     pub name: &'static str,
-    /// The values; none is NaN unless the scheme did not tell it.
+    /// The values. NaN only if the scheme did not report the value.
     pub values: Vec<f64>,
 }
 
-/// A link, as it tells of itself.
+/// The report of a link.
 // Large: a field for each value of the report.
 #[derive(Clone, Debug)]
 pub struct LinkReport {
     /// The port behind it.
     pub port: PortId,
-    /// Whether what it sends goes out by another worker's queue of the port.
+    /// True if its packets leave by the queue of another worker at the port.
     pub relayed: bool,
-    /// What it has counted.
+    /// The counters.
     pub counters: LinkCounters,
-    /// How many schemes, or sets of parameters, it has had.
+    /// The number of schemes, or sets of parameters, so far.
     pub version: u32,
-    /// What its scheme said as it panicked: drop tail is in its place.
+    /// The message of a scheme that panicked and was replaced by drop tail.
     pub put_aside: Option<String>,
     /// Packets that wait.
     pub packets: u32,
     /// Their bytes.
     pub bytes: Bytes,
-    /// The queues of its scheme, in groups; while packets drain from another scheme, those of that one first.
+    /// The queues of its scheme in groups. During a drain the groups of the old scheme come first.
     pub groups: Vec<GroupReport>,
-    /// How long packets waited that were sent since the link was made, also those that passed the scheme by.
+    /// The sojourn times of packets sent since the link was created, including those that bypassed the scheme.
     pub sojourn: Spread,
     /// Packets dropped since then, by reason.
     pub drops: Vec<(DropReason, u64)>,
     /// The longest queues, the longest first.
     pub longest: Vec<QueueLength>,
-    /// The latest looks, the last one last.
+    /// The latest samples, the latest last.
     pub samples: Vec<Sample>,
-    /// What the scheme remembered at the last of them.
+    /// The state of the scheme at those samples.
     pub states: Vec<StateSeries>,
-    /// What the task before it has used: to ask the scheme, and to transmit.
+    /// The processor time of the output task, for the scheme and for transmission.
     pub used: Nanos,
     /// Packets it moved.
     pub moved: u64,
-    /// How well the link was emulated that the port pretends to have; none where it has its own.
+    /// The accuracy of the emulated link; none if the port uses its own link.
     pub emulated: Option<Emulated>,
 }
 
 impl Link {
-    /// Looks at the link, and keeps what it sees. Nothing is allocated.
+    /// Takes a sample. Allocates nothing.
     pub fn sample(&mut self, time: Instant) {
         let Size { packets, bytes } = self.backlog();
         let (sent, waited) = (self.lines.counters.sent, self.waited());
         let before = std::mem::replace(&mut self.samples.before, (sent, waited));
-        // Packets that were refused late are not counted as sent any more.
+        // Packets that were refused late are no longer counted as sent.
         let sent = sent.saturating_sub(before.0);
         let mean = Nanos::new(waited.wrapping_sub(before.1).checked_div(sent).unwrap_or(0));
         let longest = std::mem::take(self.lines.books.longest());
@@ -147,17 +147,18 @@ impl Link {
         });
     }
 
-    /// How long all packets waited together that were sent, in nanoseconds.
+    /// The sum of the sojourn times of all packets sent, in nanoseconds.
     fn waited(&self) -> u64 {
         let newer = self.incoming.as_ref().map_or(0, |newer| newer.books.waited());
         self.others.sojourn.sum().wrapping_add(self.lines.books.waited()).wrapping_add(newer)
     }
 
-    /// What it tells of itself at `now`; what its task has used is the worker's to say. Allocates.
+    /// The report of the link at `now`. The worker fills in the time of the output task. Allocates.
     pub fn told(&mut self, now: Instant) -> LinkReport {
         let backlog = self.backlog();
         let mut groups = self.groups(now);
         if self.incoming.is_some() {
+            // During a drain both schemes are reported, the old one first.
             groups.iter_mut().for_each(|group| group.name += " (draining)");
             groups.extend(self.aside(|link| link.groups(now)));
         }
@@ -197,7 +198,7 @@ impl Link {
         }
     }
 
-    /// The queues that have something, as far as they are told of one by one.
+    /// The longest queues that are not empty.
     fn longest(&self) -> Vec<QueueLength> {
         let lengths = (0..self.lines.queues.len()).map(|queue| {
             let Size { packets, bytes } = self.lines.queues.size(queue);

@@ -1,4 +1,4 @@
-//! The wires of a link: what a scheme sees of it, and does to it.
+//! The wires of a link: the scheme's view of it and its actions on it.
 
 use super::Lines;
 use super::lines::{Alike, behind, size};
@@ -47,11 +47,12 @@ impl Wires for Lines {
     fn enqueue(&mut self, queue: QueueId) -> bool {
         let Some(packet) = self.arriving.take() else { return false };
         let size = size(self.super_frames, &packet);
+        // The packet was marked before its queue was known: count the mark now.
         if self.marking {
             self.marking = false;
             self.books.marked(queue.index());
         }
-        // Orders choose a queue by the upper bits of the hash; flows that share one differ in the lower.
+        // Orders choose a queue by the upper bits of the hash. Flows that share a queue differ in the lower bits.
         if self.isolates && self.queues.joins_another(queue.index(), self.flow as u16) {
             self.books.collided(queue.index());
         }
@@ -86,6 +87,7 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn dequeue(&mut self, queue: QueueId) -> Option<Record> {
+        // The scheme has not transmitted the previous packet: it leaves now.
         if self.hand.is_some() {
             self.transmit();
         }
@@ -95,6 +97,7 @@ impl Wires for Lines {
         let (packet, size) = self.take(queue.index())?;
         let record = self.record_of(&packet, size);
         if self.queues.are_many() {
+            // With many queues the metadata is rarely cached. It is read later, before the transmission.
             packet.prefetch_meta();
             self.leaving.push(self.books.group(queue.index()));
         } else {
@@ -141,7 +144,7 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn enqueue_while(&mut self, queue: QueueId, bounds: Size) -> u32 {
-        // Their hashes would have to go with them.
+        // Moving several packets would have to move their precomputed hashes too.
         if self.foreseen.len() > 0 {
             return 0;
         }
@@ -180,6 +183,7 @@ impl Wires for Lines {
 
     #[inline(always)]
     fn foresee(&mut self) -> Option<Record> {
+        // Only flow hashes are kept. A scheme that uses hosts needs more of the record.
         if self.hosts || self.foreseen.is_full() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Links against departures reckoned by hand, against the loops of the published tools, and against laws.
+//! Links against departures computed by hand, against the loops of the published tools, and against invariants.
 
 use link::medium::{Crossing, Medium, Opportunities, Trace, lte};
 use plan::{BrownianPlan, Loss, MediumPlan, Service, TraceEnd, TraceMode, TracePlan, TraceSource};
@@ -25,7 +25,7 @@ fn recorded(millis: &[u32], mode: TraceMode, end: TraceEnd) -> Medium {
     Medium::new(&plan, Some(Arc::new(trace)), Instant::START, 1, "link")
 }
 
-/// When packets that came at these times, with these sizes, are taken out of a queue and have left; until one never is.
+/// For packets of these arrival times and sizes: when each is taken out of its queue, and when it has left, until one never does.
 fn drive(medium: &mut Medium, packets: &[(Instant, u32)]) -> Vec<(Instant, Instant)> {
     let mut times = Vec::new();
     let mut now = Instant::START;
@@ -42,7 +42,7 @@ fn drive(medium: &mut Medium, packets: &[(Instant, u32)]) -> Vec<(Instant, Insta
     times
 }
 
-/// One trace for three semantics: eight packets, of which four come in the first millisecond and four in the eleventh.
+/// One trace for three modes: eight packets, of which four arrive in the first millisecond and four in the eleventh.
 const TRACE: [u32; 9] = [0, 2, 5, 5, 7, 10, 10, 14, 20];
 const PACKETS: [(u64, u32); 8] =
     [(1, 1000), (1, 1500), (1, 100), (1, 1500), (11, 100), (11, 2900), (11, 1500), (11, 20)];
@@ -56,8 +56,8 @@ fn departures(mode: TraceMode, end: TraceEnd) -> (Vec<(u64, u64)>, Opportunities
     (times, link.opportunities(), link.has_failed())
 }
 
-/// Each is taken when the one before has left, and waits for the next opportunity, whatever its size. The first opportunity
-/// came too early, those of 10 ms found nothing; for the last two packets there is none.
+/// A packet is taken when the one before has left, and waits for the next opportunity of any size. The first opportunity is too early, and those at
+/// 10 ms find no packet. For the last two packets there is no opportunity.
 #[test]
 fn trace_packet_mode() {
     let (times, passed, failed) = departures(TraceMode::Packet, TraceEnd::Stop);
@@ -66,9 +66,9 @@ fn trace_packet_mode() {
     assert!(!failed);
 }
 
-/// At 2 ms the first packet leaves and 500 bytes of the second. At 5 ms the other 1000, the third, and 400 of the fourth;
-/// with the second opportunity of 5 ms its other 1100. The 400 bytes that are left of it are lost, as are those at 7 and twice
-/// at 10 ms. At 14 ms the fifth leaves and 1400 of the sixth, at 20 ms its other 1500, and there the trace ends.
+/// At 2 ms the first packet leaves, and 500 bytes of the second. At 5 ms its other 1000 leave, the third, and 400 of the fourth. The second
+/// opportunity at 5 ms sends its other 1100; the remaining 400 bytes are lost. The opportunities at 7 ms and twice at 10 ms are lost too. At 14 ms
+/// the fifth leaves, and 1400 of the sixth. At 20 ms its other 1500 leave, and the trace ends.
 #[test]
 fn trace_1500_carry() {
     let (times, passed, failed) = departures(TraceMode::Bytes(1500), TraceEnd::Error);
@@ -77,8 +77,8 @@ fn trace_1500_carry() {
     assert!(failed, "the trace has to go on");
 }
 
-/// The same with 1504 bytes: 8 are left at 20 ms for the seventh packet. The trace begins anew there, so that its first
-/// opportunity comes at 20 ms as well: 1492 bytes, and 12 of the eighth, which has left with the next, at 22 ms.
+/// The same with 1504 bytes: 8 are left at 20 ms for the seventh packet. The trace is repeated, so its first opportunity is at 20 ms too. It sends
+/// the other 1492 bytes and 12 of the eighth, which leaves with the next opportunity at 22 ms.
 #[test]
 fn trace_1504_repeat() {
     let (times, passed, failed) = departures(TraceMode::Bytes(1504), TraceEnd::Repeat);
@@ -87,7 +87,7 @@ fn trace_1504_repeat() {
     assert!(!failed);
 }
 
-/// What is left of an opportunity is for those who are there: one who comes a moment later waits for the next.
+/// The rest of an opportunity is for packets that wait. One that arrives a moment later waits for the next opportunity.
 #[test]
 fn credit_is_lost_with_its_opportunity() {
     let mut link = recorded(&[1, 3], TraceMode::Bytes(1500), TraceEnd::Stop);
@@ -98,7 +98,7 @@ fn credit_is_lost_with_its_opportunity() {
     assert_eq!(link.ready(at(3)), None);
 }
 
-/// Asked after years it answers at once, not opportunity by opportunity.
+/// After years of idle time it answers at once, without a loop over opportunities.
 #[test]
 fn a_repeated_trace_goes_on_for_years() {
     let mut link = recorded(&[1, 2, 2, 4], TraceMode::Packet, TraceEnd::Repeat);
@@ -108,9 +108,9 @@ fn a_repeated_trace_goes_on_for_years() {
     assert_eq!(link.opportunities(), Opportunities { used: 2, wasted: years - 1 });
 }
 
-/// Opportunities of 100 ms, with what each carries.
+/// The opportunities of 100 ms, times the size of each.
 #[test]
-fn the_rate_of_a_trace_is_what_came_lately() {
+fn rate_of_a_trace_covers_the_last_100_ms() {
     let each: Vec<u32> = (1..=1000).map(|n| n * 10).collect();
     let rate = |mode, time| recorded(&each, mode, TraceEnd::Repeat).rate(at(time));
     assert_eq!(rate(TraceMode::Packet, 5_000), Rate::bits(10 * 1500 * 8 * 10));
@@ -120,7 +120,7 @@ fn the_rate_of_a_trace_is_what_came_lately() {
     assert_eq!((over.rate(at(10_050)), over.rate(at(10_100))), (Rate::bits(5 * 120_000), Rate::ZERO));
 }
 
-/// 60 bytes and 24 of Ethernet's are 672 bits: 74.67 ms at 9000 bit/s, and nine of them 672 ms and nothing more or less.
+/// 60 bytes and 24 of Ethernet are 672 bits: 74.67 ms at 9000 bit/s. Nine of them take exactly 672 ms.
 #[test]
 fn a_constant_rate_loses_no_part_of_a_nanosecond() {
     let mut link = medium(&MediumPlan { service: Service::Constant(Rate::bits(9_000)), ..MediumPlan::default() });
@@ -136,9 +136,9 @@ fn link_free() -> MediumPlan {
     link(Service::Constant(Rate::MAX))
 }
 
-/// Two packets of 1000 bytes at once, then one every 8 ms; after a silence two again.
+/// Two packets of 1000 bytes at once, then one every 8 ms; after an idle time two again.
 #[test]
-fn a_bucket_has_its_burst_after_a_silence() {
+fn bucket_allows_its_burst_after_an_idle_time() {
     let mut link = medium(&link(Service::Bucket(Rate::mbit(1), Bytes::new(2000))));
     let mut packets = vec![(at(100), 1000); 4];
     packets.extend([(at(1000), 1000); 3]);
@@ -165,7 +165,7 @@ fn a_poisson_link_has_gaps_as_large_as_their_deviation() {
     }
 }
 
-/// In each second about as many as the rate of that second, and the rate moves from one to the next by sigma.
+/// The number of packets in each second follows its rate, and the rate changes by sigma from one second to the next.
 #[test]
 fn a_brownian_link_wanders_within_its_bounds() {
     let plan = BrownianPlan { start: PacketRate::pps(600), sigma: PacketRate::pps(50), most: PacketRate::pps(1250) };
@@ -183,7 +183,7 @@ fn a_brownian_link_wanders_within_its_bounds() {
     let (_, deviation) = mean_and_deviation(&steps);
     assert!((35.0..55.0).contains(&deviation), "bounds take some of it: {deviation}");
     let busy = came.iter().zip(&rates).filter(|(_, rate)| **rate > 100.0);
-    // The last packet of a second shows the rate of the next.
+    // The last packet of a second already has the rate of the next.
     let off: Vec<f64> = busy.map(|(came, rate)| (came - rate) / rate.sqrt()).collect();
     let (mean, deviation) = mean_and_deviation(&off);
     assert!(mean.abs() < 0.5 && deviation < 4.0, "{mean} {deviation}");
@@ -200,10 +200,10 @@ fn lost(crossings: &[Crossing]) -> f64 {
 }
 
 #[test]
-fn losses_are_as_many_as_asked_for_and_repeat() {
+fn loss_rate_is_as_configured_and_repeatable() {
     let plan = MediumPlan { loss: Loss::Independent(Parts::percent(1)), ..link_free() };
     let all = crossings(&plan, 200_000);
-    // Four deviations of a binomial.
+    // Four standard deviations of a binomial distribution.
     assert!((lost(&all) - 0.01).abs() < 4.0 * (0.01f64 * 0.99 / 200_000.0).sqrt(), "{}", lost(&all));
     assert_eq!(all, crossings(&plan, 200_000));
     let mut other = Medium::new(&plan, None, Instant::START, 1, "another");
@@ -211,9 +211,9 @@ fn losses_are_as_many_as_asked_for_and_repeat() {
     assert_ne!(all, elsewhere, "links of other names lose others");
 }
 
-/// 2 % and 40 %: times are bad for 1 of 21 packets, for 2.5 at a time.
+/// 2 % and 40 %: losses are frequent for 1 of 21 packets, and for 2.5 at a time.
 #[test]
-fn losses_of_bad_times_come_together() {
+fn gilbert_losses_occur_in_bursts() {
     let [begin, end, good, bad] = [2, 40, 0, 100].map(Parts::percent);
     let all = crossings(&MediumPlan { loss: Loss::Gilbert { begin, end, good, bad }, ..link_free() }, 400_000);
     assert!((lost(&all) - 1.0 / 21.0).abs() < 0.003, "{}", lost(&all));
@@ -226,7 +226,7 @@ fn losses_of_bad_times_come_together() {
 }
 
 #[test]
-fn packets_come_twice_or_late_as_often_as_asked_for() {
+fn duplicates_and_reordering_have_their_configured_rates() {
     let plan = MediumPlan {
         delay: Nanos::millis(10),
         duplicate: Parts::percent(5),
@@ -245,9 +245,9 @@ fn packets_come_twice_or_late_as_often_as_asked_for() {
     assert!((9_600..10_400).contains(&late), "{late}");
 }
 
-/// What is on its way arrives as it would have, what is being sent is sent to its end, and nobody is overtaken.
+/// Packets under way arrive as before, the packet in transmission is sent to its end, and no packet is overtaken.
 #[test]
-fn a_link_that_changes_lets_nobody_overtake() {
+fn changed_link_preserves_packet_order() {
     let mut link = medium(&MediumPlan { delay: Nanos::millis(50), ..self::link(Service::Constant(Rate::mbit(1))) });
     let left = link.send(at(0), 1000);
     assert_eq!((left, link.cross(left)), (at(8), Crossing::Once(at(58))));
@@ -258,8 +258,8 @@ fn a_link_that_changes_lets_nobody_overtake() {
     assert_eq!(link.cross(at(60)), Crossing::Once(at(61)));
 }
 
-/// The loop of cellsim and mahimahi, as their papers and manuals tell it: each opportunity has so many bytes, for the packet that
-/// is under way first and then for those that wait.
+/// The loop of cellsim and mahimahi, after their papers and manuals: an opportunity has so many bytes, first for the packet in transmission and then
+/// for the waiting ones.
 fn naive(millis: &[u32], each: u32, repeats: bool, packets: &[(Instant, u32)]) -> Vec<Instant> {
     let (mut left, mut waiting, mut head) = (Vec::new(), packets.iter().peekable(), 0u32);
     let (mut base, mut turns) = (0u64, 0);
@@ -362,7 +362,7 @@ proptest! {
         prop_assert_eq!(times, expected);
     }
 
-    /// In whatever span one looks, no more leaves than the rate allows; and a link with something to send is not idle.
+    /// In any interval the bytes sent stay within the rate, and a backlogged link is not idle.
     #[test]
     fn never_more_than_the_rate_and_in_order(service in services(), packets in arrivals()) {
         let mut link = medium(&link(service.clone()));
@@ -394,9 +394,10 @@ proptest! {
         }
     }
 
-    /// Each packet is lost, arrives once or twice; none before its delay; in order, unless some come late on purpose.
+    /// Each packet is lost, arrives once, or arrives twice. None arrives before its delay. They arrive in order, except those that are reordered on
+    /// purpose.
     #[test]
-    fn packets_arrive_in_order_and_none_is_forgotten(
+    fn packets_arrive_in_order_and_each_has_a_fate(
         gaps in prop::collection::vec(0u64..3_000_000, 1..200),
         (delay, jitter, by) in (0u64..50_000_000, 0u64..20_000_000, 0u64..9_000_000),
         (loss, duplicate, reorder) in (0u32..400_000, 0u32..400_000, prop_oneof![Just(0u32), 1u32..300_000]),
@@ -417,7 +418,7 @@ proptest! {
                 Crossing::Once(one) => &[*one],
                 Crossing::Twice(one, two) => &[*one, *two],
             };
-            // The same packets are lost whatever else the link does.
+            // Losses do not depend on the other settings of the link.
             prop_assert_eq!(came.is_empty(), alone.cross(now) == Crossing::Lost);
             for time in came {
                 prop_assert!(*time >= now + delay);
@@ -452,9 +453,9 @@ fn numbers(trace: &Trace) -> (f64, f64, u32) {
     (mean * 12_000.0, deviation / mean, gap)
 }
 
-/// The published ones: 0.52 to 0.78 and gaps of 1058 to 1718 ms.
+/// The published traces have 0.52 to 0.78, and gaps of 1058 to 1718 ms.
 #[test]
-fn a_trace_that_is_made_up_looks_like_those_that_were_recorded() {
+fn synthetic_trace_resembles_recorded_ones() {
     let mut all = Vec::new();
     for (mean, seconds) in [(5_000_000, 140), (5_950_000, 140), (12_770_000, 475), (5_170_000, 786)] {
         for seed in 1..=4 {
@@ -471,9 +472,9 @@ fn a_trace_that_is_made_up_looks_like_those_that_were_recorded() {
     assert!((0.5..0.75).contains(&spread) && (700.0..1700.0).contains(&gap), "{spread} {gap}");
 }
 
-/// The same bytes on every machine: what is drawn is drawn in whole numbers, and logarithms are our own.
+/// The same bytes on every machine: random draws are integers, and logarithms come from `libm`.
 #[test]
-fn a_trace_that_is_made_up_never_changes() {
+fn synthetic_trace_is_the_same_on_every_machine() {
     let digest = |text: &str| {
         text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     };
@@ -507,9 +508,9 @@ fn a_trace_says_which_line_is_wrong() {
     }
 }
 
-/// The corpus of the fuzz target `link`: what is read is printed as it reads back, and carries packets.
+/// The corpus of the fuzz target `link`: a trace that parses is printed to text that parses to the same trace, and carries packets.
 #[test]
-fn every_trace_of_the_corpus_is_taken_as_its_name_says() {
+fn corpus_traces_parse_or_fail_as_their_names_say() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/traces");
     let files: Vec<_> =
         std::fs::read_dir(directory).expect("a corpus").map(|file| file.expect("a file").path()).collect();
@@ -526,7 +527,7 @@ fn every_trace_of_the_corpus_is_taken_as_its_name_says() {
     }
 }
 
-/// The traces that were recorded, where they are: their numbers are those of their description.
+/// The recorded traces, if they are present, have the numbers in their description.
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]
 fn recorded_traces_are_read() {

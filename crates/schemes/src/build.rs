@@ -1,4 +1,4 @@
-//! From a scheme's declared name and options to the scheme.
+//! Builds a scheme from its declared name and options.
 
 use crate::aqm::{Aqm, Blue, Choke, CoDel, Head, Manage, Pie, Red, Threshold};
 use crate::bins::{Attained, Bins, By, Deficit, Exact, Finish, Grouped, Order, Rank, Weights};
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use units::declare::Declaration;
 use units::{QueueId, Rate};
 
-/// Every scheme that manages a queue.
+/// Every scheme that manages a single queue.
 pub const DECLARATIONS: &[Declaration] = &[
     fifo::DECLARATION,
     Red::DECLARATION,
@@ -26,15 +26,15 @@ pub const DECLARATIONS: &[Declaration] = &[
     Threshold::DECLARATION,
 ];
 
-/// With more bins than that the grouped form of WF2Q+ is the faster one.
+/// With more bins than this the grouped form of WF2Q+ is faster.
 const FEW: usize = 1024;
 
-/// The scheme that a configuration describes, which shares with nobody.
+/// Builds the scheme of a configuration, without sharing.
 pub fn build<W: Wires + 'static>(layer: &Layer<'_>) -> Result<Box<dyn Scheme<W>>, BuildError> {
     build_for(layer, &mut Sharing::alone())
 }
 
-/// The scheme that a configuration describes, for a worker of several.
+/// Builds the scheme of a configuration for one of several workers.
 pub fn build_for<W: Wires + 'static>(
     layer: &Layer<'_>,
     sharing: &mut Sharing,
@@ -46,12 +46,12 @@ pub fn build_for<W: Wires + 'static>(
     Ok(stage)
 }
 
-/// The same, to be put inside of another.
+/// Builds a scheme that may be placed inside another.
 fn managed<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError> {
     if layer.inside.is_empty() { alone(layer.name, &Values(layer.options)) } else { composed(layer, sharing) }
 }
 
-/// A scheme that manages a queue by itself.
+/// Builds a scheme that manages a single queue.
 fn alone<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Stage<W>>, BuildError> {
     fn single<W: Wires, M: Manage + 'static>(node: M) -> Box<dyn Stage<W>> {
         Box::new(Single::new(node))
@@ -71,7 +71,7 @@ fn alone<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Stage<W>>,
     })
 }
 
-/// What orders queues by itself, with `manager` for each.
+/// Builds a scheme that orders queues, each managed by `manager`.
 fn ordering<W: Wires>(name: &str, options: &Values<'_>, manager: &Layer<'_>) -> Result<Box<dyn Stage<W>>, BuildError> {
     fn whole<W: Wires, O: Order + 'static>(bins: Bins<O>) -> Box<dyn Stage<W>> {
         Box::new(bins)
@@ -103,7 +103,7 @@ fn ordering<W: Wires>(name: &str, options: &Values<'_>, manager: &Layer<'_>) -> 
     })
 }
 
-/// A branch of a tree.
+/// Builds a branch of a tree.
 fn branch<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Branch<W>, BuildError> {
     let ([inside], "branch") = (&layer.inside[..], layer.name) else {
         return Err(BuildError::Unknown(layer.name.to_string()));
@@ -115,7 +115,7 @@ fn branch<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Resul
     Ok(Branch::new(inside, class, options.count("weight")?, ceiling))
 }
 
-/// A scheme with others inside.
+/// Builds a scheme with others inside.
 fn composed<W: Wires + 'static>(layer: &Layer<'_>, sharing: &mut Sharing) -> Result<Box<dyn Stage<W>>, BuildError> {
     let options = Values(layer.options);
     match (layer.name, &layer.inside[..]) {

@@ -1,9 +1,9 @@
-//! A home's or an office's line to the world in one scheme: shaped as the line carries packets, in tins by their code point, each with
-//! its hosts and their flows isolated and every queue managed (Høiland-Jørgensen, Täht and Morton, "Piece of CAKE: A Comprehensive
-//! Queue Management Solution for Home Gateways", IEEE LANMAN 2018).
+//! CAKE: shaping, priority tins, host and flow isolation and queue management for an access link in one scheme. The rate is counted as the line
+//! carries packets. Code points select the tin. Each tin isolates hosts and their flows, and manages every queue (Høiland-Jørgensen, Täht and Morton,
+//! "Piece of CAKE: A Comprehensive Queue Management Solution for Home Gateways", IEEE LANMAN 2018).
 //!
-//! A tin has a part of the rate. The highest tin leaves that has not had its part yet; where all have, the one that is due first.
-//! So a tin goes before lower ones only up to its part, and nothing is lost of what others leave.
+//! Each tin has a part of the rate. Of the tins within their part the highest sends. If all have used their part, the tin sends that may do so first.
+//! A tin therefore precedes lower tins only up to its part, and unused rate is available to the others.
 
 use crate::aqm::{Aqm, Turn};
 use crate::bins::options::{FLOWS, TOGETHER};
@@ -20,31 +20,31 @@ use core::any::Any;
 use units::declare::{OptionDeclaration, Unit};
 use units::{Bytes, Framing, Instant, QueueId, Rate};
 
-/// Into which tins packets go.
+/// The number of tins.
 const TINS: OptionDeclaration = OptionDeclaration {
     name: "tins",
     unit: Unit::Choice(&["one", "three", "four"]),
     default: "three",
     least: 0,
     most: 2,
-    doc: "how many tins code points are sorted into: bulk, best effort and voice, with four also video",
+    doc: "the number of tins for code points: bulk, best effort and voice; with four also video",
 };
 
-/// Which hosts are isolated.
+/// The isolated hosts.
 const HOSTS: OptionDeclaration = OptionDeclaration {
     name: "hosts",
     unit: Unit::Choice(&["none", "source", "destination", "both"]),
     default: "both",
     least: 0,
     most: 3,
-    doc: "which hosts have as much of each tin, whatever number of flows they have: those that send, those that are sent to, or both",
+    doc: "the hosts that share each tin equally, regardless of their number of flows: sources, destinations, or both",
 };
 
-/// What it can be told; the queues are those of each tin.
+/// The options. `flows` and `limit` hold for each tin.
 pub(crate) const OPTIONS: &[OptionDeclaration] =
     &[shape::RATE, shape::BURST, shape::OVERHEAD, shape::MINIMUM, shape::CELLS, TINS, HOSTS, FLOWS, TOGETHER];
 
-/// The tins of code points: as `diffserv3` and `diffserv4` of Linux sort them (RFC 4594; RFC 8622; RFC 5865).
+/// The mapping of code points to tins: `diffserv3` and `diffserv4` of Linux (RFC 4594; RFC 8622; RFC 5865).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Tins {
     One,
@@ -53,7 +53,7 @@ enum Tins {
 }
 
 impl Tins {
-    /// The part of the rate of each tin, the lowest first, in sixteenths.
+    /// The part of the rate of each tin, the lowest tin first, in sixteenths.
     fn parts(self) -> &'static [u64] {
         match self {
             Tins::One => &[16],
@@ -62,7 +62,7 @@ impl Tins {
         }
     }
 
-    /// What they are called, the lowest first.
+    /// The names of the tins, the lowest first.
     fn names(self) -> &'static [&'static str] {
         match self {
             Tins::One => &["best effort"],
@@ -71,7 +71,7 @@ impl Tins {
         }
     }
 
-    /// The tin of a code point, as a part of the numbers above.
+    /// The tin of a code point, as an index into the tables above.
     fn of(self, dscp: u8) -> usize {
         match (self, dscp) {
             (Tins::One, _) => 0,
@@ -91,18 +91,18 @@ impl Tins {
 
 struct Tin {
     bins: Bins<Hosts>,
-    /// Has not had its part while this allows it more.
+    /// The tin has not used its part of the rate while this meter allows a packet.
     part: Metering,
 }
 
-/// Tins behind the shaper.
+/// The tins behind the shaper.
 struct Cake {
     tins: Vec<Tin>,
     sorts: Tins,
     line: Framing,
 }
 
-/// The scheme, as the options say.
+/// Builds the scheme from its options.
 pub(crate) fn build<W: Wires + 'static>(
     options: &Values<'_>,
     manager: &Layer<'_>,
@@ -129,16 +129,17 @@ pub(crate) fn build<W: Wires + 'static>(
 }
 
 impl Cake {
-    /// The tin that a packet belongs to.
+    /// The tin of a packet.
     #[inline]
     fn of(&self, packet: &Record) -> usize {
         self.sorts.of(packet.dscp).min(self.tins.len() - 1)
     }
 
-    /// The tin that has its turn.
+    /// The tin that sends next.
     fn pick<W: Wires>(&mut self, wires: &W) -> Option<usize> {
         let now = wires.now();
         let mut first: Option<(Instant, usize)> = None;
+        // From the highest tin down.
         for (place, tin) in self.tins.iter_mut().enumerate().rev() {
             if tin.bins.next(wires) == Next::Idle {
                 continue;
@@ -146,6 +147,7 @@ impl Cake {
             if tin.part.allows(now) {
                 return Some(place);
             }
+            // The tin has used its part: it may still send if no other tin has packets within its part.
             let due = tin.part.ready();
             if first.is_none_or(|(earliest, _)| due < earliest) {
                 first = Some((due, place));
@@ -268,7 +270,7 @@ mod tests {
         build(&Values(&GIVEN), &manager, &mut Sharing::alone()).expect("all options are there")
     }
 
-    /// Packets that each of these sends in a second in which all of them always have something.
+    /// Packets of each kind sent in one second, with all of them backlogged.
     fn shares<const N: usize>(kinds: [Record; N]) -> [usize; N] {
         let (mut scheme, mut model) = (cake(), Model::with(256));
         model.arrive_all(&mut *scheme, (0..2000).flat_map(|_| kinds));
@@ -293,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_tin_goes_before_others_up_to_its_part_of_the_rate() {
-        // 1000 packets a second: a sixteenth for bulk, a half for video and a quarter for voice. Best effort has what they leave.
+        // 1000 packets a second: a sixteenth for bulk, a half for video and a quarter for voice. Best effort gets the rest.
         let [bulk, best, video, voice] = shares([of(1, 1, 8), of(2, 2, 0), of(3, 3, 34), of(4, 4, 46)]);
         assert_eq!(bulk + best + video + voice, 1000);
         assert!(voice.abs_diff(250) <= 2 && video.abs_diff(500) <= 2, "{voice} of voice, {video} of video");
@@ -301,15 +303,15 @@ mod tests {
     }
 
     #[test]
-    fn what_other_tins_leave_one_has_and_hosts_share_it() {
+    fn unused_rate_of_tins_goes_to_others_and_hosts_share_it() {
         let alone = shares([of(1, 1, 46), of(2, 1, 46), of(3, 1, 46), of(4, 2, 46)]);
         assert_eq!(alone.iter().sum::<usize>(), 1000, "voice has the whole rate where nobody else wants it");
         assert!(alone[3].abs_diff(500) <= 2 && alone[0].abs_diff(167) <= 2, "{alone:?}");
     }
 
-    /// The tins of all 64 code points, as Linux has them: a row for each class selector, bulk `-`, best effort `.`, video `+`, voice `!`.
+    /// The tins of all 64 code points in Linux: a row for each class selector; bulk `-`, best effort `.`, video `+`, voice `!`.
     #[test]
-    fn every_code_point_is_in_the_tin_that_linux_has_it_in() {
+    fn every_code_point_has_the_same_tin_as_in_linux() {
         const THREE: [&str; 8] =
             [".-..!...", "-.......", "........", "........", "........", "....!.!.", "!.......", "!......."];
         const FOUR: [&str; 8] =

@@ -1,9 +1,10 @@
-//! Chance, as hardware makes it: a linear-feedback shift register, so that every implementation of a scheme decides alike.
+//! A random number generator as hardware builds it: a linear-feedback shift register. Every implementation of a scheme makes the same decisions.
 
-/// The feedback of x^32 + x^22 + x^2 + x + 1, which goes through all 2^32 - 1 states but zero (Xilinx XAPP 052, table 3).
+/// The feedback of x^32 + x^22 + x^2 + x + 1, whose period is 2^32 - 1: all states but zero (Xilinx XAPP 052, table 3).
 const TAPS: u32 = 1 << 31 | 1 << 21 | 1 << 1 | 1;
 
-/// Where 32 shifts lead from each value of each byte, the others being zero. Shifts are linear: from a sum they lead to the sum.
+/// The state after 32 shifts for each value of each byte, with the other bytes zero. A shift is linear over XOR, so the state of a word is the XOR of
+/// the states of its bytes.
 static AHEAD: [[u32; 256]; 4] = ahead();
 
 const fn ahead() -> [[u32; 256]; 4] {
@@ -31,7 +32,7 @@ const fn shifted(mut state: u32) -> u32 {
 pub(crate) struct Register(u32);
 
 impl Register {
-    /// Begins with `seed`; zero, the one state that leads nowhere, begins with one.
+    /// Starts with `seed`. Zero is a fixed point of the register and is replaced by one.
     pub const fn new(seed: u32) -> Register {
         Register(if seed == 0 { 1 } else { seed })
     }
@@ -39,6 +40,7 @@ impl Register {
     /// The next 32 bits, one shift each.
     #[inline]
     pub fn draw(&mut self) -> u32 {
+        // 32 shifts at once: the XOR of the states to which each byte alone leads.
         let [a, b, c, d] = self.0.to_le_bytes();
         let [of_a, of_b, of_c, of_d] = &AHEAD;
         self.0 = of_a[usize::from(a)] ^ of_b[usize::from(b)] ^ of_c[usize::from(c)] ^ of_d[usize::from(d)];
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_chance_never_happens_and_what_is_certain_always() {
+    fn probability_zero_never_happens_and_probability_one_always_does() {
         let mut register = Register::new(1);
         assert!((0..1000).all(|_| !register.happens(0) && register.happens(1 << 32)));
         let often = (0..100_000).filter(|_| register.happens(1 << 30)).count();

@@ -1,8 +1,8 @@
-//! Conformance: recorded arrivals, and each decision about them that is expected. What holds a scheme of this program to a recording
-//! holds a guest or hardware to it too, for a recording knows nothing but the wires (spec N-30).
+//! Conformance: recorded arrivals, and the expected decision for each. A recording uses only the wires, so the same recording tests a built-in
+//! scheme, a guest, or hardware (spec N-30).
 //!
-//! Two texts, for many schemes share the same arrivals; docs/conformance.md describes both. Their version changes whenever a text
-//! of today could not be read or would mean something else.
+//! Arrivals and decisions are separate texts, because many schemes share the same arrivals. docs/conformance.md describes both. Their version changes
+//! whenever a text of the present version could no longer be read, or would have another meaning.
 
 use crate::model::{Fate, Model};
 use crate::{Record, Scheme};
@@ -16,50 +16,50 @@ use units::{Instant, Nanos, Rate};
 /// The version of both texts.
 pub const VERSION: u32 = 1;
 
-/// Words of a line of decisions.
+/// The number of words in a line of decisions.
 const WORDS: usize = 32;
 
-/// What happens to a link.
+/// An event at a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// `Arrival`: a packet comes. Its time stamp is the time of the event.
+    /// `Arrival`: a packet arrives. Its timestamp is the time of the event.
     Arrives(Record),
-    /// `LinkReady`: the link takes so many packets. The signal falls when it has them, or the scheme has nothing to do.
+    /// `LinkReady`: the link has room for so many packets. The signal ends when it has them, or the scheme has nothing to send.
     Takes(usize),
-    /// `LinkRates`: what the link carries from now on.
+    /// `LinkRates`: the new rate of the link.
     Carries(Rate),
 }
 
-/// What was decided at one event.
+/// The decisions at one event.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Decided {
-    /// In the order in which packets met them.
+    /// In the order of the decisions.
     pub fates: Vec<Fate>,
     /// Packets that were marked.
     pub marked: Vec<usize>,
 }
 
-/// Events in the order of time.
+/// Events in order of time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrivals(Vec<(Instant, Event)>);
 
-/// What is expected of a scheme.
+/// The expected decisions of a scheme.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recording {
     /// The name of the arrivals.
     pub arrivals: String,
-    /// The scheme, as a configuration writes it.
+    /// The scheme, in the syntax of a configuration.
     pub scheme: String,
-    /// Its decisions: a word for each event.
+    /// Its decisions: one word for each event.
     pub decisions: Vec<String>,
 }
 
-/// A line of a text that cannot be read.
+/// A syntax error in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
     /// The line, from 1.
     pub line: usize,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -71,16 +71,16 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
-/// The first decision that is another than expected.
+/// The first decision that differs from the expected one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
     /// The event, from 0.
     pub event: usize,
-    /// What happened, and when.
+    /// The event and its time.
     pub about: String,
-    /// The word that was expected; none where nothing happens any more.
+    /// The expected word; none if no further event was expected.
     pub expected: Option<String>,
-    /// The word that was found; none where nothing was decided any more.
+    /// The actual word; none if there were no further decisions.
     pub found: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The lines that say something, after the first, which says what the text is.
+/// The lines with content, after the first line, which is the title.
 fn lines<'t>(text: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Malformed> {
     let title = format!("switchpath {what} {VERSION}");
     if text.lines().next().map(str::trim_end) != Some(&title) {
@@ -102,7 +102,7 @@ fn lines<'t>(text: &'t str, what: &str) -> Result<Vec<(usize, &'t str)>, Malform
     Ok(lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).collect())
 }
 
-/// The words of a line, taken one after the other.
+/// The words of a line.
 struct Words<'t> {
     line: usize,
     words: core::str::SplitWhitespace<'t>,
@@ -124,7 +124,7 @@ impl<'t> Words<'t> {
         number.ok_or_else(|| self.wrong(format!("'{word}' is no {what}")))
     }
 
-    /// The same, or zero at the end of the line.
+    /// A number below `end`, or zero at the end of the line.
     fn number_or_zero(&mut self, what: &str, end: u64) -> Result<u64, Malformed> {
         if self.words.clone().next().is_none() { Ok(0) } else { self.number(what, 10, end) }
     }
@@ -135,7 +135,7 @@ impl<'t> Words<'t> {
 }
 
 impl Arrivals {
-    /// Reads them from their text.
+    /// Parses the text of arrivals.
     pub fn read(text: &str) -> Result<Arrivals, Malformed> {
         let (mut now, mut flows, mut events) = (Instant::START, vec![Record::default()], Vec::new());
         for (line, words) in lines(text, "arrivals")? {
@@ -172,12 +172,12 @@ impl Arrivals {
         Ok(Record { length, class, ecn, dscp, ..flows[flow] })
     }
 
-    /// All of them, in order.
+    /// All events in order.
     pub fn events(&self) -> &[(Instant, Event)] {
         &self.0
     }
 
-    /// Plays them over a scheme, and answers what it decided: a word for each event.
+    /// Plays the events over a scheme. Returns its decisions, one word for each event.
     pub fn play(&self, scheme: &mut (impl Scheme<Model> + ?Sized)) -> Vec<String> {
         let mut model = Model::with(scheme.queues() as usize);
         self.play_over(|now, event| {
@@ -191,8 +191,8 @@ impl Arrivals {
         })
     }
 
-    /// Plays them over any link, which is told of each event and answers what was decided then; packets are numbered from zero as they
-    /// come. Answers a word for each event.
+    /// Plays the events over any link. `decide` receives each event and returns the decisions. Packets are numbered from zero in order of arrival.
+    /// Returns one word for each event.
     pub fn play_over(&self, mut decide: impl FnMut(Instant, Event) -> Decided) -> Vec<String> {
         let (mut waiting, mut count) = (BTreeSet::new(), 0);
         let play = |&(now, event): &(Instant, Event)| {
@@ -204,7 +204,7 @@ impl Arrivals {
         self.0.iter().map(play).collect()
     }
 
-    /// Compares what was decided with what was expected.
+    /// Compares the decisions with the expected ones.
     pub fn compare(&self, expected: &[String], found: &[String]) -> Result<(), Difference> {
         let longest = self.0.len().max(expected.len()).max(found.len());
         for event in 0..longest {
@@ -217,7 +217,7 @@ impl Arrivals {
         Ok(())
     }
 
-    /// An event in words.
+    /// Describes an event.
     fn about(&self, event: usize) -> String {
         let Some((now, what)) = self.0.get(event) else { return "behind the last".to_string() };
         let at = format!("at {}.{:06} ms, ", now.get() / 1_000_000, now.get() % 1_000_000);
@@ -232,13 +232,14 @@ impl Arrivals {
     }
 }
 
-/// What was decided at one event, and who waits afterwards.
+/// The decisions at one event as a word. `waiting` is updated to the packets that wait afterwards.
 fn word(came: Option<usize>, fates: &[Fate], marked: &[usize], waiting: &mut BTreeSet<usize>) -> String {
     let mut word = String::new();
     let mut named = |sign: char, number: usize, usual: Option<usize>| {
         word.push(sign);
+        // The expected packet needs no number, which keeps recordings short.
         if Some(number) != usual {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = write!(word, "{number}");
         }
     };
@@ -266,7 +267,7 @@ fn word(came: Option<usize>, fates: &[Fate], marked: &[usize], waiting: &mut BTr
 }
 
 impl Recording {
-    /// Reads it from its text.
+    /// Parses the text of a recording.
     pub fn read(text: &str) -> Result<Recording, Malformed> {
         let mut recording = Recording { arrivals: String::new(), scheme: String::new(), decisions: Vec::new() };
         for (line, text) in lines(text, "decisions")? {
@@ -292,7 +293,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Its text.
+    /// The text of the recording.
     pub fn write(&self) -> String {
         let mut text = format!("switchpath decisions {VERSION}\narrivals {}\nscheme {}\n", self.arrivals, self.scheme);
         for (place, words) in self.decisions.chunks(WORDS).enumerate() {

@@ -1,31 +1,29 @@
-//! First in, first out: packets leave in the order they came. Where the queue is full the packet that comes is dropped, or the
-//! one that waited longest.
+//! FIFO: packets leave in the order of arrival. A full queue drops the arriving packet, or the oldest one.
 //!
-//! The queue holds at most `limit` packets and `bytes` bytes: what every router does that was told nothing else. Unbounded it is
-//! what is called bufferbloat (Gettys and Nichols, ACM Queue 9(11), 2011): only the memory of the link ends it, which then is
-//! counted as such.
+//! The queue holds at most `limit` packets and `bytes` bytes. This is the default of most routers. An unbounded queue causes bufferbloat (Gettys and
+//! Nichols, ACM Queue 9(11), 2011). Then only the memory of the link limits it, and drops are counted with that reason.
 
 use crate::aqm::{BYTES, LIMIT, Tail};
 use crate::options::{BuildError, Values, switch};
 use units::Bytes;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 
-/// Which packet is dropped where the queue is full.
+/// The packet that a full queue drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Drop {
-    /// The one that comes.
+    /// The arriving packet.
     Tail,
-    /// The one that waited longest.
+    /// The oldest packet.
     Head,
 }
 
-/// In the order in which a configuration's words for them are declared.
+/// In the order of the words in the declaration.
 pub(crate) const DROPS: &[Drop] = &[Drop::Tail, Drop::Head];
 
-/// As the configuration names it.
+/// The declaration for configurations.
 pub(crate) const DECLARATION: Declaration = Declaration {
     name: "fifo",
-    summary: "first in, first out; where the queue is full a packet is dropped",
+    summary: "first in, first out; a full queue drops a packet",
     cost: DeclaredCost::None,
     source: "RFC 7567, section 2: tail drop, head drop",
     options: &[
@@ -37,17 +35,17 @@ pub(crate) const DECLARATION: Declaration = Declaration {
             default: "tail",
             least: 0,
             most: 1,
-            doc: "which packet is dropped where the queue is full: the one that comes, or the one that waited longest",
+            doc: "the packet that a full queue drops: the arriving one, or the oldest one",
         },
         switch(
             "unbounded",
             "off",
-            "whether neither `limit` nor `bytes` counts, and only the link's memory bounds what waits",
+            "if on, `limit` and `bytes` are ignored, and only the link's memory bounds the queue",
         ),
     ],
 };
 
-/// When the queue is full.
+/// The bounds of the queue.
 pub(crate) fn bounds(options: &Values<'_>) -> Result<Tail, BuildError> {
     if options.is_on("unbounded")? {
         return Ok(Tail { limit: u32::MAX, bytes: Bytes::new(u64::MAX) });

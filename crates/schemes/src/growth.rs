@@ -1,4 +1,4 @@
-//! No packet costs more the more queues there are: what a scheme looks at is counted, not timed.
+//! The cost of a packet does not depend on the number of queues. The tests count queue accesses instead of measuring time.
 
 use crate::aqm::Tail;
 use crate::bins::{Attained, Bins, Deficit, Exact, Finish, Grouped};
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use units::{Bytes, Instant, Nanos};
 
-/// A number that is told by the ones before it (Marsaglia, "Xorshift RNGs", 2003).
+/// A pseudo-random generator (Marsaglia, "Xorshift RNGs", 2003).
 struct Numbers(u64);
 
 impl Numbers {
@@ -24,8 +24,8 @@ impl Numbers {
     }
 }
 
-/// The most that a scheme looked at for one packet that arrived, and what it looked at on average for one that left or was found
-/// to have been the last of its queue, of so many that are offered at random while twice as many arrive as leave.
+/// The most queue accesses for one arriving packet, and the mean number for a departing packet. `packets` random packets are offered, two for each
+/// one that leaves. Then the queues drain.
 fn most_looks(scheme: &mut dyn Scheme<Model>, packets: usize, classes: u64) -> (u64, u64) {
     let (mut model, mut numbers) = (Model::with(scheme.queues() as usize), Numbers(7));
     let (mut arrival, mut departure) = (0, 0);
@@ -53,7 +53,7 @@ fn ordered(name: &str, flows: u64) -> Box<dyn Scheme<Model>> {
     let order = crate::ORDERS.iter().find(|order| order.declaration.name == name).expect("it is declared");
     let value = |option: &units::declare::OptionDeclaration| match option.name {
         "flows" => (option.name, flows),
-        // So many that each of the queues may have one, and the limit is reached.
+        // Small enough that the limit is reached, and large enough for one packet in each queue.
         "limit" => (option.name, flows),
         "rate" => (option.name, 1 << 40),
         _ => (option.name, option.unit.read(option.default).expect("defaults are checked")),
@@ -65,25 +65,25 @@ fn ordered(name: &str, flows: u64) -> Box<dyn Scheme<Model>> {
 }
 
 #[test]
-fn a_packet_costs_as_few_looks_among_100000_queues_as_among_ten() {
+fn queue_accesses_per_packet_do_not_grow_with_the_number_of_queues() {
     for name in ["fq", "drr", "sfq", "las", "wfq", "wf2q", "cake"] {
         let most = [10, 1000, 100_000].map(|flows| most_looks(&mut *ordered(name, flows), 4 * flows as usize, 1));
         for (arrival, departure) in most {
-            // Ten bins are entered with a packet near the limit, and 64 packets dropped at once, each looked at twice; ten bins are
-            // few enough to be searched.
+            // Near the limit a packet enters up to ten bins and drops 64 packets at once, with two accesses each. Ten bins are few enough to be
+            // scanned.
             assert!(arrival <= 200 && departure <= 12, "{name}: {most:?} at 10, 1000 and 100,000 queues");
         }
         assert!(most[2].0 <= most[1].0 * 2 && most[2].1 <= most[1].1 * 2, "{name}: {most:?}");
     }
 }
 
-/// A tree that has sixteen branches at each of so many levels, its leaves of one packet's memory.
+/// A tree with sixteen branches at each of `levels` levels, and FIFO leaves.
 fn tree(levels: u32) -> Tree<Model> {
     let width = 16;
     let inside = || -> Box<dyn Stage<Model>> {
         match levels {
             1 => Box::new(Single::new(Tail { limit: 1000, bytes: Bytes::new(1 << 30) })),
-            // Packets of a class have all their leaves below its branch: the class of the packet chooses among sixteen at the top.
+            // A packet's class selects one of the sixteen branches at the top. All leaves of a class are below one branch.
             _ => Box::new(tree(levels - 1)),
         }
     };
@@ -91,7 +91,7 @@ fn tree(levels: u32) -> Tree<Model> {
 }
 
 #[test]
-fn a_packet_of_a_tree_costs_by_its_levels_and_not_by_its_leaves() {
+fn queue_accesses_in_a_tree_grow_with_levels_not_leaves() {
     let most = [1, 2, 3].map(|levels| {
         let mut tree = tree(levels);
         assert_eq!(Scheme::<Model>::queues(&tree), 16u32.pow(levels));
@@ -102,7 +102,7 @@ fn a_packet_of_a_tree_costs_by_its_levels_and_not_by_its_leaves() {
     }
 }
 
-/// Of each order one, with the same bins.
+/// Two schemes of the same order and bins: the first keeps a structure of the longest queues, the second searches all of them.
 fn both_ways(which: usize, bins: usize, limit: u32) -> [Box<dyn Scheme<Model>>; 2] {
     fn pair<O: crate::bins::Order + 'static>(
         make: impl Fn() -> O,
@@ -123,9 +123,9 @@ fn both_ways(which: usize, bins: usize, limit: u32) -> [Box<dyn Scheme<Model>>; 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// The oracle looks at all bins whenever too much waits.
+    /// The oracle scans all bins whenever the limit is exceeded.
     #[test]
-    fn the_longest_queue_loses_what_a_search_of_all_queues_would_drop(
+    fn longest_queue_drop_equals_search_of_all_queues(
         (which, bins, limit) in (0usize..5, 65usize..300, 1u32..200),
         (seed, rounds) in (1u64.., prop::collection::vec((0usize..60, 0usize..60, 1u64..300, 0u8..45), 1..60)),
     ) {
@@ -145,7 +145,7 @@ proptest! {
             other.ready(&mut *searched, leave);
             prop_assert_eq!(&one.fates, &other.fates);
             if numbers.below(20) == 0 {
-                // As after another scheme's packets were moved here.
+                // As after packets of another scheme were moved here.
                 kept.recount(&one);
                 searched.recount(&other);
             }

@@ -1,4 +1,4 @@
-//! What holds for every scheme there is, whatever its options and whatever comes.
+//! The invariants of every scheme, for any options and any arrivals.
 
 use crate::model::Model;
 use crate::trial::{Law, Round, Rounds, Trial};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, Unit};
 use units::{Instant, Nanos, QueueId};
 
-/// Where instructions are emulated, as those of other architectures are in continuous integration, each costs thirty times as much.
+/// Other architectures are emulated in continuous integration, where an instruction costs thirty times as much.
 const CASES: u32 = if cfg!(target_arch = "x86_64") { 1000 } else { 50 };
 
 fn record() -> impl Strategy<Value = Record> {
@@ -28,7 +28,7 @@ fn rounds() -> impl Strategy<Value = Vec<Round>> {
     prop::collection::vec(round, 1..60)
 }
 
-/// A value an option may have: its default, its least, a small one, or any.
+/// A value of an option: its default, its least, a small one, or any.
 fn value(option: &OptionDeclaration) -> BoxedStrategy<u64> {
     let (least, most) = (option.least, option.most);
     let default = option.unit.read(option.default).expect("defaults are checked");
@@ -36,7 +36,7 @@ fn value(option: &OptionDeclaration) -> BoxedStrategy<u64> {
     prop_oneof![3 => Just(default), 1 => Just(least), 2 => least..=small, 1 => least..=most].boxed()
 }
 
-/// A scheme with its options, by its place among those there are.
+/// Values for all options of a scheme.
 fn options(declaration: &'static Declaration) -> impl Strategy<Value = Vec<(&'static str, u64)>> {
     let values: Vec<_> = declaration.options.iter().map(value).collect();
     values.prop_map(move |values| {
@@ -51,7 +51,7 @@ fn options(declaration: &'static Declaration) -> impl Strategy<Value = Vec<(&'st
     })
 }
 
-/// A scheme with its options, and what is inside of it.
+/// A scheme with its options and the schemes inside.
 #[derive(Clone, Debug)]
 struct Built {
     name: &'static str,
@@ -68,19 +68,19 @@ impl Built {
         Layer { name: self.name, options: &self.options, inside: self.inside.iter().map(Built::layer).collect() }
     }
 
-    /// Its name and those inside, as a configuration has them.
+    /// Its name and those inside, in the syntax of a configuration.
     fn text(&self) -> alloc::string::String {
         let inside: Vec<_> = self.inside.iter().map(Built::text).collect();
         if inside.is_empty() { self.name.into() } else { alloc::format!("{}{{{}}}", self.name, inside.join(", ")) }
     }
 
-    /// Gives this value to an option of that name, wherever there is one.
+    /// Sets every option of this name.
     fn set(&mut self, option: &str, value: u64) {
         self.options.iter_mut().filter(|(name, _)| *name == option).for_each(|(_, old)| *old = value);
         self.inside.iter_mut().for_each(|inside| inside.set(option, value));
     }
 
-    /// Whether it, or what is inside of it, is one of that name.
+    /// True if it or a scheme inside has this name.
     fn has(&self, name: &str) -> bool {
         self.name == name || self.inside.iter().any(|inside| inside.has(name))
     }
@@ -94,7 +94,7 @@ fn alone() -> BoxedStrategy<Built> {
     (0..DECLARATIONS.len()).prop_flat_map(one).boxed()
 }
 
-/// An order with something inside, so many schemes deep.
+/// An order with schemes inside, `depth` levels deep.
 fn ordered(order: &'static OrderDeclaration, depth: u32) -> BoxedStrategy<Built> {
     let inside = match order.inside {
         Inside::Manager => prop::collection::vec(alone(), 1).boxed(),
@@ -105,7 +105,7 @@ fn ordered(order: &'static OrderDeclaration, depth: u32) -> BoxedStrategy<Built>
     (options(&order.declaration), inside).prop_map(built).boxed()
 }
 
-/// Any scheme: one that manages a queue by itself, or any that orders queues, or those inside of others.
+/// Any scheme: one that manages a queue, or one that orders queues or contains other schemes.
 fn any_scheme(depth: u32) -> BoxedStrategy<Built> {
     if depth == 0 {
         return alone();
@@ -123,7 +123,7 @@ fn declared(name: &str) -> &'static Declaration {
     all.into_iter().find(|declaration| declaration.name == name).expect("it is declared")
 }
 
-/// What says which queues there are, and of which kind.
+/// The options that determine the number and kind of queues.
 const STRUCTURE: &[&str] = &["flows", "levels", "by", "tins", "class", "drop"];
 
 /// The same scheme with other parameters.
@@ -141,7 +141,7 @@ fn retuned(built: Built) -> BoxedStrategy<Built> {
         .boxed()
 }
 
-/// What becomes of all packets, and what the scheme tells of itself after each round.
+/// The fates of all packets, and the state that the scheme reports after each round.
 fn course(
     vectors: bool,
     built: &Built,
@@ -176,7 +176,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES))]
 
-    /// Parameters change while packets wait: no packet is lost by that, none overtakes another, none is forgotten.
+    /// A change of parameters while packets wait loses no packet, reorders none and leaves none behind.
     #[test]
     fn laws_hold_while_a_scheme_is_tuned(
         (scheme, other) in any_scheme(3).prop_flat_map(|built| (Just(built.clone()), retuned(built))),
@@ -184,7 +184,7 @@ proptest! {
     ) {
         let mut trial = Trial::new(scheme.made());
         before.iter().for_each(|round| trial.round(round));
-        // CHOKe remembers as many packets as it lets in.
+        // CHOKe cannot change its limit: it remembers as many packets as that.
         let tuned = trial.tune(&*other.made());
         prop_assert!(tuned || scheme.has("choke"), "{scheme:?} takes the parameters of {other:?}");
         if tuned {
@@ -224,7 +224,7 @@ fn a_scheme_takes_no_parameters_of_another_kind_or_with_other_queues() {
     assert!(!Trial::new(of("fq", &["codel"]).made()).tune(&*fewer.made()));
 }
 
-/// With the options that it has by default, and this inside.
+/// A scheme with default options and `inside`.
 fn defaults(declaration: &'static Declaration, inside: Vec<Built>) -> Built {
     let default = |o: &OptionDeclaration| (o.name, o.unit.read(o.default).unwrap());
     let options: Vec<_> = declaration.options.iter().map(default).collect();
@@ -265,7 +265,7 @@ fn every_declared_scheme_can_be_built_with_its_defaults_and_nothing_else() {
 }
 
 #[test]
-fn names_are_one_of_a_kind_and_nothing_is_left_without_a_word_and_a_source() {
+fn declared_names_are_unique_and_have_summary_and_source() {
     let all = || ORDERS.iter().map(|order| &order.declaration).chain(DECLARATIONS);
     let names: BTreeSet<&str> = all().map(|declaration| declaration.name).collect();
     assert_eq!(names.len(), all().count());
@@ -277,7 +277,7 @@ fn names_are_one_of_a_kind_and_nothing_is_left_without_a_word_and_a_source() {
 
 mod overload;
 
-/// FIFO that breaks a law.
+/// A FIFO that breaks one law.
 struct Outlaw(Law, u32);
 
 impl Scheme<Model> for Outlaw {
@@ -320,7 +320,7 @@ impl Scheme<Model> for Outlaw {
 }
 
 #[test]
-fn a_scheme_that_breaks_a_law_is_told_which() {
+fn trial_reports_the_law_that_a_scheme_breaks() {
     for law in [Law::OneAtATime, Law::WorkConservation, Law::Asking, Law::Order, Law::Passing, Law::Admission] {
         let mut trial = Trial::new(Box::new(Outlaw(law, 0)));
         let broken = Rounds::seeded(7, 2000).find_map(|round| trial.try_round(&round).err());
@@ -332,9 +332,9 @@ fn a_scheme_that_breaks_a_law_is_told_which() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES))]
 
-    /// Wires that know a quicker way for many packets at once change nothing in what becomes of any of them.
+    /// Wires that move several packets at once change the fate of none.
     #[test]
-    fn packets_fare_the_same_together_and_one_by_one(
+    fn batch_wires_do_not_change_any_fate(
         scheme in alone(),
         capacity in prop_oneof![Just(usize::MAX), 5usize..50],
         rounds in rounds(),

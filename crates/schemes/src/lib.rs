@@ -1,7 +1,7 @@
-//! Queueing schemes: which packets wait on a link, which are dropped, which leaves next.
+//! Queueing schemes: which packets wait on a link, which are dropped, which leave next.
 //!
-//! A scheme is written once against [`Wires`], its only window on the world, and knows neither packets nor ports nor
-//! clocks. The same source serves the plane, a simulation and, compiled to WebAssembly, a guest.
+//! A scheme is written once against [`Wires`], its only interface, and has no access to packets, ports or clocks. The same source serves the router,
+//! simulations and, compiled to WebAssembly, guests.
 
 #![no_std]
 #![forbid(unsafe_code)]

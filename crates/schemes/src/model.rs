@@ -1,4 +1,4 @@
-//! A link in a few lines, to try schemes on: packets are numbers, and every fate is written down.
+//! A minimal link for tests of schemes: packets are numbers, and every fate is recorded.
 
 use crate::{Ahead, Record, Scheme, Size, Wires};
 use alloc::collections::VecDeque;
@@ -6,19 +6,19 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use units::{Bytes, Instant, QueueId, Rate};
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It left.
+    /// It was sent.
     Sent(usize),
-    /// It was not let in.
+    /// It was not enqueued.
     Refused(usize),
-    /// It was let in, and dropped.
+    /// It was enqueued and dropped later.
     Dropped(usize),
 }
 
 impl Fate {
-    /// Whose it is.
+    /// The number of the packet.
     pub fn number(self) -> usize {
         match self {
             Fate::Sent(number) | Fate::Refused(number) | Fate::Dropped(number) => number,
@@ -26,43 +26,43 @@ impl Fate {
     }
 }
 
-/// A packet: its number, and what a scheme sees of it.
+/// A packet: its number and its record.
 type Numbered = (usize, Record);
 
-/// Packets that wait one behind the other, and their bytes.
+/// A queue of packets and its length.
 #[derive(Debug, Default)]
 struct Line {
     packets: VecDeque<Numbered>,
     size: Size,
 }
 
-/// Some queues, unbounded, before a link that is ready for `room` packets.
+/// Unbounded queues before a link that is ready for `room` packets.
 #[derive(Debug)]
 pub struct Model {
-    /// What the scheme is told of the time.
+    /// The time that the scheme sees.
     pub now: Instant,
-    /// What it is told of the link.
+    /// The link rate that the scheme sees.
     pub rate: Rate,
-    /// Packets that all queues hold together.
+    /// The capacity of all queues together, in packets.
     pub capacity: usize,
-    /// Whether it knows of [`Wires::enqueue_while`] and [`Wires::send_while`].
+    /// True if it implements [`Wires::enqueue_while`] and [`Wires::send_while`].
     pub vectors: bool,
     arriving: VecDeque<Numbered>,
     current: Option<Numbered>,
-    /// How many of those that are to arrive were seen before their turn.
+    /// The number of packets in `arriving` that [`Wires::foresee`] has shown.
     foreseen: usize,
     queues: Vec<Line>,
-    /// Packets in all of them: there may be thousands.
+    /// Packets in all queues: there may be thousands.
     waiting: usize,
     hand: Option<Numbered>,
     count: usize,
-    /// Packets the link can take now.
+    /// The room of the link in packets.
     pub room: usize,
-    /// In the order in which they were met.
+    /// Fates in the order of the decisions.
     pub fates: Vec<Fate>,
-    /// How often a scheme asked for the length or the first packet of a queue.
+    /// How often the scheme read the length or the first packet of a queue.
     pub looks: Cell<u64>,
-    /// Numbers of the packets that were marked, in the order in which that was.
+    /// The numbers of the marked packets, in the order of marking.
     pub marked: Vec<usize>,
 }
 
@@ -73,7 +73,7 @@ impl Default for Model {
 }
 
 impl Model {
-    /// So many queues.
+    /// A model with `queues` queues.
     pub fn with(queues: usize) -> Model {
         Model {
             now: Instant::START,
@@ -94,19 +94,19 @@ impl Model {
         }
     }
 
-    /// Raises `Arrival` for packets of these lengths; numbers go on from the last.
+    /// Raises `Arrival` for packets of these lengths. Packets are numbered in order of arrival.
     pub fn arrive(&mut self, scheme: &mut (impl Scheme<Self> + ?Sized), lengths: &[u32]) {
         let packets: Vec<(u32, u8)> = lengths.iter().map(|&length| (length, 0)).collect();
         self.arrive_as(scheme, &packets);
     }
 
-    /// The same for packets of these lengths and classes.
+    /// Like [`Model::arrive`], for packets of these lengths and classes.
     pub fn arrive_as(&mut self, scheme: &mut (impl Scheme<Self> + ?Sized), packets: &[(u32, u8)]) {
         let record = |&(length, class): &(u32, u8)| Record { length, class, ..Record::default() };
         self.arrive_all(scheme, packets.iter().map(record));
     }
 
-    /// The same for packets that look like these, but come now.
+    /// Like [`Model::arrive`], for these records, with the present time as timestamp.
     pub fn arrive_all(&mut self, scheme: &mut (impl Scheme<Self> + ?Sized), records: impl Iterator<Item = Record>) {
         for record in records {
             self.arriving.push_back((self.count, Record { timestamp: self.now, ..record }));
@@ -116,29 +116,29 @@ impl Model {
         while self.arriving().is_some() {}
     }
 
-    /// The link takes `room` more packets.
+    /// Raises `LinkReady` for a link with room for `room` packets.
     pub fn ready(&mut self, scheme: &mut (impl Scheme<Self> + ?Sized), room: usize) {
         self.room = room;
         scheme.serve(self);
         self.room = 0;
     }
 
-    /// Packets that have come: the next one's number.
+    /// The number of packets that have arrived.
     pub fn offered(&self) -> usize {
         self.count
     }
 
-    /// Packets that wait.
+    /// The number of packets that wait.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// How many packets had a fate.
+    /// The number of fates for which `is` is true.
     pub fn fated(&self, is: impl Fn(Fate) -> bool) -> usize {
         self.fates.iter().filter(|fate| is(**fate)).count()
     }
 
-    /// Takes a packet out of a queue.
+    /// Removes a packet from a queue.
     fn take(&mut self, queue: QueueId, which: fn(&mut VecDeque<Numbered>) -> Option<Numbered>) -> Option<Numbered> {
         let line = self.queues.get_mut(queue.index())?;
         let packet = which(&mut line.packets)?;
@@ -168,6 +168,7 @@ impl Wires for Model {
         self.current.map(|(_, record)| record)
     }
     fn enqueue(&mut self, queue: QueueId) -> bool {
+        // The packet stays current, so that the next `arriving` refuses it.
         if self.waiting() >= self.capacity {
             return false;
         }

@@ -1,4 +1,4 @@
-//! The values of a scheme's options, as the configuration gives them: checked against its declaration.
+//! The values of a scheme's options from the configuration, checked against its declaration.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -6,28 +6,28 @@ use core::fmt;
 use units::declare::{OptionDeclaration, Unit};
 use units::{Bytes, Nanos, Parts, QueueId};
 
-/// Every option of a scheme with its value, in the order of the declaration, checked against it.
+/// Every option of a scheme with its value, in the order of the declaration.
 pub type Options<'a> = &'a [(&'static str, u64)];
 
-/// A scheme by its name with its options, and what is inside of it.
+/// The name of a scheme with its options, and the schemes inside.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Layer<'a> {
-    /// As declared.
+    /// The declared name.
     pub name: &'a str,
-    /// All of them.
+    /// All of its options.
     pub options: Options<'a>,
-    /// What it orders; nothing for one that manages a queue by itself.
+    /// The schemes inside; none for a scheme that manages a single queue.
     pub inside: Vec<Layer<'a>>,
 }
 
 /// Why a scheme cannot be built.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BuildError {
-    /// A name no scheme has, or an option the scheme lacks: the configuration was not checked.
+    /// An unknown scheme, or an option that the scheme lacks: the configuration was not checked.
     Unknown(String),
-    /// It has more queues than a link can tell apart.
+    /// The scheme has more queues than a link supports.
     TooManyQueues,
-    /// A guest does not start, for this reason.
+    /// A guest that does not start, with the reason.
     Guest(String),
 }
 
@@ -59,7 +59,7 @@ impl Values<'_> {
         found.map(|&(_, value)| value).ok_or_else(|| BuildError::Unknown(wanted.to_string()))
     }
 
-    /// A number, of packets for example.
+    /// A number, for example of packets.
     pub fn count(&self, name: &str) -> Result<u32, BuildError> {
         Ok(u32::try_from(self.value(name)?).unwrap_or(u32::MAX))
     }
@@ -76,14 +76,15 @@ impl Values<'_> {
         self.count(name).map(Parts::millionths)
     }
 
-    /// What the chosen word stands for: `all` are in the order of the words.
+    /// The variant of the chosen word. `all` is in the order of the words.
     pub fn choice<T: Copy>(&self, name: &str, all: &[T]) -> Result<T, BuildError> {
+        // A choice is stored as the index of its word.
         let place = self.value(name)?;
         let chosen = usize::try_from(place).ok().and_then(|place| all.get(place));
         chosen.copied().ok_or_else(|| BuildError::Unknown(name.to_string()))
     }
 
-    /// Of a [`switch`].
+    /// The value of a [`switch`].
     pub fn is_on(&self, name: &str) -> Result<bool, BuildError> {
         self.choice(name, &[false, true])
     }

@@ -1,4 +1,4 @@
-//! The schemes that order many queues: who they are, and what they can be told.
+//! The schemes that order queues, and their options.
 
 use crate::bins::Rank;
 use crate::bins::options::{BY, FLOWS, QUANTUM, TOGETHER, WEIGHTS};
@@ -16,13 +16,13 @@ const fn order(
     OrderDeclaration { declaration, usual, inside: Inside::Manager, queues: Some("flows") }
 }
 
-/// Every scheme that orders queues, and those that have other schemes inside.
+/// Every scheme that orders queues or has other schemes inside.
 pub const ORDERS: &[OrderDeclaration] = &[
     OrderDeclaration {
         queues: Some("levels"),
         ..order(
             "priority",
-            "the highest class first; within one first in, first out",
+            "strict priority: the highest class first; first in, first out within a class",
             "RFC 2475, section 2.3.3.3; Qie et al. 2001, section 3.1",
             &[OptionDeclaration {
                 name: "levels",
@@ -30,21 +30,21 @@ pub const ORDERS: &[OrderDeclaration] = &[
                 default: "2",
                 least: 2,
                 most: Rank::MOST,
-                doc: "how many classes are told apart, from 0; those above share the highest",
+                doc: "the number of classes, from 0; higher classes share the highest",
             }],
             "fifo",
         )
     },
     order(
         "fq",
-        "a queue for each flow, in turns of as many bytes; flows that begin go before those that have sent already, once",
+        "a queue for each flow, in turns of equal bytes; flows that start to send precede the others, for one turn",
         "RFC 8290",
         &[FLOWS, QUANTUM, TOGETHER],
         "codel",
     ),
     order(
         "drr",
-        "a queue for each flow or class, in turns of as many bytes for as much weight; the next turn owes the surplus of the last packet",
+        "a queue for each flow or class, in turns of bytes in proportion to the weights; the next turn owes the surplus of the last packet",
         "Adiseshu, Parulkar and Varghese, SIGCOMM 1996 (surplus round robin), after Shreedhar and Varghese, SIGCOMM 1995, where a turn ends before that packet",
         &[BY, FLOWS, QUANTUM, WEIGHTS, TOGETHER],
         "fifo",
@@ -52,21 +52,21 @@ pub const ORDERS: &[OrderDeclaration] = &[
     order("sfq", "a queue for each flow, in turns of one packet", "McKenney, INFOCOM 1990", &[FLOWS, TOGETHER], "fifo"),
     order(
         "las",
-        "a queue for each flow; the one that has sent least since it was empty goes first",
+        "a queue for each flow; the flow that has sent the fewest bytes since it was empty is served first",
         "Rai, Urvoy-Keller and Biersack, SIGMETRICS 2003",
         &[FLOWS, TOGETHER],
         "fifo",
     ),
     order(
         "wfq",
-        "a queue for each flow or class; the packet goes first that would be the first to be through if all sent at once, as their weights say",
+        "a queue for each flow or class; the packet leaves first that would finish first if all sent at once at rates in proportion to their weights",
         "Demers, Keshav and Shenker, SIGCOMM 1989",
         &[BY, FLOWS, WEIGHTS, TOGETHER],
         "fifo",
     ),
     order(
         "wf2q",
-        "as `wfq`, but only of those whose turn has begun by then: nobody gets ahead of its share by more than a packet",
+        "like `wfq`, but only queues whose turn has begun in that ideal division may send: no queue is ahead of its share by more than a packet",
         "Bennett and Zhang, IEEE/ACM Transactions on Networking 5(5), 1997; above 1024 queues Checconi, Rizzo and Valente, ibid. 21(3), 2013",
         &[BY, FLOWS, WEIGHTS, TOGETHER],
         "fifo",
@@ -76,7 +76,7 @@ pub const ORDERS: &[OrderDeclaration] = &[
         queues: None,
         ..order(
             "shape",
-            "no more leaves than a rate, reckoned as the line behind the link will carry it",
+            "limits departures to a rate, counted in bytes on the line behind the link",
             "RFC 2697, section 3; RFC 2684",
             shape::OPTIONS,
             "fifo",
@@ -84,7 +84,7 @@ pub const ORDERS: &[OrderDeclaration] = &[
     },
     order(
         "cake",
-        "a line's rate, in tins by code point, each with a queue for each flow of each host, which share in that order",
+        "shapes to the rate of a line, in tins by code point; hosts share a tin equally, and flows share the part of their host",
         "Høiland-Jørgensen, Täht and Morton, IEEE LANMAN 2018; code points as Linux sorts them (diffserv3, diffserv4), by RFC 4594, RFC 5865 and RFC 8622",
         cake::OPTIONS,
         "codel",
@@ -94,7 +94,7 @@ pub const ORDERS: &[OrderDeclaration] = &[
         queues: None,
         ..order(
             "tree",
-            "branches share the link by their weights, each below its ceiling; what one does not use the others have",
+            "branches share the link by their weights, each below its ceiling; unused share goes to the other branches",
             "Floyd and Jacobson, IEEE/ACM Transactions on Networking 3(4), 1995; Goyal, Vin and Cheng, SIGCOMM 1996",
             &[],
             "branch",
@@ -108,7 +108,7 @@ const BRANCH: OrderDeclaration = OrderDeclaration {
     queues: None,
     ..order(
         "branch",
-        "the packets of some classes, and their part of the link",
+        "a range of classes and its part of the link",
         "as `tree`",
         &[
             OptionDeclaration {
@@ -117,7 +117,7 @@ const BRANCH: OrderDeclaration = OrderDeclaration {
                 default: "0",
                 least: 0,
                 most: 255,
-                doc: "the lowest class that is its own; it ends where another branch begins, and the lowest branch has those below too",
+                doc: "the lowest class of the branch, up to the next branch; the lowest branch also has the classes below",
             },
             OptionDeclaration {
                 name: "weight",
@@ -125,13 +125,13 @@ const BRANCH: OrderDeclaration = OrderDeclaration {
                 default: "1",
                 least: 1,
                 most: 10_000,
-                doc: "what it counts for among its siblings",
+                doc: "its weight among the branches of the tree",
             },
             OptionDeclaration {
                 name: "ceiling",
                 default: "0bit",
                 least: 0,
-                doc: "what it may send at most, also where others leave more; `0bit` for no bound",
+                doc: "the most it may send, even if the other branches send less; `0bit` for no ceiling",
                 ..shape::RATE
             },
             shape::BURST,

@@ -1,30 +1,29 @@
-//! What a scheme tells of itself to whoever looks: which of its queues belong together, which of them a packet would go to, and what it
-//! remembers of each. Asked beside the flow of packets, never for one of them.
+//! The reports of a scheme: the groups of its queues, the queue of a packet, and its state for a queue. They are outside of the packet path.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use units::Instant;
 
-/// Takes what a scheme tells of a queue: the name that a value has in the literature, and the value. Times are in seconds, probabilities parts
-/// of one, and what is true or not is one or zero.
+/// Receives a value of a queue's state: its name in the literature, and the value. Times are in seconds. Probabilities are between zero and one.
+/// Booleans are zero or one.
 pub type Tell<'a> = dyn FnMut(&'static str, f64) + 'a;
 
-/// Queues of a scheme, one after the other, that are told of together.
+/// Consecutive queues of a scheme that are reported together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// What is in them: `class 2`, `flows`, `voice`; [`Group::ALL`] where there is nothing to tell apart.
+    /// The name: `class 2`, `flows`, `voice`; [`Group::ALL`] if there is only one group.
     pub name: String,
-    /// How many they are.
+    /// The number of queues.
     pub queues: u32,
-    /// Whether each is for one flow: then it is counted where two share one.
+    /// True if each queue is for one flow. Then the link counts flows that share a queue.
     pub flows: bool,
 }
 
 impl Group {
-    /// The name of the group that has all queues of a scheme.
+    /// The name of a group of all queues of a scheme.
     pub const ALL: &'static str = "all";
-    /// With so many queues or fewer that nobody has a name for each is a group of its own.
+    /// Up to this number, unnamed queues are a group each.
     const FEW: u32 = 8;
 
     /// A group.
@@ -32,12 +31,12 @@ impl Group {
         Group { name: name.to_string(), queues, flows: false }
     }
 
-    /// The same, each of its queues for one flow.
+    /// Marks each queue of the group as being for one flow.
     pub(crate) fn of_flows(self) -> Group {
         Group { flows: true, ..self }
     }
 
-    /// Those of a scheme of which nothing is known but how many queues it has.
+    /// The groups of a scheme that names none.
     pub(crate) fn unnamed(queues: u32) -> Vec<Group> {
         match queues {
             2..=Group::FEW => (0..queues).map(|queue| Group::new(format!("queue {queue}"), 1)).collect(),
@@ -45,14 +44,14 @@ impl Group {
         }
     }
 
-    /// The same, inside of what is called `outer`.
+    /// The group inside the scheme `outer`.
     pub(crate) fn inside(self, outer: &str) -> Group {
         let name = if self.name == Group::ALL { outer.to_string() } else { format!("{outer} {}", self.name) };
         Group { name, ..self }
     }
 }
 
-/// Seconds from `now` to `then`, negative where that has passed.
+/// Seconds from `now` to `then`, negative if `then` is past.
 pub(crate) fn seconds_to(then: Instant, now: Instant) -> f64 {
     then.since(now).as_secs_f64() - now.since(then).as_secs_f64()
 }
@@ -66,7 +65,7 @@ mod tests {
     use alloc::vec::Vec;
     use units::{Nanos, QueueId};
 
-    /// The scheme with these options, the others as declared.
+    /// A layer with these options.
     fn layer<'a>(name: &'a str, given: &'a [(&'static str, u64)], inside: Vec<Layer<'a>>) -> Layer<'a> {
         Layer { name, options: given as Options<'a>, inside }
     }
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_the_names_of_what_is_in_them_and_a_packet_is_found_in_its_own() {
+    fn groups_are_named_and_queue_of_finds_the_queue_of_a_packet() {
         let branch = |class: u64| [("class", class), ("weight", 1), ("ceiling", 0), ("burst", 0)];
         let (high, low) = (branch(3), branch(0));
         let (flows, levels) = ([("flows", 16), ("quantum", 1514), ("limit", 100)], [("levels", 3)]);
@@ -104,7 +103,7 @@ mod tests {
         let tree =
             layer("tree", &[], [layer("branch", &low, [fq].into()), layer("branch", &high, [ranks].into())].into());
         let mut scheme: Box<dyn Scheme<Model>> = build(&tree).expect("it is declared");
-        // The highest class first, outside and inside.
+        // The highest class comes first, outside and inside.
         let expected =
             [("branch 3 class 2", 1), ("branch 3 class 1", 1), ("branch 3 class 0", 1), ("branch 0 flows", 16)];
         assert_eq!(names(&*scheme), expected.map(|(name, queues)| (name.into(), queues)));
@@ -121,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_told_of_by_who_manages_it_and_no_other() {
+    fn state_is_reported_only_by_the_scheme_of_the_queue() {
         let flows = [("flows", 2), ("quantum", 1514), ("limit", 100)];
         let fq = layer("fq", &flows, [layer("codel", CODEL, Vec::new())].into());
         let mut scheme: Box<dyn Scheme<Model>> = build(&fq).expect("it is declared");
         let mut model = Model::default();
         let of = |flow_hash: u32| Record { length: 1000, flow_hash, ..Record::default() };
         model.arrive_all(&mut *scheme, (0..40).map(|_| of(0)).chain([of(u32::MAX)]));
-        // The first packet of flow 0 has waited 10 ms, and 110 ms after the next was late as well one is dropped.
+        // The first packet of flow 0 has waited 10 ms. 110 ms after the next one exceeded the target too, a packet is dropped.
         for _ in 0..13 {
             model.now += Nanos::millis(10);
             model.ready(&mut *scheme, 1);

@@ -1,4 +1,4 @@
-//! Super-frames count as their segments: what a queue holds of them stays within its limits, as of single packets.
+//! Super-frames count as their segments: the limits of a queue hold for segments.
 
 use crate::model::Model;
 use crate::{DECLARATIONS, Layer, ORDERS, Record, SEGMENTS, Scheme, Size, Wires, build};
@@ -9,14 +9,14 @@ use proptest::prelude::*;
 use units::declare::{Declaration, Inside};
 use units::{QueueId, Rate};
 
-/// Packets of each queue and of each order of queues.
+/// The limit of each queue and of each order of queues, in packets.
 const LIMIT: u32 = 300;
 const FAST: Rate = Rate::bits(10_000_000_000);
 
-/// A scheme with its name, and the most that all its queues hold together.
+/// A scheme with its name, and the bound on the packets in all its queues.
 type Tried = (String, Box<dyn Scheme<Model>>, Option<u32>);
 
-/// A scheme with its defaults but these.
+/// The default options of a scheme, except `limit` and the rates.
 fn options(declaration: &Declaration, rate: Rate, limit: u32) -> Vec<(&'static str, u64)> {
     let value = |option: &units::declare::OptionDeclaration| match option.name {
         "limit" => limit.into(),
@@ -26,8 +26,7 @@ fn options(declaration: &Declaration, rate: Rate, limit: u32) -> Vec<(&'static s
     declaration.options.iter().map(|option| (option.name, value(option))).collect()
 }
 
-/// Every kind of management by itself and in every order, each at this rate where it has one. With the most that all its queues
-/// hold together.
+/// Every management alone and in every order, with this rate if it has one. Each with the bound on the packets in all its queues.
 fn every(rate: Rate, limit: u32) -> Vec<Tried> {
     let mut all = Vec::new();
     for managed in DECLARATIONS {
@@ -47,7 +46,7 @@ fn every(rate: Rate, limit: u32) -> Vec<Tried> {
             };
             let whole = Layer { name: order.declaration.name, options: &outer, inside: [inside].into() };
             let name = alloc::format!("{}{{{}}}", order.declaration.name, managed.name);
-            // Each tin has its own.
+            // Each tin has a limit of its own.
             let together = together.filter(|_| order.declaration.name != "cake");
             all.push((name, build(&whole).expect("it is declared"), together));
         }
@@ -55,7 +54,7 @@ fn every(rate: Rate, limit: u32) -> Vec<Tried> {
     all
 }
 
-/// One super-frame as the packets that a scheme is given of it.
+/// The packets that a scheme receives for one super-frame.
 fn given(scheme: &dyn Scheme<Model>, rate: Rate, whole: Record) -> impl Iterator<Item = Record> {
     let split = scheme.splits_super_frames(rate);
     let (count, packets) = if split { (whole.packets(), 1) } else { (1, whole.packets()) };
@@ -64,7 +63,7 @@ fn given(scheme: &dyn Scheme<Model>, rate: Rate, whole: Record) -> impl Iterator
 }
 
 #[test]
-fn super_frames_are_split_before_whatever_is_slower_than_a_millisecond_for_one() {
+fn super_frames_are_split_on_links_that_need_a_millisecond_for_one() {
     let splits = |rate, link| {
         let all = every(rate, 1000).into_iter();
         all.map(|(name, scheme, _)| (name, scheme.splits_super_frames(link))).collect::<Vec<_>>()
@@ -85,7 +84,7 @@ fn super_frames_are_split_before_whatever_is_slower_than_a_millisecond_for_one()
 }
 
 #[test]
-fn a_super_frame_that_finds_nothing_waiting_is_let_in() {
+fn super_frame_is_admitted_to_an_empty_queue() {
     for (name, mut scheme, _) in every(FAST, LIMIT) {
         let mut model = Model::with(scheme.queues() as usize);
         model.rate = FAST;

@@ -1,6 +1,6 @@
-//! Shaping: no more leaves than a rate, whatever the link could carry (token bucket: RFC 2697, section 3, without its colours).
+//! A shaper: a token bucket that limits the rate of departures, regardless of the link's capacity (RFC 2697, section 3, without its colours).
 //!
-//! What a packet takes of the rate is what it takes of the line behind the link ([`Framing`]).
+//! A packet counts with the bytes that it takes on the line behind the link ([`Framing`]).
 
 use crate::aqm::Turn;
 use crate::options::{BuildError, Values};
@@ -20,27 +20,27 @@ pub(crate) const RATE: OptionDeclaration = OptionDeclaration {
     default: "100mbit",
     least: 1000,
     most: 1_000_000_000_000,
-    doc: "what leaves at most, in bits per second",
+    doc: "the most bits per second that leave",
 };
 
-/// What may leave at once.
+/// The burst.
 pub(crate) const BURST: OptionDeclaration = OptionDeclaration {
     name: "burst",
     unit: Unit::Size,
     default: "16kb",
     least: 0,
     most: 1 << 30,
-    doc: "bytes that may leave at once after the rate was not used; besides them, a packet that does not quite fit",
+    doc: "the bytes that may leave at once after an idle time; a packet that exceeds the rest of them still leaves",
 };
 
-/// Bytes around each packet.
+/// The bytes added to each packet.
 pub(crate) const OVERHEAD: OptionDeclaration = OptionDeclaration {
     name: "overhead",
     unit: Unit::Size,
     default: "0b",
     least: 0,
     most: 256,
-    doc: "bytes that the line puts around each packet besides those that are counted here",
+    doc: "the bytes that the line adds to each frame; the Ethernet header is counted already",
 };
 
 /// The shortest packet.
@@ -50,45 +50,45 @@ pub(crate) const MINIMUM: OptionDeclaration = OptionDeclaration {
     default: "0b",
     least: 0,
     most: 256,
-    doc: "bytes that a packet takes at least, with those",
+    doc: "the least bytes of a packet on the line, `overhead` included",
 };
 
-/// Cells.
+/// The cells of the line.
 pub(crate) const CELLS: OptionDeclaration = OptionDeclaration {
     name: "cells",
     unit: Unit::Choice(&["none", "atm", "ptm"]),
     default: "none",
     least: 0,
     most: 2,
-    doc: "whether the line cuts them into cells of 48 bytes in 53, or takes one byte in 65 for itself",
+    doc: "the encapsulation of the line: none, ATM cells with 48 of 53 bytes for packets, or PTM with 64 of 65",
 };
 
-/// All of them.
+/// The options of `shape`.
 pub(crate) const OPTIONS: &[OptionDeclaration] = &[RATE, BURST, OVERHEAD, MINIMUM, CELLS];
 
-/// The line behind the link, as the options say.
+/// The line behind the link, from the options.
 pub(crate) fn framing(values: &Values<'_>) -> Result<Framing, BuildError> {
     let bytes = |name: &str| values.bytes(name).map(|bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX));
     let cells = values.choice("cells", &[Cells::None, Cells::Atm, Cells::Ptm])?;
     Ok(Framing { overhead: bytes("overhead")?, minimum: bytes("minimum")?, cells })
 }
 
-/// A stage that sends no more than a rate.
+/// A stage that limits its departures to a rate.
 pub(crate) struct Shape<W> {
     inside: Box<dyn Stage<W>>,
     meter: Metering,
     line: Framing,
-    /// When it may send again, as far as that is known.
+    /// When it may send again, as last computed.
     ready: Instant,
 }
 
 impl<W: Wires> Shape<W> {
-    /// With what decides inside of it.
+    /// A shaper around `inside`.
     pub fn new(inside: Box<dyn Stage<W>>, meter: Metering, line: Framing) -> Shape<W> {
         Shape { inside, meter, line, ready: Instant::START }
     }
 
-    /// As the options say, with what is built inside.
+    /// A shaper from its options.
     pub fn of(
         values: &Values<'_>,
         sharing: &mut Sharing,
@@ -162,7 +162,7 @@ impl<W: Wires + 'static> Scheme<W> for Shape<W> {
             return false;
         }
         self.meter.tune(&other.meter, wires.now());
-        // Who asks when it may send is told right: others may have the link until then.
+        // Report the time of the new rate: until then other schemes may use the link.
         (self.line, self.ready) = (other.line, self.meter.ready());
         true
     }
@@ -182,6 +182,7 @@ impl<W: Wires + 'static> Stage<W> for Shape<W> {
     }
 
     fn evaluate(&mut self, wires: &mut W) -> Turn {
+        // Ask first: the meter is for a packet that is ready to leave.
         if self.inside.next(wires) != Next::Ready {
             return Turn::Nothing;
         }
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_leaves_at_the_rate_and_asks_to_be_called_then() {
+    fn packets_leave_at_the_rate_and_next_is_the_departure_time() {
         let (mut scheme, mut model) = (shape(Rate::mbit(8), 0, PLAIN), Model::default());
         model.now = Instant::new(5);
         model.arrive(&mut scheme, &[1000, 500, 1000]);
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rate_holds_from_then_on_and_what_is_owed_stays_owed() {
+    fn changed_rate_takes_effect_at_once_and_keeps_debts() {
         let (mut scheme, mut model) = (shape(Rate::mbit(8), 0, PLAIN), Model::default());
         model.arrive(&mut scheme, &[1000; 4]);
         model.ready(&mut scheme, 9);
@@ -242,7 +243,7 @@ mod tests {
         let half = shape(Rate::mbit(4), 0, PLAIN);
         assert!(half.tunable().is_some_and(|half| scheme.tune(half, &model)));
         model.ready(&mut scheme, 9);
-        // Of a packet of 1 ms at 8 Mbit/s the second half takes 1 ms at 4 Mbit/s, and the next one 2 ms.
+        // The packet takes 1 ms at 8 Mbit/s. Its second half takes 1 ms at 4 Mbit/s, and the next packet 2 ms.
         assert_eq!((model.fates.len(), scheme.next(&model)), (1, Next::At(Instant::new(1_500_000))));
         model.now = Instant::new(1_500_000);
         model.ready(&mut scheme, 9);
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_cells_that_packets_take() {
-        // 48 bytes of each 53 are the packets': at 53 Mbit/s 48 get through.
+        // 48 of 53 bytes carry payload: of 53 Mbit/s, 48 Mbit/s are left for packets.
         let (mut scheme, mut model) =
             (shape(Rate::mbit(53), 1060, Framing { overhead: 0, minimum: 0, cells: Cells::Atm }), Model::default());
         model.arrive(&mut scheme, &[480; 1000]);
@@ -264,7 +265,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever offers however much.
+        /// For any offered load.
         #[test]
         fn no_more_leaves_than_rate_burst_and_a_packet(
             rate in 100_000u64..1_000_000_000,

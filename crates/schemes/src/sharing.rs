@@ -1,19 +1,19 @@
-//! Rates that the schemes of several workers on one port share.
+//! Rates that the schemes of several workers at one port share.
 
 use alloc::vec::Vec;
 use units::{Bytes, CommonMeter, Instant, Meter, Rate};
 
-/// What limits a rate: a meter of the scheme's own, or its part in one that others have parts in.
+/// The meter of a rate: the scheme's own, or its part of a shared one.
 #[derive(Clone, Debug)]
 pub(crate) enum Metering {
-    /// Its own.
+    /// A meter of its own.
     Own(Meter),
-    /// Its part.
+    /// A part of a shared meter.
     Common(CommonMeter),
 }
 
 impl Metering {
-    /// Whether a packet, which is there, may go.
+    /// True if a waiting packet may leave.
     #[inline]
     pub fn allows(&mut self, now: Instant) -> bool {
         match self {
@@ -22,7 +22,7 @@ impl Metering {
         }
     }
 
-    /// A packet of so many bytes goes.
+    /// Charges a packet of `size` bytes.
     #[inline]
     pub fn charge(&mut self, size: Bytes, now: Instant) {
         match self {
@@ -31,7 +31,7 @@ impl Metering {
         }
     }
 
-    /// The rate and the burst of another from now on: what is owed stays owed, unless others share it.
+    /// Changes rate and burst to those of `other`. Debts are kept, unless the meter is shared.
     pub fn tune(&mut self, other: &Metering, now: Instant) {
         match (self, other) {
             (Metering::Own(meter), Metering::Own(other)) => meter.tune(other, now),
@@ -39,7 +39,7 @@ impl Metering {
         }
     }
 
-    /// The rate, the same for all members that share it.
+    /// The rate, which is the same for all members that share it.
     pub fn rate(&self) -> Rate {
         match self {
             Metering::Own(meter) => meter.rate(),
@@ -47,7 +47,7 @@ impl Metering {
         }
     }
 
-    /// From when on one may go, as far as is known.
+    /// When the next packet may leave, as far as known.
     #[inline]
     pub fn ready(&self) -> Instant {
         match self {
@@ -57,34 +57,33 @@ impl Metering {
     }
 }
 
-/// The schemes of one port, one for each of its workers, that are built from the same description: what rates they have in it they
-/// have together.
+/// The schemes of one port, one for each worker, that are built from the same description. The members share each rate in it.
 #[derive(Clone, Debug)]
 pub struct Sharing {
     members: usize,
     member: usize,
-    /// The meters made for all members, in the order in which a scheme asks for them.
+    /// The meters made for all members, in the order in which a scheme requests them.
     made: Vec<Vec<CommonMeter>>,
     next: usize,
 }
 
 impl Sharing {
-    /// Of so many workers; the first scheme is for the first of them.
+    /// Sharing among `members` workers. The first scheme is built for the first of them.
     pub fn among(members: usize) -> Sharing {
         Sharing { members, member: 0, made: Vec::new(), next: 0 }
     }
 
-    /// A scheme that shares with nobody.
+    /// A scheme without sharing.
     pub fn alone() -> Sharing {
         Sharing::among(1)
     }
 
-    /// The next scheme is for this worker.
+    /// The sharing for the scheme of this worker.
     pub fn of(&self, member: usize) -> Sharing {
         Sharing { member, next: 0, ..self.clone() }
     }
 
-    /// The same scheme is built once more.
+    /// The sharing to build the same scheme once more.
     pub fn again(&self) -> Sharing {
         self.of(self.member)
     }
@@ -94,6 +93,7 @@ impl Sharing {
         if self.members <= 1 {
             return Metering::Own(Meter::new(rate, burst));
         }
+        // The first member makes the parts of all members. The others request theirs in the same order.
         if self.made.len() <= self.next {
             self.made.push(CommonMeter::parts(rate, burst, self.members).collect());
         }

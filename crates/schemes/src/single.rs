@@ -1,4 +1,4 @@
-//! One queue under one kind of management: packets leave in the order they came.
+//! One queue with one kind of management: packets leave in the order of arrival.
 
 use crate::aqm::{At, Manage, Turn};
 use crate::stage::Stage;
@@ -7,7 +7,7 @@ use crate::{Next, Progress, Record, Scheme, Size, Tell, Wires};
 use core::any::Any;
 use units::{Instant, QueueId, Rate};
 
-/// First come, first served. Compiled anew for each kind of management: nothing is decided per packet but by it.
+/// First come, first served. The compiler specialises it for each kind of management, so that only the management decides per packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Single<M: Manage> {
     node: M,
@@ -20,13 +20,13 @@ impl<M: Manage> Single<M> {
         Single { memory: node.memory(), node, queue: QueueId(0) }
     }
 
-    /// From now on this is remembered of the queue.
+    /// Replaces the state of the queue.
     #[cfg(test)]
     pub fn remember(&mut self, memory: M::Memory) {
         self.memory = memory;
     }
 
-    /// What is remembered of the queue.
+    /// The state of the queue.
     #[cfg(test)]
     pub fn memory(&self) -> &M::Memory {
         &self.memory
@@ -43,7 +43,7 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
     #[inline]
     fn arrival(&mut self, wires: &mut W) {
         let bounds = self.node.takes_any_within();
-        // What is remembered stays in registers meanwhile: wires write where it might lie, for all that a compiler knows.
+        // Move the state to a local variable, so that it stays in registers. The compiler cannot rule out that the wires write to `self`.
         let mut memory = core::mem::take(&mut self.memory);
         loop {
             if let Some(bounds) = bounds {
@@ -108,6 +108,7 @@ impl<W: Wires, M: Manage> Scheme<W> for Single<M> {
 
     fn serve(&mut self, wires: &mut W) {
         while wires.link_ready() {
+            // Packets that need no decision leave in one call. Then a single evaluation decides about the next packet.
             self.node.send_unquestioned(&mut self.memory, &mut at(wires, self.queue));
             if !wires.link_ready() || self.link_ready(wires) == Progress::None {
                 return;

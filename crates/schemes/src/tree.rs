@@ -1,16 +1,16 @@
-//! Link sharing: branches that divide the link by their weights, each with a ceiling of its own if it has one, and any scheme inside
-//! of each, which may be another tree (Floyd and Jacobson, IEEE/ACM Transactions on Networking 3(4), 1995).
+//! Link sharing: branches divide the link by their weights. Each may have a ceiling, and holds any scheme, including another tree (Floyd and
+//! Jacobson, IEEE/ACM Transactions on Networking 3(4), 1995).
 //!
-//! Whose turn it is: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996), which needs not know what a branch would send
-//! next, nor what the link carries. Of the branches that may send the one leaves that began first in virtual time; what it sends
-//! moves it on by L/w, and the time is where the packet sent last began. One that could not send, for want of packets or by its
-//! ceiling, begins no earlier than that.
+//! The order of the branches is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996). It needs neither the length of a branch's next packet
+//! nor the link rate. Of the branches that may send, the one with the least virtual start time does. A packet of length L advances its branch by L/w.
+//! The virtual time is the start time of the packet sent last. A branch that had no packets, or was held by its ceiling, restarts no earlier than
+//! that.
 //!
-//! **Cost.** A tree asks a branch for its next departure after each packet of that branch, and remembers the answer until the time in
-//! it. So a packet costs one pass over the branches of each level on its way, not over all leaves.
+//! **Cost.** After each packet of a branch the tree asks it for its next departure, and caches the answer until that time. A packet therefore costs
+//! one scan of the branches on each level of its path, not of all leaves.
 //!
-//! **The bound.** Of two branches that may send all the time, what they have sent for a weight of one differs by no more than the
-//! longest packet of each, divided by its weight (theorem 1 there).
+//! **The bound.** For two branches that may send all the time, compare the bytes sent divided by the weight. The difference is at most the longest
+//! packet of each, divided by its weight (theorem 1 there).
 
 use crate::aqm::Turn;
 use crate::sharing::Metering;
@@ -21,20 +21,20 @@ use alloc::vec::Vec;
 use core::any::Any;
 use units::{Bytes, Instant, QueueId, Rate};
 
-/// Branches of a tree at most.
+/// The most branches of a tree.
 pub(crate) const MOST: usize = 16;
 
-/// A part of the link.
+/// A branch of the tree.
 pub(crate) struct Branch<W> {
-    /// What is inside.
+    /// The scheme inside.
     inside: Box<dyn Stage<W>>,
-    /// Classes from this one on are its own, up to where another begins.
+    /// The lowest class of the branch. It ends below the next branch's class.
     class: u8,
     weight: u32,
     ceiling: Option<Metering>,
-    /// The next departure of the scheme inside, as of the last packet of this branch.
+    /// The cached next departure of the scheme inside.
     next: Next,
-    /// Where its next packet begins in virtual time, and whether it could send when it was last looked at.
+    /// The virtual start time of its next packet, and whether it could send at the last scan.
     start: u128,
     could: bool,
 }
@@ -43,15 +43,15 @@ pub(crate) struct Branch<W> {
 pub(crate) struct Tree<W> {
     /// The highest class first.
     branches: Vec<Branch<W>>,
-    /// Where the packet sent last began.
+    /// The virtual time: the start time of the packet sent last.
     now: u128,
 }
 
-/// Units of virtual time in a byte, for a weight of one.
+/// Units of virtual time per byte, for a weight of one.
 const UNIT: u128 = 1 << 12;
 
 impl<W: Wires> Tree<W> {
-    /// With these branches, at least one.
+    /// A tree of these branches, of which there is at least one.
     pub fn new(mut branches: Vec<Branch<W>>) -> Tree<W> {
         branches.sort_by_key(|branch| core::cmp::Reverse(branch.class));
         let mut tree = Tree { branches, now: 0 };
@@ -66,14 +66,15 @@ impl<W: Wires> Tree<W> {
         }
     }
 
-    /// The branch that a packet belongs to.
+    /// The branch of a packet.
     #[inline]
     fn of(&self, packet: &Record) -> usize {
         let own = self.branches.iter().position(|branch| packet.class >= branch.class);
+        // The lowest branch also has the classes below it.
         own.unwrap_or(self.branches.len() - 1)
     }
 
-    /// The branch that has its turn.
+    /// The branch that sends next.
     fn pick(&mut self, wires: &W) -> Option<usize> {
         let (now, time) = (self.now, wires.now());
         let mut best = None;
@@ -85,6 +86,7 @@ impl<W: Wires> Tree<W> {
             );
             if branch.could {
                 if !could {
+                    // The branch was idle or at its ceiling: it restarts at the present virtual time, without credit.
                     branch.start = branch.start.max(now);
                 }
                 if best.is_none_or(|(start, _)| branch.start < start) {
@@ -105,18 +107,18 @@ impl<W: Wires> Branch<W> {
         }
     }
 
-    /// The same, and remembers it.
+    /// Like `next`, and caches it.
     fn ask(&mut self, wires: &W) -> Next {
         self.next = self.next(wires);
         self.next
     }
 
-    /// Asks the scheme inside again, after a change in it.
+    /// Updates the cached departure after a change inside.
     fn touched(&mut self, wires: &W) {
         self.next = self.inside.next(wires);
     }
 
-    /// As [`Scheme::tune`].
+    /// Like [`Scheme::tune`].
     fn tune(&mut self, other: &Branch<W>, wires: &W) -> bool {
         if self.class != other.class || !stage::tune(&mut *self.inside, &*other.inside, wires) {
             return false;
@@ -132,12 +134,12 @@ impl<W: Wires> Branch<W> {
 }
 
 impl<W> Branch<W> {
-    /// A branch that has sent nothing.
+    /// A branch that has not sent yet.
     pub fn new(inside: Box<dyn Stage<W>>, class: u8, weight: u32, ceiling: Option<Metering>) -> Branch<W> {
         Branch { inside, class, weight: weight.max(1), ceiling, next: Next::Idle, start: 0, could: false }
     }
 
-    /// When it may send what it would send at `next`.
+    /// The departure time `next`, postponed by the ceiling.
     fn at(&self, next: Next, now: Instant) -> Next {
         let ready = self.ceiling.as_ref().map_or(Instant::START, Metering::ready);
         match next {
@@ -148,7 +150,7 @@ impl<W> Branch<W> {
     }
 }
 
-/// The sooner of two.
+/// The earlier of two departures.
 fn sooner(one: Next, other: Next) -> Next {
     match (one, other) {
         (Next::Idle, next) | (next, Next::Idle) => next,
@@ -170,6 +172,7 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
         let mut all = Next::Idle;
         for branch in &self.branches {
             all = sooner(all, branch.at(branch.next(wires), wires.now()));
+            // No other branch can be sooner.
             if all == Next::Ready {
                 break;
             }
@@ -177,7 +180,7 @@ impl<W: Wires + 'static> Scheme<W> for Tree<W> {
         all
     }
 
-    /// A super-frame is split for all where one branch is slow: it is one packet until the tree decides where it goes.
+    /// One slow branch makes the tree split all super-frames, because a packet's branch is chosen only later.
     fn splits_super_frames(&self, link: Rate) -> bool {
         let slowest = |branch: &Branch<W>| link.min(branch.ceiling.as_ref().map_or(Rate::MAX, Metering::rate));
         self.branches.iter().any(|branch| branch.inside.splits_super_frames(slowest(branch)))
@@ -251,7 +254,9 @@ impl<W: Wires + 'static> Stage<W> for Tree<W> {
         let turn = branch.inside.evaluate(wires);
         branch.touched(wires);
         if let Turn::Sent(length) = turn {
+            // The virtual time is the start of this packet, before its branch advances.
             self.now = branch.start;
+            // At least one unit, or a branch with tiny packets and a large weight would never give way.
             branch.start += (u128::from(length) * UNIT / u128::from(branch.weight)).max(1);
             branch.ceiling.iter_mut().for_each(|ceiling| ceiling.charge(Bytes::new(length.into()), wires.now()));
         }
@@ -277,12 +282,12 @@ mod tests {
         Branch::new(inside, class, weight, None)
     }
 
-    /// Packets of these lengths and classes, `rounds` times.
+    /// Offers packets of these lengths and classes, `rounds` times.
     fn offer(tree: &mut Tree<Model>, model: &mut Model, packets: &[(u32, u8)], rounds: usize) {
         (0..rounds).for_each(|_| model.arrive_as(tree, packets));
     }
 
-    /// Bytes that each of the packets, which were offered again and again, had sent.
+    /// The bytes sent of each of the packets, which were offered in turn.
     fn sent<const N: usize>(model: &Model, packets: &[(u32, u8); N]) -> [u64; N] {
         let mut sent = [0; N];
         for fate in &model.fates {
@@ -308,13 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn what_one_does_not_use_the_others_have_and_nobody_saves_up() {
+    fn unused_share_goes_to_other_branches_and_is_not_saved_up() {
         let mut tree = Tree::new(Vec::from([branch(0, 1, fifo()), branch(1, 1, fifo())]));
         let mut model = Model::default();
         model.arrive_as(&mut tree, &[(1000, 0); 100]);
         model.ready(&mut tree, 50);
         assert_eq!(model.fates.len(), 50);
-        // Branch 1 was idle: from now on it has its half, and not what it did not use.
+        // Branch 1 was idle: from now on it gets its half, and no compensation.
         model.arrive_as(&mut tree, &[(1000, 1); 100]);
         model.ready(&mut tree, 40);
         let late = model.fates[50..].iter().filter(|fate| matches!(fate, Fate::Sent(number) if *number >= 100)).count();
@@ -322,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_above_its_ceiling_and_the_link_is_idle_only_where_all_are() {
+    fn ceilings_hold_and_link_is_idle_only_when_all_branches_are_at_theirs() {
         let ceiling = |megabits| Some(Sharing::alone().meter(Rate::mbit(megabits), Bytes::ZERO));
         let slow = Branch::new(fifo(), 0, 9, ceiling(8));
         let fast = Branch::new(fifo(), 1, 1, ceiling(80));
@@ -332,7 +337,7 @@ mod tests {
         for _ in 0..10_000 {
             let room = model.fates.len() + 1;
             model.ready(&mut tree, 1);
-            // A link of 1 Gbit/s; it waits where both branches do.
+            // A link of 1 Gbit/s, which is idle when both branches are at their ceiling.
             model.now = match tree.next(&model) {
                 Next::At(time) => time,
                 _ => model.now + Nanos::micros(8),

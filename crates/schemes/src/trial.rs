@@ -1,5 +1,5 @@
-//! What every scheme is held to, wherever it runs: each packet has one fate, an evaluation ends one packet at most, a link is
-//! not idle while packets may leave, nothing overtakes its own flow.
+//! The laws of every scheme, built in or guest. Each packet has one fate. An evaluation ends at most one packet. A link is not idle while packets may
+//! leave. No packet overtakes another of its flow.
 
 use crate::model::{Fate, Model};
 use crate::{Next, Progress, Record, Scheme, Wires};
@@ -11,38 +11,38 @@ use alloc::vec::Vec;
 use core::fmt;
 use units::{Bytes, Instant, Nanos, QueueId, Rate};
 
-/// How often a scheme may wait for each packet that is to leave.
+/// The number of waits that a scheme may request for each waiting packet.
 const WAITS: usize = 1000;
-/// A queue that has been empty for so long is not congested.
+/// A queue that was empty for this time is not congested.
 const RECOVERY: Nanos = Nanos::secs(1);
 
-/// What a scheme may not do.
+/// The laws.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Law {
-    /// Each packet has one fate, and none is nowhere.
+    /// Each packet has exactly one fate, or waits.
     Conservation,
-    /// An evaluation ends one packet, or none and says so.
+    /// An evaluation that reports progress ends one packet; otherwise it ends none.
     OneAtATime,
     /// A link is not idle while packets may leave.
     WorkConservation,
-    /// A scheme in which packets wait is to be asked again, and one in which none wait is not.
+    /// A scheme with waiting packets requests another evaluation, and one without does not.
     Asking,
-    /// Nothing overtakes its own flow.
+    /// No packet overtakes another of its flow.
     Order,
-    /// A packet that passes an idle link, as the scheme says that it would, does so unchanged.
+    /// If the scheme passes packets on an idle link, such a packet is sent at once and unchanged.
     Passing,
-    /// Only what understands it is marked.
+    /// Only packets of ECN-capable senders are marked.
     Marking,
-    /// A queue that has been empty for a second lets a packet in.
+    /// A queue that was empty for a second accepts a packet.
     Admission,
 }
 
-/// A law that was broken.
+/// A violation of a law.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Broken {
-    /// Which.
+    /// The law.
     pub law: Law,
-    /// How.
+    /// The violation.
     pub how: String,
 }
 
@@ -52,35 +52,35 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The law holds, or this is how it was broken.
+/// Checks a law; `how` describes the violation.
 fn holds(law: Law, is: bool, how: impl FnOnce() -> String) -> Result<(), Broken> {
     if is { Ok(()) } else { Err(Broken { law, how: how() }) }
 }
 
-/// Panics where a law was broken.
+/// Panics if a law was violated.
 fn held<T>(result: Result<T, Broken>) -> T {
     result.unwrap_or_else(|broken| panic!("{broken}"))
 }
 
-/// Packets come, time passes, and the link takes some.
+/// One round: packets arrive, time passes, and the link accepts packets.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// What comes.
+    /// The packets that arrive.
     pub packets: Vec<Record>,
-    /// Then so much time passes.
+    /// The time that passes after that.
     pub pause: Nanos,
-    /// Then the link takes so many.
+    /// The packets that the link then accepts.
     pub room: usize,
 }
 
-/// How much comes, in thousandths of what a link carries.
+/// The offered load, in thousandths of the link rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load(pub u64);
 
 /// 6 % of the link.
 const LIGHT: Load = Load(60);
 
-/// A packet of each of four flows, which are of different hosts, classes and code points.
+/// One packet for each of four flows, with different hosts, classes and code points.
 pub fn flows() -> [Record; 4] {
     [(0u8, 0u8), (1, 8), (2, 34), (3, 46)].map(|(class, dscp)| {
         let flow_hash = u32::from(class) * 0x4000_0000 + 7;
@@ -89,35 +89,35 @@ pub fn flows() -> [Record; 4] {
     })
 }
 
-/// A scheme on the link, and what came to it.
+/// A scheme on a model link, with the packets offered to it.
 pub struct Trial<S: Scheme<Model> + ?Sized = dyn Scheme<Model>> {
     model: Model,
     came: Vec<Record>,
-    /// When packets were last seen in the queues that packets came to, by number; of all together where the scheme does not name them.
+    /// When each queue that received packets was last seen non-empty, by number. Queues that the scheme does not name count as one.
     busy: BTreeMap<Option<u32>, Instant>,
     scheme: Box<S>,
 }
 
 impl<S: Scheme<Model> + ?Sized> Trial<S> {
-    /// Of this scheme, with as many queues as it wants.
+    /// A trial of this scheme, on a link with its number of queues.
     pub fn new(scheme: Box<S>) -> Trial<S> {
         let model = Model::with(scheme.queues() as usize);
         Trial { model, came: Vec::new(), busy: BTreeMap::new(), scheme }
     }
 
-    /// On a link whose memory has room for so many packets.
+    /// Sets the memory of the link in packets.
     pub fn with_memory_for(mut self, packets: usize) -> Trial<S> {
         self.model.capacity = packets;
         self
     }
 
-    /// On a link that carries so much.
+    /// Sets the link rate.
     pub fn on_a_link_of(mut self, rate: Rate) -> Trial<S> {
         self.model.rate = rate;
         self
     }
 
-    /// The scheme's queue for a packet like this, if it names one.
+    /// The queue of a packet like this, if the scheme names it.
     fn queue_of(&self, packet: &Record) -> Option<u32> {
         self.scheme.queue_of(packet).map(|queue| queue.0)
     }
@@ -126,7 +126,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         queue.map_or(self.model.waiting(), |queue| self.model.size(QueueId(queue)).packets as usize) == 0
     }
 
-    /// Notes which queues hold packets.
+    /// Updates the times at which queues were non-empty.
     fn look(&mut self) {
         let mut busy = core::mem::take(&mut self.busy);
         for (queue, last) in &mut busy {
@@ -137,7 +137,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         self.busy = busy;
     }
 
-    /// The numbers of those packets, which come now, that are the first to come to a queue that has been empty for long.
+    /// The numbers of those arriving packets that the scheme must accept: each is the first packet of a queue that was empty for a second.
     fn welcome(&mut self, packets: &[Record]) -> Vec<usize> {
         let (first, now) = (self.model.offered(), self.model.now);
         let mut named = BTreeSet::new();
@@ -150,12 +150,12 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
             }
             self.busy.entry(queue).or_insert(Instant::START);
         }
-        // With little memory a packet may find no room in an empty queue.
+        // With little memory even an empty queue may refuse a packet.
         let room = self.model.waiting().saturating_add(packets.len()) <= self.model.capacity;
         if room { welcome } else { Vec::new() }
     }
 
-    /// Raises `LinkReady` as a link with so much room does, and holds each evaluation to what one may do.
+    /// Raises `LinkReady` like a link with this room, and checks each evaluation.
     fn ready(&mut self, room: usize) -> Result<(), Broken> {
         let before = self.model.fates.len();
         self.look();
@@ -175,22 +175,23 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         self.look();
         let sent = self.model.fates[before..].iter().filter(|fate| matches!(fate, Fate::Sent(_))).count();
         let waiting = self.model.waiting();
+        // A shaper may leave the link idle until its next departure.
         let waits = matches!(self.scheme.next(&self.model), Next::At(time) if time > self.model.now);
         holds(Law::WorkConservation, sent == room || waits || waiting == 0, || {
             format!("the link could take {room} packets and was given {sent}, while {waiting} wait")
         })
     }
 
-    /// One round. Panics where the scheme breaks a law.
+    /// Runs one round. Panics if the scheme breaks a law.
     pub fn round(&mut self, round: &Round) {
         held(self.try_round(round));
     }
 
-    /// One round.
+    /// Runs one round.
     ///
     /// # Errors
     ///
-    /// The first law that the scheme broke in it.
+    /// The first law that the scheme broke.
     pub fn try_round(&mut self, round: &Round) -> Result<(), Broken> {
         let idle = self.model.waiting() == 0 && self.scheme.passes_when_idle();
         let (fates, marked) = (self.model.fates.len(), self.model.marked.len());
@@ -207,7 +208,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         self.try_conserved()
     }
 
-    /// These come, and each is let in or not.
+    /// Offers packets, and checks which are accepted.
     fn arrive(&mut self, packets: &[Record]) -> Result<(), Broken> {
         self.came.extend_from_slice(packets);
         let (welcome, before) = (self.welcome(packets), self.model.fates.len());
@@ -221,12 +222,12 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         self.try_conserved()
     }
 
-    /// Takes the parameters of another.
+    /// Takes over the parameters of another scheme.
     pub fn tune(&mut self, other: &dyn Scheme<Model>) -> bool {
         other.tunable().is_some_and(|other| self.scheme.tune(other, &self.model))
     }
 
-    /// Panics where a packet is nowhere, or the scheme would not be asked though packets wait.
+    /// Panics if a packet is lost, or the scheme does not request an evaluation although packets wait.
     pub fn conserved(&self) {
         held(self.try_conserved());
     }
@@ -242,27 +243,26 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         })
     }
 
-    /// The link, and what became of the packets so far.
+    /// The link and the fates so far.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The scheme, and the link with what became of the packets so far.
+    /// The scheme, and the link with the fates so far.
     pub fn apart(self) -> (Box<S>, Model) {
         (self.scheme, self.model)
     }
 
-    /// The scheme that is tried.
+    /// The scheme under test.
     pub fn scheme(&mut self) -> &mut S {
         &mut self.scheme
     }
 
-    /// Offers these packets in turn for so long. The link carries one in the time it takes for the longest of them, and `load` says how
-    /// many arrive in that time.
+    /// Offers these packets in turn for `length`. One slot is the time of the longest packet on the link; `load` is the number of arrivals in it.
     ///
     /// # Errors
     ///
-    /// The first law that the scheme broke meanwhile.
+    /// The first law that the scheme broke.
     pub fn try_load(&mut self, packets: &[Record], load: Load, length: Nanos) -> Result<(), Broken> {
         let longest = packets.iter().map(|packet| packet.length).max().unwrap_or(0);
         let slot = self.model.rate.time_for(Bytes::new(longest.into()));
@@ -274,7 +274,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
                 self.arrive(&packets)?;
             }
             self.model.now += slot;
-            // As a router does: a scheme in which nothing waits is not asked.
+            // Like the router: a scheme without waiting packets is not evaluated.
             if self.scheme.next(&self.model) != Next::Idle {
                 self.ready(1)?;
             }
@@ -282,8 +282,8 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         Ok(())
     }
 
-    /// Two overloads of [flows] for so long. Behind the first, after a second without packets, one of each flow is let in. A second after
-    /// the queues of the other have drained, nearly all packets of a light load are sent.
+    /// Offers two overloads of [flows]. After the first one and a second of silence, one packet of each flow must be accepted. A second after the
+    /// queues have drained from the other, nearly all packets of a light load must be sent.
     ///
     /// # Errors
     ///
@@ -302,7 +302,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         self.try_load(&flows, LIGHT, Nanos::secs(4))?;
         let fates = &self.model.fates[before..];
         let sent = fates.iter().filter(|fate| matches!(fate, Fate::Sent(_))).count();
-        // A packet each 13 ms, of which as many as three in a hundred may be lost.
+        // One packet in 13 ms, of which up to three in a hundred may be lost.
         holds(Law::Admission, sent >= 285 && sent * 100 >= fates.len() * 97, || {
             format!(
                 "of a light load behind an overload it sends {sent} packets, of {} that came to an end",
@@ -311,28 +311,28 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         })
     }
 
-    /// Sends all that waits, as soon as the scheme lets it, and then has nothing come for a second.
+    /// Drains the queues as fast as the scheme allows, then lets a second pass without arrivals.
     ///
     /// # Errors
     ///
-    /// The first law that the scheme broke meanwhile.
+    /// The first law that the scheme broke.
     pub fn try_rest(&mut self) -> Result<(), Broken> {
         self.try_drain()?;
         self.model.now += RECOVERY;
         Ok(())
     }
 
-    /// Lets everything go, and looks at what became of all packets. Panics where the scheme broke a law.
+    /// Drains the queues and checks the fates of all packets. Panics if the scheme breaks a law.
     pub fn end(mut self) -> Model {
         held(self.try_end());
         self.model
     }
 
-    /// The same.
+    /// Like [`Trial::end`], without a panic.
     ///
     /// # Errors
     ///
-    /// The first law that was broken.
+    /// The first law that the scheme broke.
     pub fn try_end(&mut self) -> Result<(), Broken> {
         self.try_drain()?;
         let waiting = self.model.waiting();
@@ -340,13 +340,14 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         self.try_fates()
     }
 
-    /// Sends all that waits, as soon as the scheme lets it.
+    /// Drains the queues as fast as the scheme allows.
     ///
     /// # Errors
     ///
-    /// The first law that the scheme broke meanwhile.
+    /// The first law that the scheme broke.
     pub fn try_drain(&mut self) -> Result<(), Broken> {
         self.ready(usize::MAX)?;
+        // A shaper may wait several times for each packet, but not without end.
         let mut patience = WAITS * (self.model.waiting() + 1);
         while let Next::At(time) = self.scheme.next(&self.model) {
             holds(Law::Asking, time > self.model.now, || String::from("it waits for a time that is past"))?;
@@ -358,7 +359,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         Ok(())
     }
 
-    /// Looks at what became of all packets.
+    /// Checks the fates of all packets.
     fn try_fates(&self) -> Result<(), Broken> {
         let mut all: Vec<usize> = self.model.fates.iter().map(|fate| fate.number()).collect();
         all.sort_unstable();
@@ -378,7 +379,7 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
     }
 }
 
-/// Arrivals that are the same for the same seed: bursts and silences, some flows, all classes and code points of congestion.
+/// Arrivals from a seed: bursts and silences, several flows, all classes and ECN code points.
 #[derive(Clone, Debug)]
 pub struct Rounds {
     state: u64,
@@ -386,12 +387,12 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// So many rounds.
+    /// `rounds` rounds.
     pub fn seeded(seed: u64, rounds: usize) -> Rounds {
         Rounds { state: seed | 1, left: rounds }
     }
 
-    /// Less than `below`. Source: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
+    /// A number below `below`. Source: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
     fn draw(&mut self, below: u64) -> u64 {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

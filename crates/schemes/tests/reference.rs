@@ -1,4 +1,4 @@
-//! The page of queueing schemes says what the code says.
+//! The page of queueing schemes is generated from the code.
 
 use schemes::{DECLARATIONS, ORDERS};
 use std::fmt::Write;
@@ -33,7 +33,7 @@ A port has 1048576 queues at most.
 
 ";
 
-/// What may be written for an option.
+/// The allowed values of an option.
 fn takes(option: &OptionDeclaration) -> String {
     let (least, most) = (option.unit.write(option.least), option.unit.write(option.most));
     match option.unit {

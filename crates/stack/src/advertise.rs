@@ -1,4 +1,4 @@
-//! Router advertisements: when they are sent and what they say (RFC 4861 6.2, RFC 4191, RFC 8106).
+//! Router advertisements: their times and contents (RFC 4861 6.2, RFC 4191, RFC 8106).
 
 use super::output::written;
 use super::{Chore, Host, World};
@@ -11,28 +11,28 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use units::{Instant, InterfaceId, Nanos};
 
-/// RFC 4861 10: the first few come soon, for somebody waits for them.
+/// RFC 4861 10: the first few advertisements are frequent, because hosts wait for them.
 const INITIAL: u8 = 3;
 const INITIAL_INTERVAL: Nanos = Nanos::secs(16);
-/// RFC 4861 10: who asks is answered within this time, but not sooner than that after the last.
+/// RFC 4861 10: a solicitation is answered within the first time, but not sooner than the second after the last advertisement.
 const ANSWER_DELAY: Nanos = Nanos::millis(500);
 const LEAST_DELAY: Nanos = Nanos::secs(3);
-/// RFC 4861 10: how often it is said that the router is none any more.
+/// RFC 4861 10: the number of advertisements with a zero lifetime when the router stops advertising.
 const FINAL: u8 = 3;
-/// Other routers remembered, and how long one is not complained of again.
+/// The number of contradicting routers that are remembered, and the time before one is reported again.
 const OTHERS: usize = 16;
 const COMPLAINT: Nanos = Nanos::secs(600);
 
-/// What an interface advertises.
+/// The advertisements of an interface.
 #[derive(Clone, Debug)]
 pub(super) struct Advertiser {
     plan: Arc<RaPlan>,
-    /// How many of the first are still to come.
+    /// The number of initial advertisements left.
     initial: u8,
-    /// How many of the last are still to come, where it has been switched off.
+    /// The number of final advertisements left, if advertising was switched off.
     farewells: Option<u8>,
     last: Option<Instant>,
-    /// Routers that have said something else, and when.
+    /// Routers that have contradicted this one, and when.
     others: BTreeMap<Ipv6Addr, Instant>,
 }
 
@@ -41,7 +41,7 @@ impl Advertiser {
         Advertiser { plan, initial: INITIAL, farewells: None, last: None, others: BTreeMap::new() }
     }
 
-    /// The time to the next one nobody asks for, `draw`n from the whole span (RFC 4861 6.2.4).
+    /// The time to the next unsolicited advertisement. `draw` returns a random time below its argument (RFC 4861 6.2.4).
     fn pause(&mut self, draw: impl FnOnce(Nanos) -> Nanos) -> Nanos {
         let most = self.plan.interval;
         // MinRtrAdvInterval (RFC 4861 6.2.1, with erratum 3154).
@@ -57,12 +57,13 @@ impl Advertiser {
 }
 
 impl Host {
-    /// The interface advertises what its configuration says, from now on.
+    /// Applies the advertising configuration of the interface.
     pub(super) fn adopt_advertiser(&mut self, id: InterfaceId, now: Instant) {
         let Some(attachment) = self.attachments.get_mut(&id) else { return };
         match (attachment.known.ra.clone(), attachment.advertiser.as_mut()) {
             (Some(plan), None) => attachment.advertiser = Some(Advertiser::new(plan)),
             (Some(plan), Some(old)) if old.plan != plan || old.farewells.is_some() => {
+                // The least delay between advertisements also holds across a change of the configuration.
                 let last = old.last;
                 attachment.advertiser = Some(Advertiser { last, ..Advertiser::new(plan) });
             }
@@ -73,7 +74,7 @@ impl Host {
         self.schedule_advertisement(id, last.map_or(now, |last| now.max(last + LEAST_DELAY)));
     }
 
-    /// The link is there again: whoever is on it hears of the router soon.
+    /// The link is up again: hosts on it receive an advertisement soon.
     pub(super) fn restart_advertiser(&mut self, id: InterfaceId, now: Instant) {
         let Some(advertiser) = self.attachments.get_mut(&id).and_then(|a| a.advertiser.as_mut()) else { return };
         advertiser.initial = INITIAL;
@@ -89,7 +90,7 @@ impl Host {
         self.timers.insert((at, id, Chore::Advertise));
     }
 
-    /// The time for an advertisement has come.
+    /// The advertisement timer has expired.
     pub(super) fn advertise(&mut self, id: InterfaceId, world: &mut impl World) {
         let now = world.now();
         let Some(attachment) = self.attachments.get_mut(&id) else { return };
@@ -97,7 +98,7 @@ impl Host {
         let sure = attachment.known.link_local().is_some_and(|own| !attachment.detections.contains_key(&own));
         let Some(advertiser) = attachment.advertiser.as_mut() else { return };
         if !sure {
-            // Nobody is told of a router whose address may be another's (RFC 4429 3.3).
+            // Do not advertise an address that may be a duplicate (RFC 4429 3.3).
             return self.schedule_advertisement(id, now + Nanos::secs(1));
         }
         advertiser.last = Some(now);
@@ -127,7 +128,7 @@ impl Host {
         }
     }
 
-    /// Somebody asks for routers (RFC 4861 6.2.6): everybody hears the answer.
+    /// Answers a router solicitation by multicast (RFC 4861 6.2.6).
     pub(super) fn hear_router_solicitation(&mut self, id: InterfaceId, world: &impl World) {
         let now = world.now();
         let delay = self.jitter(ANSWER_DELAY);
@@ -138,12 +139,13 @@ impl Host {
         }
         let soonest = advertiser.last.map_or(now, |last| last + LEAST_DELAY);
         let at = (now + delay).max(soonest);
+        // An advertisement that is due earlier anyway answers the solicitation too.
         if at < next {
             self.schedule_advertisement(id, at);
         }
     }
 
-    /// Says once that the router is none any more, on every link: it is about to end.
+    /// Sends a final advertisement on every link: the router is about to exit.
     pub fn farewell(&mut self, world: &mut impl World) {
         let advertising = self.attachments.iter_mut().filter_map(|(&id, attachment)| {
             attachment.advertiser.as_mut()?.farewells = Some(0);
@@ -169,7 +171,7 @@ impl Host {
             prefixes: &prefixes,
             servers: &plan.dns,
             search: &plan.search,
-            // Whoever is no router any more knows no servers either (RFC 8106 5.1).
+            // A router that stops advertising withdraws its DNS servers too (RFC 8106 5.1).
             dns_lifetime_s: if ends { 0 } else { seconds(plan.dns_lifetime) },
         };
         let write = |buffer: &mut [u8]| message.write(buffer, source, ipv6::ALL_NODES);
@@ -178,8 +180,8 @@ impl Host {
         }
     }
 
-    /// Another router speaks. What it says is for hosts; but where it contradicts what this one says, somebody has made a
-    /// mistake (RFC 4861 6.2.7).
+    /// Checks an advertisement of another router. Its contents are for hosts, but a contradiction to this router's advertisements is a configuration
+    /// error (RFC 4861 6.2.7).
     pub(super) fn hear_router(
         &mut self,
         id: InterfaceId,
@@ -193,6 +195,7 @@ impl Host {
         let mtu = world.mtu(id).unwrap_or(attachment.known.mtu);
         let Some(advertiser) = attachment.advertiser.as_mut() else { return };
         let Some(about) = contradiction(&advertiser.plan, mtu, says, told) else { return };
+        // One report a router in ten minutes, and a bound on the routers: forged sources cannot flood the log.
         advertiser.others.retain(|_, &mut when| now.since(when) < COMPLAINT);
         if advertiser.others.contains_key(&router) || advertiser.others.len() >= OTHERS {
             return;
@@ -237,7 +240,7 @@ fn wire_prefix(prefix: &plan::RaPrefix) -> Option<ndp::Prefix> {
     })
 }
 
-/// What another router says otherwise, where either says something.
+/// The first difference between both advertisements. Unspecified values do not count.
 fn contradiction(plan: &RaPlan, mtu: u16, theirs: Advertises, told: NdpOptions<'_>) -> Option<&'static str> {
     let ours = says(plan);
     if theirs.hop_limit != 0 && ours.hop_limit != 0 && theirs.hop_limit != ours.hop_limit {

@@ -1,4 +1,4 @@
-//! ARP: finding IPv4 neighbours and being found (RFC 826, RFC 1122 2.3.2), address conflicts (RFC 5227).
+//! ARP: resolution of IPv4 neighbours and replies to requests (RFC 826, RFC 1122 2.3.2), and address conflicts (RFC 5227).
 
 use super::machine::{Answer, Input};
 use super::output::written;
@@ -9,7 +9,7 @@ use packet::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv4Addr};
 use units::{InterfaceId, Mac, Nanos};
 
-/// An address is defended at most this often (RFC 5227 1.1, DEFEND_INTERVAL).
+/// The least time between two defences of an address (RFC 5227 1.1, DEFEND_INTERVAL).
 const DEFEND_INTERVAL: Nanos = Nanos::secs(10);
 
 impl Host {
@@ -21,7 +21,7 @@ impl Host {
             return world.drop(packet, DropReason::BadArp);
         }
         if message.sender_ip.is_loopback() || message.sender_ip.is_multicast() || message.sender_ip.is_broadcast() {
-            // Nobody's address, so that nobody asked.
+            // No host can have such an address.
             return world.drop(packet, DropReason::BadArp);
         }
         let sender = IpAddr::V4(message.sender_ip);
@@ -32,7 +32,7 @@ impl Host {
         let (ours, mac) = (is_own(interface, IpAddr::V4(message.target_ip)), interface.mac);
         let sender_mac = message.sender_mac;
         if sender_mac == mac {
-            // Our own, come back round some loop.
+            // One of our own frames that has returned through a loop.
             return world.consume(packet);
         }
         if is_own(interface, sender) {
@@ -45,16 +45,17 @@ impl Host {
         }
         if message.operation == ArpOperation::Request && ours {
             let reply = message.reply(mac);
+            // A reply is unicast: only the sender of the request needs it.
             self.send_arp(id, &reply, sender_mac, world);
         }
         world.consume(packet);
     }
 
-    /// RFC 826, "packet reception": who is known is updated by whatever it says; who is not known yet is remembered
-    /// when it speaks to us, for it is about to be answered.
+    /// RFC 826, "packet reception": any message updates a known neighbour. An unknown one is added only when its message is for us, because it is
+    /// about to receive a reply.
     fn learn4(&mut self, id: InterfaceId, message: &Arp, to_us: bool, ours: bool, world: &mut impl World) {
         let key = (id, IpAddr::V4(message.sender_ip));
-        // A reply proves that the neighbour hears us only where we have asked.
+        // A reply proves that the neighbour receives our frames only if we sent a request.
         let asked = self.neighbours.machine(key).is_some_and(|machine| machine.is_asked());
         let input = if message.operation == ArpOperation::Reply && to_us && asked {
             Input::Answer(Answer { mac: Some(message.sender_mac), solicited: true, overrides: true })
@@ -64,7 +65,7 @@ impl Host {
         self.hear(key, input, message.operation == ArpOperation::Request && ours, world);
     }
 
-    /// Somebody else claims an address of ours: says so, and announces it, but not in a duel (RFC 5227 2.4(c)).
+    /// Another host claims a local address: reports that and announces the address, but at a limited rate to avoid an ARP war (RFC 5227 2.4(c)).
     pub(super) fn defend(&mut self, id: InterfaceId, address: IpAddr, mac: Mac, world: &mut impl World) {
         let now = world.now();
         let Some(attachment) = self.attachment(id) else { return };
@@ -80,13 +81,13 @@ impl Host {
         }
     }
 
-    /// Tells everybody on the link that `address` is ours (RFC 5227 2.3).
+    /// Announces a local address to all hosts on the link (RFC 5227 2.3).
     pub(super) fn announce4(&mut self, id: InterfaceId, address: Ipv4Addr, world: &mut impl World) {
         let Some(mac) = world.interface(id).map(|interface| interface.mac) else { return };
         self.send_arp(id, &Arp::announcement(mac, address), Mac::BROADCAST, world);
     }
 
-    /// Asks for `target`: everybody, or only the one that had it last (RFC 1122 2.3.2.1, "unicast poll").
+    /// Sends a request for `target`: by broadcast, or by unicast to its last known address (RFC 1122 2.3.2.1, "unicast poll").
     pub(super) fn ask4(&mut self, id: InterfaceId, target: Ipv4Addr, directly: Option<Mac>, world: &mut impl World) {
         let Some(interface) = world.interface(id) else { return };
         let Some(source) = interface.source4(target) else { return };

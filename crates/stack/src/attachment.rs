@@ -1,4 +1,4 @@
-//! What is kept for each interface, and taking over other interfaces.
+//! The state of each interface, and the adoption of a new set of interfaces.
 
 use super::advertise::Advertiser;
 use super::detection::Detection;
@@ -16,16 +16,16 @@ use units::{Bucket, Instant, InterfaceId, PortId};
 
 #[derive(Debug)]
 pub(super) struct Attachment {
-    /// As it was adopted.
+    /// The interface as adopted.
     pub known: Interface,
     pub errors: Bucket,
     pub strangers: Strangers,
-    /// Questions to everybody on the link.
+    /// Limits multicast and broadcast requests.
     pub questions: Bucket,
     pub redirects: Redirects,
     /// When an address was last defended against another claim.
     pub defended: BTreeMap<IpAddr, Instant>,
-    /// Addresses that may be another's, and when that is looked at next.
+    /// Addresses under duplicate address detection, and the time of its next step.
     pub detections: BTreeMap<Ipv6Addr, (Detection, Instant)>,
     pub membership: Membership,
     pub advertiser: Option<Advertiser>,
@@ -52,7 +52,7 @@ impl Attachment {
         }
     }
 
-    /// The first thing to do about an address that is new.
+    /// The first chore for a new address.
     fn begin(&mut self, address: IpAddr, now: Instant) -> (Instant, InterfaceId, Chore) {
         let chore = match address {
             IpAddr::V4(_) => Chore::Announce(address, ANNOUNCEMENTS),
@@ -66,13 +66,13 @@ impl Attachment {
 }
 
 impl Host {
-    /// Interfaces may have come, gone or changed: forgets what belonged to those that are gone, and sees to the addresses
-    /// that are new.
+    /// Adopts the current interfaces. Discards the state of removed ones, and starts detection and announcements of new addresses.
     pub fn adopt(&mut self, world: &mut impl World) {
         let now = world.now();
         let current: BTreeMap<InterfaceId, Interface> =
             world.interfaces().iter().map(|interface| (interface.id, interface.clone())).collect();
         let same_link = |a: &Interface, b: &Interface| (a.port, a.vlan, a.mac) == (b.port, b.vlan, b.mac);
+        // An interface with another port, VLAN or MAC address is on another link: its old state is void.
         self.attachments.retain(|id, attachment| current.get(id).is_some_and(|i| same_link(i, &attachment.known)));
         let attachments = &self.attachments;
         self.timers.retain(|(_, id, _)| attachments.contains_key(id));
@@ -104,10 +104,9 @@ impl Host {
         self.adopt_advertiser(id, now);
     }
 
-    /// The medium of a port has gone or come back. Whoever is behind it may be others then: what was found out of its
-    /// neighbours is forgotten when it goes; when it comes, our own addresses begin anew (RFC 5227 2.3 and RFC 4862 5.4.2
-    /// whenever a link becomes active), our groups are told of and we are advertised, and who was asked for in between,
-    /// which nobody heard, is asked for again. Configured neighbours stay.
+    /// The link of a port went down or came up. When it goes down, dynamic neighbours are discarded, because other hosts may be behind it later. When
+    /// it comes up, local addresses are detected and announced again (RFC 5227 2.3, and RFC 4862 5.4.2 whenever a link becomes active). Groups are
+    /// reported and the router is advertised. Requests for unresolved neighbours, which no host received, are sent again. Static neighbours stay.
     pub fn link_changed(&mut self, port: PortId, up: bool, world: &mut impl World) {
         let now = world.now();
         let on_port = |attachment: &Attachment| attachment.known.port == port;
@@ -126,6 +125,7 @@ impl Host {
         self.timers.retain(|(_, id, _)| !ids.contains(id));
         for &id in &ids {
             let Some(attachment) = self.attachments.get_mut(&id) else { continue };
+            // Their timers have just been removed.
             (attachment.report_at, attachment.advertise_at) = (None, None);
             let known = attachment.known.clone();
             self.timers.extend(addresses(&known).map(|address| attachment.begin(address, now)));
@@ -141,7 +141,7 @@ impl Host {
         unheard.into_iter().for_each(|key| self.ask_anew(key, world));
     }
 
-    /// The link of a port carries another longest packet: hosts hear of it with an advertisement.
+    /// The MTU of a port has changed: hosts learn it from an advertisement.
     pub fn mtu_changed(&mut self, port: PortId, world: &mut impl World) {
         let on_port = self.attachments.values().filter(|attachment| attachment.known.port == port);
         let ids: Vec<InterfaceId> = on_port.map(|attachment| attachment.known.id).collect();
@@ -149,7 +149,7 @@ impl Host {
         self.tick(world);
     }
 
-    /// Other rates from now on; the buckets start full again. How much is remembered stays as it was.
+    /// Changes the rates; the token buckets start full. Table sizes stay as they are.
     pub fn limit(&mut self, limits: HostLimits) {
         if limits == self.limits {
             return;
@@ -162,7 +162,7 @@ impl Host {
         }
     }
 
-    /// Whether a neighbour is still one under the interfaces of `current`.
+    /// True if a neighbour still belongs to one of the interfaces in `current`.
     fn stays(&self, key: Key, state: NeighbourState, current: &BTreeMap<InterfaceId, Interface>) -> bool {
         let Some(interface) = current.get(&key.0).filter(|_| self.attachments.contains_key(&key.0)) else {
             return false;
@@ -170,12 +170,12 @@ impl Host {
         !is_own(interface, key.1) && (state == NeighbourState::Static || is_on_link(interface, key.1))
     }
 
-    /// What is kept for an interface; nothing where it was never adopted or is gone.
+    /// The state of an interface; none if it was never adopted or was removed.
     pub(super) fn attachment(&mut self, id: InterfaceId) -> Option<&mut Attachment> {
         self.attachments.get_mut(&id)
     }
 
-    /// An address of `interface` to speak to `peer` from that is not another's.
+    /// The source address of `interface` for `peer`, except duplicates.
     pub(super) fn source6(&self, interface: &Interface, peer: Ipv6Addr) -> Option<Ipv6Addr> {
         let source = interface.source6(peer)?;
         if !self.is_lost(interface.id, source) {

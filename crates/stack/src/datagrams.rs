@@ -1,13 +1,13 @@
-//! Fragments that wait for the rest of their packet, and the bounds on them: by packet, by sender, in all (RFC 8900 3.7,
-//! RFC 4963). Pure: it is given pieces and says what became of them.
+//! Incomplete fragmented packets, and the bounds on their fragments: per packet, per sender and in total (RFC 8900 3.7, RFC 4963). Pure: it receives
+//! fragments and returns their fates.
 
 use packet::{DropReason, Packet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use units::{Instant, InterfaceId, Nanos};
 
-/// What the fragments of one packet have in common (RFC 791 3.2, RFC 8200 4.5). Of IPv6 the protocol is none of it, and
-/// link-local addresses mean something on their link only.
+/// The fields that the fragments of one packet share (RFC 791 3.2, RFC 8200 4.5). The protocol is not one of them in IPv6. Link-local addresses are
+/// only unique within their link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key {
     pub source: IpAddr,
@@ -17,22 +17,22 @@ pub(super) struct Key {
     pub scope: Option<InterfaceId>,
 }
 
-/// Which part of its packet a fragment is.
+/// The position of a fragment in its packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub key: Key,
-    /// The bytes of the fragmented part it has, from `start` to before `end`.
+    /// Its byte range in the fragmented part, from `start` to before `end`.
     pub start: u32,
     pub end: u32,
-    /// Whether more follow behind it.
+    /// True if more fragments follow.
     pub more: bool,
-    /// Where these bytes begin in its frame.
+    /// The offset of these bytes in its frame.
     pub at: u16,
-    /// The ECN bits it came with.
+    /// Its ECN bits.
     pub ecn: u8,
 }
 
-/// A fragment that waits.
+/// A fragment that waits for the rest of its packet.
 #[derive(Debug)]
 pub(super) struct Held {
     pub packet: Packet,
@@ -41,45 +41,45 @@ pub(super) struct Held {
     pub at: u16,
 }
 
-/// All fragments of a packet, by their place in it; or those that came before their time was over.
+/// All fragments of a packet, by offset.
 #[derive(Debug)]
 pub(super) struct Datagram {
     pub fragments: Vec<Held>,
-    /// Bytes of the fragmented part.
+    /// The bytes of the fragmented part.
     pub length: u32,
-    /// Which ECN bits its fragments came with: bit `n` for the value `n`.
+    /// The ECN values of its fragments: bit `n` for the value `n`.
     pub ecn: u8,
 }
 
-/// What became of a fragment.
+/// The result of adding a fragment.
 #[derive(Debug)]
 pub(super) enum Added {
     /// It waits.
     Waits,
-    /// It was the one missing.
+    /// It completes its packet.
     Complete(Datagram),
-    /// It goes, for this reason, and what has waited stays.
+    /// It is dropped for this reason; the other fragments stay.
     Refused(Packet, DropReason),
-    /// It goes, for this reason, and everything else of its packet with it.
+    /// It is dropped for this reason, together with all other fragments of its packet.
     Discarded(Vec<Packet>, DropReason),
 }
 
-/// How much may wait.
+/// Bounds on the waiting fragments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bounds {
     /// Fragments of all packets.
     pub fragments: usize,
-    /// Fragments of the packets of one sender.
+    /// Fragments of one sender.
     pub fragments_per_source: usize,
 }
 
 #[derive(Debug)]
 struct Partial {
-    /// In the order in which they came.
+    /// In order of arrival.
     fragments: Vec<Held>,
-    /// The bytes that are here, in stretches without a gap, in order.
+    /// The byte ranges received so far, merged where adjacent, in order.
     runs: Vec<(u32, u32)>,
-    /// The end of what is known to belong to it; the length of the whole once the last fragment is here.
+    /// The highest end received; the length of the whole once the last fragment has arrived.
     end: u32,
     last: bool,
     bytes: u32,
@@ -88,7 +88,7 @@ struct Partial {
     deadline: Instant,
 }
 
-/// Why a fragment does not fit among the others.
+/// A conflict with the fragments received so far.
 enum Misfit {
     Duplicate,
     Overlap,
@@ -117,7 +117,7 @@ impl Datagrams {
         }
     }
 
-    /// Fragments that wait.
+    /// The number of fragments that wait.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -127,34 +127,33 @@ impl Datagrams {
         self.due.first().map(|&(deadline, _)| deadline)
     }
 
-    /// Takes out a packet whose time is over. Its first fragment, where it is here, is the first of them.
+    /// Removes a packet whose deadline has passed. Its first fragment comes first, if it has arrived.
     pub fn expire(&mut self, now: Instant) -> Option<Vec<Held>> {
         let &(_, key) = self.due.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.take(key)
     }
 
-    /// Takes out the fragments of a packet, by their place in it.
+    /// Removes the fragments of a packet, ordered by offset.
     pub fn take(&mut self, key: Key) -> Option<Vec<Held>> {
         let mut fragments = self.remove(key)?.fragments;
         fragments.sort_by_key(|held| held.start);
         Some(fragments)
     }
 
-    /// The packets whose fragments wait.
+    /// The keys of the incomplete packets.
     pub fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         self.entries.keys().copied()
     }
 
-    /// Takes out everything.
+    /// Removes everything.
     pub fn drain(&mut self) -> impl Iterator<Item = Packet> + use<> {
         let entries = std::mem::take(&mut self.entries);
         *self = Datagrams::new(self.bounds);
         entries.into_values().flat_map(|partial| partial.fragments).map(|held| held.packet)
     }
 
-    /// Makes room for one more fragment of `key`: what has waited longest goes, of the same sender where that has its
-    /// share. Nobody can push out others' packets with fragments of one address, and whoever has many cannot keep new
-    /// ones out.
+    /// Makes room for one more fragment of `key`: evicts the oldest incomplete packet, of the same sender if that has reached its share. One sender
+    /// therefore cannot evict packets of others, and many fragments cannot keep new ones out.
     pub fn make_room(&mut self, key: Key) -> Option<Vec<Packet>> {
         let mine = self.sources.get(&key.source).copied().unwrap_or(0);
         let victim = if mine >= self.bounds.fragments_per_source {
@@ -168,7 +167,7 @@ impl Datagrams {
         self.remove(victim).map(packets)
     }
 
-    /// Takes a fragment, for which there is room; its packet is given up `lifetime` after its first.
+    /// Adds a fragment, for which there is room. Its packet expires `lifetime` after its first fragment arrived.
     pub fn add(&mut self, piece: Piece, packet: Packet, now: Instant, lifetime: Nanos) -> Added {
         let Piece { key, start, end, more, .. } = piece;
         debug_assert!(start < end);
@@ -183,6 +182,7 @@ impl Datagrams {
             deadline: now + lifetime,
         };
         let partial = self.entries.entry(key).or_insert_with(new);
+        // A fragment beyond the end, or a last fragment with another end than the known one.
         let contradicts = if more {
             partial.last && end > partial.end
         } else {
@@ -231,7 +231,7 @@ impl Datagrams {
         Some(partial)
     }
 
-    /// Checks that the sorted sets and counts say what the entries say, and that the bounds hold.
+    /// Checks that the sorted sets and counts agree with the entries, and that the bounds hold.
     #[cfg(test)]
     pub fn check(&self) {
         assert_eq!((self.due.len(), self.ages.len()), (self.entries.len(), self.entries.len()));
@@ -252,10 +252,10 @@ fn packets(partial: Partial) -> Vec<Packet> {
     partial.fragments.into_iter().map(|held| held.packet).collect()
 }
 
-/// Puts a stretch among the others. One that lies within another is the same fragment again, on a longer way perhaps; one
-/// that overlaps is an attack or a mistake, and the packet it would be put together from is not one that was sent
-/// (RFC 5722 4 with erratum 3089, RFC 8200 4.5; for IPv4 as well, RFC 1858 has the reasons).
+/// Inserts a byte range. A range within another is a duplicate of the fragment. A partial overlap is an attack or an error, because the result would
+/// not be a packet that was sent. RFC 5722 4 (with erratum 3089) and RFC 8200 4.5 require the drop for IPv6; RFC 1858 has the reasons for IPv4.
 fn insert(runs: &mut Vec<(u32, u32)>, start: u32, end: u32) -> Result<(), Misfit> {
+    // The first range that ends behind `start`: only this one can overlap, because ranges are disjoint.
     let at = runs.partition_point(|run| run.1 <= start);
     match runs.get(at) {
         Some(run) if run.0 <= start && end <= run.1 => return Err(Misfit::Duplicate),
@@ -264,6 +264,7 @@ fn insert(runs: &mut Vec<(u32, u32)>, start: u32, end: u32) -> Result<(), Misfit
     }
     let last = runs.len();
     match runs.last_mut() {
+        // Fragments in order extend the last range. Others are not merged: the number of bytes tells when all have arrived.
         Some(before) if at == last && before.1 == start => before.1 = end,
         _ => runs.insert(at, (start, end)),
     }

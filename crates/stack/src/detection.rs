@@ -1,10 +1,8 @@
-//! Whether an address of the router's own is somebody else's already (RFC 4862 5.4).
+//! Duplicate address detection for local addresses (RFC 4862 5.4).
 //!
-//! An address is used from the first moment, as an optimistic one (RFC 4429): others may reach the router by it and the
-//! router speaks from it, but in a way that takes it from nobody who has it already. RFC 4429 would have addresses that
-//! people have typed in wait for a second; but a router that has crashed and is back forwards again at once, and cannot
-//! without asking its neighbours from some address. One that is found to be somebody else's is not used, and tried again
-//! after some minutes.
+//! An address is used at once as an optimistic one (RFC 4429): others may reach the router by it, and the router sends from it, but without
+//! overriding the neighbour caches of others. RFC 4429 excludes manually configured addresses from this. A router that restarts must forward at once,
+//! however, and cannot resolve neighbours without a source address. A duplicate address is not used, and is probed again after some minutes.
 
 use super::output::written;
 use super::{ANNOUNCEMENTS, Chore, Host, World};
@@ -13,34 +11,34 @@ use packet::wire::{ipv6, ndp};
 use std::net::{IpAddr, Ipv6Addr};
 use units::{InterfaceId, Mac, Nanos};
 
-/// How long others may take to object (RFC 4862 5.1, RetransTimer; they are asked once).
+/// The time for other hosts to object (RFC 4862 5.1, RetransTimer; one probe is sent).
 const PATIENCE: Nanos = Nanos::secs(1);
-/// How long an address that is another's is left alone.
+/// The time before a duplicate address is probed again.
 const AGAIN: Nanos = Nanos::secs(300);
-/// Room for a solicitation with its IPv6 header.
+/// The buffer size for a solicitation with its IPv6 header.
 const ROOM: usize = 128;
 
-/// How far an address has got. One that is the router's beyond doubt is not in any of these states.
+/// The progress of detection. An address that has passed it is in none of these states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Detection {
-    /// Nobody was asked yet.
+    /// No probe was sent yet.
     New,
-    /// Somebody may object.
+    /// A probe was sent, and a host may object.
     Asked,
-    /// Somebody has.
+    /// A host has objected.
     Duplicate,
-    /// It was another's, and somebody may object again.
+    /// A duplicate address was probed again.
     AskedAgain,
 }
 
-/// What an address of the router's may be used for.
+/// The permitted uses of a local address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
-    /// Everything.
+    /// All uses.
     Own,
-    /// Everything that takes it from nobody.
+    /// All uses that do not override another host.
     Optimistic,
-    /// Nothing: it is another's.
+    /// None: another host has it.
     Lost,
 }
 
@@ -54,12 +52,12 @@ impl Host {
         }
     }
 
-    /// Whether an address of the router's is another's.
+    /// True if a local address is a duplicate.
     pub(super) fn is_lost(&self, id: InterfaceId, address: Ipv6Addr) -> bool {
         self.standing(id, address) == Standing::Lost
     }
 
-    /// The next thing to do about an address.
+    /// The next step of detection for an address.
     pub(super) fn detect(&mut self, id: InterfaceId, address: Ipv6Addr, world: &mut impl World) {
         let now = world.now();
         let Some(attachment) = self.attachments.get_mut(&id) else { return };
@@ -70,6 +68,7 @@ impl Host {
             Detection::Asked | Detection::AskedAgain => {
                 attachment.detections.remove(&address);
                 if Some(address) == attachment.known.link_local() {
+                    // Earlier reports had the unspecified source: repeat them from the verified address.
                     attachment.membership.again(now);
                     self.schedule_report(id);
                 }
@@ -87,14 +86,14 @@ impl Host {
         }
     }
 
-    /// A station speaks of an address of the router's as its own, or looks whether it may have it. Answers whether that
-    /// decides anything: an address that is the router's beyond doubt is not given up.
+    /// Another host uses a local address or probes for it. Returns true if detection handles it. An address that has passed detection is not given
+    /// up.
     pub(super) fn object(&mut self, id: InterfaceId, address: Ipv6Addr, mac: Mac, world: &mut impl World) -> bool {
         let now = world.now();
         let Some(attachment) = self.attachments.get_mut(&id) else { return false };
         let Some(&(detection, at)) = attachment.detections.get(&address) else { return false };
         if mac == attachment.known.mac {
-            // Our own question, come back round some loop (RFC 4862 appendix A).
+            // Our own probe, returned through a loop (RFC 4862 appendix A).
             return true;
         }
         self.timers.remove(&(at, id, Chore::Detect(address)));

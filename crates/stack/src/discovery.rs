@@ -1,4 +1,4 @@
-//! Neighbour discovery: finding IPv6 neighbours and being found (RFC 4861 7).
+//! Neighbour discovery: resolution of IPv6 neighbours and answers to solicitations (RFC 4861 7).
 
 use super::detection::Standing;
 use super::machine::{Answer, Input};
@@ -10,12 +10,12 @@ use packet::{DropReason, Packet};
 use std::net::{IpAddr, Ipv6Addr};
 use units::{Instant, InterfaceId, Mac};
 
-/// Room for a solicitation or advertisement with its IPv6 header.
+/// The buffer size for a solicitation or advertisement with its IPv6 header.
 const ROOM: usize = 128;
-/// Bytes of a link-layer address option.
+/// The bytes of a link-layer address option.
 const MAC_OPTION: usize = 8;
 
-/// What a message says, out of its bytes.
+/// The contents of a message.
 #[derive(Clone, Copy)]
 enum Said {
     Solicitation {
@@ -30,24 +30,23 @@ enum Said {
     RouterSolicitation {
         mac: Option<Mac>,
     },
-    /// Another router speaks to hosts.
+    /// An advertisement of another router.
     RouterAdvertisement,
-    /// Valid, and no matter of ours: redirects are for hosts.
+    /// A valid message that is not for routers: redirects are for hosts.
     Other,
 }
 
-/// A message and who sent it to whom.
+/// A message with its addresses.
 #[derive(Clone, Copy)]
 struct Message {
     source: Ipv6Addr,
     destination: Ipv6Addr,
-    /// The station it came from.
+    /// The source address of the frame.
     station: Mac,
     said: Said,
 }
 
-/// Reads and checks a message as RFC 4861 6.1, 7.1 and 8.1 ask; a link-layer address that can be no station's makes it
-/// invalid too.
+/// Parses and validates a message by RFC 4861 6.1, 7.1 and 8.1. A link-layer address that no host can have makes it invalid too.
 fn read(packet: &Packet) -> Option<Message> {
     let ip = Ipv6::parse(l3(packet)).ok()?;
     let said = match Ndp::of(&ip).ok()? {
@@ -79,7 +78,7 @@ impl Host {
         }
         let Some(interface) = world.interface(id) else { return world.drop(packet, DropReason::PortRemoved) };
         if is_own(interface, IpAddr::V6(message.source)) {
-            // Nobody but us speaks from it: a loop or a lie; but it may be what we would like to know.
+            // No other host may use this source: it is a loop or a forgery, or an objection in detection.
             let objects = matches!(message.said, Said::Advertisement { target, .. } if target == message.source);
             if objects && self.object(id, message.source, message.station, world) {
                 return world.consume(packet);
@@ -125,6 +124,7 @@ impl Host {
 
     fn hears_message(&mut self, id: InterfaceId, message: Message, now: Instant) -> bool {
         let (about, mac, answers) = match message.said {
+            // An objection to an address must not be lost in a flood.
             Said::Advertisement { target, .. } if self.awaits_objection(id, target) => return true,
             Said::Advertisement { target, mac, .. } => (target, mac, true),
             Said::Solicitation { target, mac } if message.source.is_unspecified() => {
@@ -139,7 +139,7 @@ impl Host {
         self.hears((id, about.into()), mac.unwrap_or(message.station), answers, now)
     }
 
-    /// The sender told its link-layer address (RFC 4861 7.2.3, 6.2.6).
+    /// Learns the sender's link-layer address (RFC 4861 7.2.3, 6.2.6).
     fn learn6(&mut self, id: InterfaceId, source: Ipv6Addr, mac: Option<Mac>, world: &mut impl World) {
         let address = IpAddr::V6(source);
         let on_link = !source.is_unspecified() && world.interface(id).is_some_and(|i| is_on_link(i, address));
@@ -148,7 +148,7 @@ impl Host {
         }
     }
 
-    /// RFC 4861 7.2.3 and 7.2.4.
+    /// Answers a solicitation for a local address (RFC 4861 7.2.3 and 7.2.4).
     fn answer_solicitation(
         &mut self,
         id: InterfaceId,
@@ -165,15 +165,15 @@ impl Host {
             return;
         }
         if detecting && self.object(id, target, message.station, world) {
-            // Two that would like to have the address: neither gets it (RFC 4862 5.4.3).
+            // Two hosts probe for the same address: neither gets it (RFC 4862 5.4.3).
             return;
         }
         self.learn6(id, message.source, mac, world);
-        // Somebody looks whether the address is free (RFC 4862 5.4): everybody hears that it is not.
+        // A probe of duplicate address detection is answered by multicast (RFC 4862 5.4).
         let destination = if detecting { ipv6::ALL_NODES } else { message.source };
-        // Who asked by unicast knows the address already, and nothing is replaced (RFC 4861 7.2.4).
+        // A unicast solicitation comes from a host that knows the address, so the answer overrides nothing (RFC 4861 7.2.4).
         let tells = message.destination.is_multicast();
-        // Nor by what several routers answer, or what another may have (RFC 4861 7.2.7, RFC 4429 3.3).
+        // Nor do answers for an anycast address or for one under detection (RFC 4861 7.2.7, RFC 4429 3.3).
         let overrides = tells && !anycast && standing == Standing::Own;
         let flags = NeighbourFlags { router: true, solicited: !detecting, overrides };
         let Some(packet) = advertisement(target, destination, target, flags, own, tells, world) else { return };
@@ -187,7 +187,7 @@ impl Host {
         }
     }
 
-    /// RFC 4861 7.2.5. False where somebody else advertises an address of ours.
+    /// Processes an advertisement (RFC 4861 7.2.5). False if another host advertises a local address.
     fn hear_advertisement(
         &mut self,
         id: InterfaceId,
@@ -209,7 +209,7 @@ impl Host {
         true
     }
 
-    /// Tells everybody on the link that `address` is ours (RFC 4861 7.2.6).
+    /// Announces a local address to all hosts on the link (RFC 4861 7.2.6).
     pub(super) fn announce6(&mut self, id: InterfaceId, address: Ipv6Addr, world: &mut impl World) {
         let Some(mac) = world.interface(id).map(|interface| interface.mac) else { return };
         let flags = NeighbourFlags { router: true, solicited: false, overrides: true };
@@ -218,10 +218,10 @@ impl Host {
         }
     }
 
-    /// Asks for `target`: its solicited-node group, or only the one that had it last (RFC 4861 7.2.2, 7.3.3).
+    /// Sends a solicitation for `target`: to its solicited-node group, or to its last known address (RFC 4861 7.2.2, 7.3.3).
     pub(super) fn ask6(&mut self, id: InterfaceId, target: Ipv6Addr, directly: Option<Mac>, world: &mut impl World) {
         let Some(interface) = world.interface(id) else { return };
-        // The address that the packet it is asked for comes from, where that is ours on the link (RFC 4861 7.2.2).
+        // Prefer the source of the packet that triggered the resolution, if that is a local address on the link (RFC 4861 7.2.2).
         let prompting = match self.neighbours.first_waiting((id, IpAddr::V6(target))) {
             Some(Waiting::Own(packet)) => Ipv6Header::of(packet.bytes()).map(|header| header.source()),
             _ => None,
@@ -237,7 +237,7 @@ impl Host {
         };
         let write = |buffer: &mut [u8]| {
             let length = ndp::write_neighbour_solicitation(buffer, source, destination, target, own)?;
-            // Nobody is told of a link-layer address for what may be another's (RFC 4429 3.2).
+            // Include no link-layer address for a source under detection (RFC 4429 3.2).
             if tells { Some(length) } else { without_mac(buffer, length) }
         };
         if let Some(packet) = written(ROOM, world, write) {
@@ -246,7 +246,7 @@ impl Host {
     }
 }
 
-/// An advertisement for `target`; with its link-layer address where `tells` says so.
+/// An advertisement for `target`; with its link-layer address if `tells`.
 fn advertisement(
     source: Ipv6Addr,
     destination: Ipv6Addr,
@@ -262,7 +262,7 @@ fn advertisement(
     })
 }
 
-/// Takes the link-layer address, which is the last option, out of a message of `length` bytes; answers what is left.
+/// Removes the link-layer address option, which is the last one, from a message of `length` bytes. Returns the new length.
 fn without_mac(buffer: &mut [u8], length: usize) -> Option<usize> {
     let length = length - MAC_OPTION;
     let payload = u16::try_from(length - ipv6::HEADER).ok()?;

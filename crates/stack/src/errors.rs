@@ -1,4 +1,4 @@
-//! ICMP errors: telling the sender what became of its packet (RFC 1812 4.3.2 and 5.2.7, RFC 4443 2.4 and 3).
+//! ICMP errors to the senders of packets (RFC 1812 4.3.2 and 5.2.7, RFC 4443 2.4 and 3).
 
 use super::output::{HOPS, way, written};
 use super::{Host, Parsed, World, parse};
@@ -10,39 +10,39 @@ use packet::wire::{
 use packet::{DropReason, Meta, Packet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is wrong with a packet, in both families.
+/// The cause of an ICMP error, in both families.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Complaint {
-    /// Its time to live is used up.
+    /// The time to live or hop limit is used up.
     Expired,
     /// A packet filter rejects it.
     Prohibited,
-    /// No route leads there.
+    /// No route matches.
     NoRoute,
-    /// The route says so.
+    /// The route is `unreachable`.
     Unreachable,
-    /// The last router's neighbour does not answer.
+    /// The next hop on the last link does not answer.
     NoAnswer,
-    /// Its source address does not reach that far.
+    /// The scope of its source address ends here.
     BeyondScope,
-    /// Longer than the next link takes, in bytes.
+    /// It is longer than the MTU of the next link.
     TooBig { mtu: u16 },
-    /// Nobody listens on the port; the datagram ends after so many bytes of its packet.
+    /// No socket listens on the port. `length` is the end of the datagram within the packet.
     Port { length: usize },
-    /// The protocol, named at this byte of the packet, is not spoken.
+    /// The protocol is not supported. `named_at` is the offset of the protocol field.
     Protocol { named_at: usize },
-    /// This byte of the header is wrong.
+    /// The header is wrong at this offset.
     Field { pointer: usize },
-    /// The IPv6 option at this byte is not known and wants that to be told.
+    /// The IPv6 option at this offset is unknown and requires an error.
     Option { pointer: usize },
-    /// It is a first fragment that ends before its headers do.
+    /// A first fragment ends within its headers.
     CutHeaders,
-    /// The rest of its packet has not come in time.
+    /// The reassembly timed out.
     Reassembly,
 }
 
 impl Complaint {
-    /// The bytes of a packet it is about.
+    /// The bytes of the packet that the error is about.
     fn about(self, packet: &[u8]) -> &[u8] {
         match self {
             Complaint::Port { length } => packet.get(..length).unwrap_or(packet),
@@ -86,13 +86,13 @@ impl Complaint {
 }
 
 impl Host {
-    /// Drops a packet for `reason` and tells its sender, where that is allowed and not too often.
+    /// Drops a packet for `reason` and sends an ICMP error, if that is allowed and within the rate limit.
     pub(super) fn refuse(&mut self, mut packet: Packet, what: Complaint, reason: DropReason, world: &mut impl World) {
         if !restored(&mut packet, world) {
             return world.drop(packet, reason);
         }
         if what == Complaint::NoAnswer {
-            // It had been forwarded as far as could be: the sender sees the time to live it would have left with.
+            // The packet was forwarded to the last hop: quote it with the time to live with which it would have left.
             lower_hops(&mut packet);
         }
         match parse(&packet) {
@@ -107,12 +107,14 @@ impl Host {
         let Some(error) = what.in_ipv4() else { return };
         let (from, to) = (ip.header.source(), ip.header.destination());
         let asked = world.lookup(packet.meta().in_interface, IpAddr::V4(to));
+        // No error about a broadcast packet: many routers would answer one sender.
         if may_answer_with_error4(cast(packet), ip).is_err() || matches!(asked, Outcome::Broadcast(_)) {
             return;
         }
         let id = packet.meta().in_interface;
         let Some(way) = way(IpAddr::V4(from), id, world) else { return };
         let Some(source) = source4(to, asked, way, world) else { return };
+        // The rate limit comes last, so that only errors that are sent use tokens.
         if !self.may_complain(packet, world) {
             return;
         }
@@ -133,7 +135,7 @@ impl Host {
         let Some(way) = way(IpAddr::V6(from), id, world) else { return };
         let own = world.interface(id).is_some_and(|i| i.ipv6.iter().any(|a| a.address == to));
         let own = own || matches!(world.lookup(id, IpAddr::V6(to)), Outcome::Local(_));
-        // An address of where the packet came in, as RFC 4443 2.2 leaves open: it shows the path in a traceroute.
+        // An address of the ingress interface, which RFC 4443 2.2 permits: traceroute then shows the path.
         let source: Option<Ipv6Addr> =
             if own { Some(to) } else { world.interface(id).and_then(|interface| self.source6(interface, from)) };
         let Some(source) = source else { return };
@@ -146,15 +148,15 @@ impl Host {
         }
     }
 
-    /// Whether one more error may be sent about packets of this one's interface now.
+    /// True if the rate limit of the packet's interface allows one more error.
     fn may_complain(&mut self, packet: &Packet, world: &impl World) -> bool {
         let now = world.now();
         self.attachment(packet.meta().in_interface).is_some_and(|attachment| attachment.errors.take(now))
     }
 }
 
-/// Gives a translated packet back the ends that it came with, which its sender knows (RFC 5508 REQ-4). False if the connection is
-/// forgotten: then the router sends no error.
+/// Restores the original addresses and ports of a translated packet, because its sender knows those (RFC 5508 REQ-4). False if the connection is no
+/// longer known: then the router sends no error.
 pub(super) fn restored(packet: &mut Packet, world: &impl World) -> bool {
     if packet.meta().flags & Meta::TRANSLATED == 0 {
         return true;
@@ -163,8 +165,8 @@ pub(super) fn restored(packet: &mut Packet, world: &impl World) -> bool {
     world.nat().and_then(restore).unwrap_or(false)
 }
 
-/// The address that complains: the one the packet was for, where it was ours; else one of the interface the error
-/// leaves by (RFC 1812 4.3.2.4), on the next hop's prefix.
+/// The source address of the error. It is the packet's destination if that is local; otherwise an address of the egress interface of the error, on
+/// the prefix of the next hop (RFC 1812 4.3.2.4).
 fn source4(to: Ipv4Addr, asked: Outcome, way: super::Key, world: &impl World) -> Option<Ipv4Addr> {
     if let Outcome::Local(_) = asked {
         return Some(to);
@@ -173,12 +175,12 @@ fn source4(to: Ipv4Addr, asked: Outcome, way: super::Key, world: &impl World) ->
     world.interface(way.0)?.source4(next)
 }
 
-/// To whom the frame was sent.
+/// The kind of link-layer destination of the frame.
 fn cast(packet: &Packet) -> Cast {
     if packet.meta().flags & Meta::GROUP == 0 { Cast::Unicast } else { Cast::Multicast }
 }
 
-/// Lowers the time to live or hop limit, as forwarding would.
+/// Decrements the time to live or hop limit, like forwarding.
 pub(super) fn lower_hops(packet: &mut Packet) {
     let (at, is_ipv6) = (usize::from(packet.meta().l3), packet.meta().flags & Meta::IPV6 != 0);
     let Some(l3) = packet.bytes_mut().get_mut(at..) else { return };

@@ -1,5 +1,4 @@
-//! Extension headers of IPv6 packets for the router itself: processed strictly in the order they stand in (RFC 8200 4),
-//! so that the first thing that is wrong is the one that is reported.
+//! Extension headers of IPv6 packets for the router. They are processed strictly in order (RFC 8200 4), so that the first error is the one reported.
 
 use super::errors::Complaint;
 use super::options::{UnknownAt, first_unknown};
@@ -13,31 +12,32 @@ use packet::wire::{Ipv6, ipv6, protocol};
 pub(super) struct Upper {
     /// Its protocol.
     pub protocol: u8,
-    /// Where the next-header field that names it lies.
+    /// The offset of the next-header field that names it.
     pub named_at: usize,
-    /// Where it begins; never beyond the packet.
+    /// The offset of its header; never beyond the packet.
     pub at: usize,
 }
 
-/// What stands in the way of the upper layer.
+/// The reason why the upper layer cannot be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Obstacle {
-    /// To be dropped without a word.
+    /// Drop the packet silently.
     Silent(DropReason),
-    /// To be dropped, and the sender told.
+    /// Drop the packet and send an error.
     Report(Complaint, DropReason),
-    /// It is a part of a packet.
+    /// It is a fragment.
     Fragment(FragmentHeader),
 }
 
-/// Walks to the upper layer. Hop-by-hop options that directly follow the fixed header have been judged before; elsewhere
-/// they are no known header (RFC 8200 4.1). Nor is an authentication header: whoever does not verify it must not skip it
-/// (RFC 4302 3.4). A packet that was put together has had its fragment header.
+/// Finds the upper layer. Hop-by-hop options directly after the fixed header were checked before; elsewhere they are an unknown header (RFC 8200
+/// 4.1). An authentication header is unknown too, because it must not be skipped without verification (RFC 4302 3.4). `reassembled`: the packet has
+/// already had its fragment header.
 pub(super) fn upper(ip: &Ipv6<'_>, reassembled: bool) -> Result<Upper, Obstacle> {
     const NEXT_HEADER_AT: usize = 6;
     let cut = Obstacle::Silent(DropReason::BadOption);
     let mut fragmented = reassembled;
     let mut found = Upper { protocol: ip.header.next_header(), named_at: NEXT_HEADER_AT, at: ipv6::HEADER };
+    // Bounded, so that a crafted chain of headers cannot keep the router busy.
     for _ in 0..=LONGEST_CHAIN {
         let at = found.at;
         let length = match found.protocol {
@@ -46,7 +46,7 @@ pub(super) fn upper(ip: &Ipv6<'_>, reassembled: bool) -> Result<Upper, Obstacle>
             protocol::FRAGMENT => Some(8),
             _ => return Ok(found),
         };
-        // RFC 8200 4.5 has errors for fragments that are cut.
+        // RFC 8200 4.5 requires errors for truncated fragments.
         let report = Obstacle::Report(Complaint::Field { pointer: at }, DropReason::BadFragment);
         let cut = if found.protocol == protocol::FRAGMENT { report } else { cut };
         let end = at + length.ok_or(cut)?;
@@ -78,7 +78,7 @@ fn options(header: &[u8], at: usize) -> Result<(), Obstacle> {
     }
 }
 
-/// RFC 5095 3 for type 0, RFC 8200 4.4 for types nobody knows: the pointer is at the type. A group is nobody's next hop.
+/// RFC 5095 3 for type 0, RFC 8200 4.4 for unknown types: the pointer is at the type. A multicast group is never a next hop.
 fn routing(ip: &Ipv6<'_>, header: &[u8], at: usize) -> Result<(), Obstacle> {
     let segments_left = header[3];
     if ip.header.destination().is_multicast() {
@@ -90,7 +90,7 @@ fn routing(ip: &Ipv6<'_>, header: &[u8], at: usize) -> Result<(), Obstacle> {
     }
 }
 
-/// A fragment that is the whole packet is taken for it (RFC 6946), but none in a fragment (RFC 8200 4.1).
+/// An atomic fragment is processed as a whole packet (RFC 6946), but not within a reassembled one (RFC 8200 4.1).
 fn fragment(header: &[u8], place: FragmentHeader, fragmented: bool) -> Result<(), Obstacle> {
     const RESERVED: u8 = 6;
     let whole = header[2] == 0 && header[3] & !RESERVED == 0;

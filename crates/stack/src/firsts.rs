@@ -1,5 +1,5 @@
-//! Fragments to be translated that came before the first of their packet. Only the first has ports, so they wait for it. Anybody can
-//! send such fragments, so their number and time are bounded (RFC 4787 REQ-14a). Fragments in order do not wait.
+//! Fragments to be translated that arrive before the first fragment of their packet. Only the first has ports, so the others wait for it. Any host
+//! can send such fragments, so their number and time are bounded (RFC 4787 REQ-14a). Fragments in order do not wait.
 
 use super::datagrams::{Added, Bounds, Datagrams, Held, Key};
 use super::reassembly::piece4;
@@ -9,14 +9,14 @@ use packet::{DropReason, Packet};
 use std::net::IpAddr;
 use units::{Instant, Nanos};
 
-/// Fragments that wait at most, and those of one sender: as many as the longest packet has on Ethernet, and some.
+/// The most waiting fragments in total and of one sender: slightly more than those of the longest packet on Ethernet.
 const BOUNDS: Bounds = Bounds { fragments: 256, fragments_per_source: 64 };
-/// How long they wait: reordering is a matter of milliseconds.
+/// How long they wait: reordering takes milliseconds.
 const WAIT: Nanos = Nanos::secs(2);
-/// How often another worker is asked whether it has seen the first.
+/// The interval at which the translation table is checked for first fragments that other workers have received.
 const ASK: Nanos = Nanos::millis(1);
 
-/// The fragments, and how far first fragments are known.
+/// The waiting fragments, and the number of first fragments seen so far.
 #[derive(Debug)]
 pub(super) struct Firsts {
     waiting: Datagrams,
@@ -29,12 +29,12 @@ impl Firsts {
         Firsts { waiting: Datagrams::new(BOUNDS), seen: 0, ask: Instant::FAR }
     }
 
-    /// Fragments that wait.
+    /// The number of fragments that wait.
     pub fn held(&self) -> usize {
         self.waiting.held()
     }
 
-    /// When to look at them again.
+    /// When they must be checked again.
     pub fn next(&self) -> Option<Instant> {
         self.waiting.next().map(|due| due.min(self.ask))
     }
@@ -55,7 +55,7 @@ fn key(datagram: Datagram) -> Key {
 }
 
 impl Host {
-    /// A fragment that waits for the first of its packet.
+    /// Holds a fragment until the first of its packet arrives.
     pub(super) fn await_first(&mut self, packet: Packet, world: &mut impl World) {
         let piece = match parse(&packet) {
             Some(Parsed::V4(ip)) => piece4(&ip, &packet).ok(),
@@ -64,14 +64,14 @@ impl Host {
         let Some(piece) = piece else { return world.drop(packet, DropReason::BadFragment) };
         let now = world.now();
         if self.firsts.held() == 0 {
-            // The translator knows the earlier ones, and is asked below.
+            // First fragments before now are in the translation table, which is checked below.
             self.firsts.seen = world.nat().map_or(0, |(_, nat)| nat.firsts());
         }
         let known = |datagram: &Datagram| {
             world.nat().and_then(|(_, nat)| nat.with(|state| state.fragments.find(datagram, now).is_some()))
         };
         if datagram(piece.key).as_ref().and_then(known).unwrap_or(false) {
-            // It came meanwhile.
+            // The first fragment has arrived meanwhile.
             return world.forward(packet);
         }
         while let Some(gone) = self.firsts.waiting.make_room(piece.key) {
@@ -80,7 +80,7 @@ impl Host {
         self.firsts.ask = now + ASK;
         match self.firsts.waiting.add(piece, packet, now, WAIT) {
             Added::Waits => {}
-            // Without its first fragment no packet is complete.
+            // A packet without its first fragment cannot be complete: the fragments are inconsistent.
             Added::Complete(whole) => {
                 whole.fragments.into_iter().for_each(|held| world.drop(held.packet, DropReason::BadFragment));
             }
@@ -89,13 +89,13 @@ impl Host {
         }
     }
 
-    /// True if fragments wait, and first fragments have come since the host looked.
+    /// True if fragments wait, and first fragments have arrived since the last check.
     #[inline]
     pub fn firsts_came(&self, nat: &Nat) -> bool {
         self.firsts.held() > 0 && self.firsts.seen != nat.firsts()
     }
 
-    /// Sends on the fragments whose first has come, and gives up those that have waited too long.
+    /// Forwards the fragments whose first has arrived, and drops those that have waited too long.
     pub fn release_fragments(&mut self, world: &mut impl World) {
         if self.firsts.held() == 0 {
             return;
@@ -106,7 +106,7 @@ impl Host {
         let came = world.nat().and_then(|(_, nat)| {
             nat.with(|state| {
                 let recent: Option<Vec<Datagram>> = state.fragments.since(seen).map(Iterator::collect);
-                // Too many have come to name them all: each that is waited for is asked about.
+                // Too many have arrived to list them: look up each awaited packet instead.
                 let all = || self.firsts.waiting.keys().filter_map(datagram);
                 let known = |datagram: &Datagram| state.fragments.find(datagram, now).is_some();
                 (state.fragments.came(), recent.unwrap_or_else(|| all().filter(known).collect()))
@@ -125,7 +125,7 @@ impl Host {
     }
 }
 
-/// The packet of a key, as the translator names it.
+/// The packet of a key, as the translation table names it.
 fn datagram(key: Key) -> Option<Datagram> {
     match (key.source, key.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Some(Datagram {

@@ -1,6 +1,5 @@
-//! Packets longer than their next link takes. IPv4 packets without DF are cut on their path: see `worker::cutting`. The host receives
-//! those that must not be cut, and reports the MTU to the sender (RFC 1191, RFC 8201). The router's own packets are cut here
-//! (RFC 791 2.3).
+//! Packets longer than the MTU of the next link. IPv4 packets without DF are fragmented on their path: see `worker::cutting`. The host receives the
+//! others, and reports the MTU to the sender (RFC 1191, RFC 8201). The router's own packets are fragmented here (RFC 791 2.3).
 
 use super::errors::Complaint;
 use super::output::{blank, way};
@@ -11,14 +10,14 @@ use packet::{DropReason, Packet};
 use std::net::IpAddr;
 
 impl Host {
-    /// A packet on its way that is longer than the link it leaves by takes, and may not be cut.
+    /// A forwarded packet that is longer than the MTU of its egress link and must not be fragmented.
     pub(super) fn receive_too_big(&mut self, packet: Packet, world: &mut impl World) {
         let (destination, length) = match parse(&packet) {
             Some(Parsed::V4(ip)) => (IpAddr::V4(ip.header.destination()), ip.bytes.len()),
             Some(Parsed::V6(ip)) => (IpAddr::V6(ip.header.destination()), ip.bytes.len()),
             None => return world.drop(packet, DropReason::HeaderTruncated),
         };
-        // Of a super-frame its segments have to fit.
+        // For a super-frame the length of its segments counts.
         let length = network_length(&packet).unwrap_or(length);
         let out = way(destination, packet.meta().in_interface, world).map(|(interface, _)| interface);
         let mtu = out.and_then(|id| world.mtu(id));
@@ -26,13 +25,12 @@ impl Host {
             Some(mtu) if length > usize::from(mtu) => {
                 self.refuse(packet, Complaint::TooBig { mtu }, DropReason::TooBig, world);
             }
-            // The route or the link has changed meanwhile: the sender will find out with its next packet.
+            // The route or the link has changed meanwhile. The next packet of the sender is treated anew.
             _ => world.drop(packet, DropReason::TooBig),
         }
     }
 
-    /// Cuts a packet of our own into fragments of at most `mtu` bytes. If the pool has too few
-    /// frames, the packet is dropped and there is no fragment.
+    /// Fragments a packet of our own to at most `mtu` bytes. If the pool has too few frames, the packet is dropped and there is no fragment.
     pub(super) fn fragment(&mut self, packet: Packet, mtu: usize, world: &mut impl World) -> Vec<Packet> {
         let Some(mut cut) = Fragmenter::new(packet.bytes(), usize::from(packet.meta().l3), mtu) else {
             world.drop(packet, DropReason::TooBig);

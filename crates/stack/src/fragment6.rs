@@ -1,19 +1,19 @@
-//! IPv6 packets of the router's own that are longer than their path takes: their source cuts them (RFC 8200 4.5).
+//! IPv6 packets of the router's own that are longer than the path MTU: their source fragments them (RFC 8200 4.5).
 
 use super::output::blank;
 use super::{Host, World};
 use packet::wire::{Ipv6Header, ipv6, protocol};
 use packet::{DropReason, Packet};
 
-/// Bytes of a fragment header.
+/// The bytes of a fragment header.
 const HEADER: usize = 8;
 
 impl Host {
-    /// Cuts a packet without extension headers into fragments of at most `mtu` bytes. Where not all of them can be had,
-    /// it is dropped and there is none.
+    /// Fragments a packet without extension headers to at most `mtu` bytes. If the pool has too few frames, the packet is dropped and there is no
+    /// fragment.
     pub(super) fn fragment6(&mut self, packet: Packet, mtu: usize, world: &mut impl World) -> Vec<Packet> {
         let identification = self.next_identification6();
-        // The fragmented part: all that follows the fixed header.
+        // The fragmented part: everything behind the fixed header.
         let step = mtu.saturating_sub(ipv6::HEADER + HEADER) / 8 * 8;
         let header = Ipv6Header::of(packet.bytes()).copied().filter(|header| header.version() == 6 && step > 0);
         let Some(header) = header else {
@@ -29,6 +29,7 @@ impl Host {
                 return fragments;
             };
             let at = index * step;
+            // The offset is a multiple of eight, which leaves the lowest bit for "more fragments".
             let field = at as u16 | u16::from(at + part.len() < payload.len());
             let bytes = fragment.bytes_mut();
             bytes[..ipv6::HEADER].copy_from_slice(&packet.bytes()[..ipv6::HEADER]);

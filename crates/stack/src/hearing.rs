@@ -1,8 +1,7 @@
-//! Whose ARP and neighbour discovery messages are heard when more come than the router wants to hear.
+//! Rate limits for ARP and neighbour discovery messages.
 //!
-//! An answer to a question of ours is always heard, and a neighbour in use some times a second: neither can be many.
-//! Strangers share what is left. Each has a slot, by its addresses and a secret, so that one that sends without end silences
-//! few others; all of them together have a rate.
+//! Answers to our own requests are always accepted, and messages of a neighbour in use several times a second: both are few. All other messages share
+//! a rate. Each sender has a slot, selected by a keyed hash of its addresses. One flooding sender therefore blocks few others.
 
 use super::detection::Detection;
 use super::{Host, Key};
@@ -10,22 +9,22 @@ use crate::HostLimits;
 use std::net::{IpAddr, Ipv6Addr};
 use units::{Bucket, Instant, InterfaceId, Mac, Nanos};
 
-/// Slots of strangers.
+/// The number of slots for other senders.
 const SLOTS: usize = 256;
-/// How long a slot counts.
+/// The time for which the count of a slot holds.
 const WINDOW: Nanos = Nanos::millis(100);
-/// A slot may use this part of what strangers have in that time.
+/// A slot may use this fraction of the rate in that time.
 const PART: u64 = 64;
-/// Messages of one slot that are always heard in that time, as far as the rate of all allows.
+/// The least quota of a slot in that time, within the total rate.
 const LEAST: u64 = 16;
 
-/// What the strangers of a link have used.
+/// The messages of other senders on a link.
 #[derive(Debug)]
 pub(super) struct Strangers {
     all: Bucket,
     each: u16,
     secret: u64,
-    /// When the slots begin anew.
+    /// When all slots are reset.
     ends: Instant,
     heard: Box<[u16; SLOTS]>,
 }
@@ -44,13 +43,15 @@ impl Strangers {
         }
     }
 
-    /// Whether one more message of a stranger is heard.
+    /// True if one more message of this sender is accepted.
     pub fn take(&mut self, sender: IpAddr, station: Mac, now: Instant) -> bool {
+        // A fixed window is enough here: one reset of all slots is cheaper than a time for each.
         if now >= self.ends {
             self.ends = now + WINDOW;
             self.heard.fill(0);
         }
         let heard = &mut self.heard[slot(sender, station, self.secret)];
+        // The slot is checked first, so that a flooding sender uses no tokens of the others.
         if *heard >= self.each || !self.all.take(now) {
             return false;
         }
@@ -59,7 +60,7 @@ impl Strangers {
     }
 }
 
-/// Multiplied and folded twice, so that every bit of the addresses has a part in it (Knuth, TAOCP 3, 6.4).
+/// A double multiply and fold, so that every bit of the addresses affects the result (Knuth, TAOCP 3, 6.4).
 fn slot(sender: IpAddr, station: Mac, secret: u64) -> usize {
     let address = match sender {
         IpAddr::V4(address) => u64::from(address.to_bits()),
@@ -71,17 +72,17 @@ fn slot(sender: IpAddr, station: Mac, secret: u64) -> usize {
 }
 
 impl Host {
-    /// Whether a message of `sender` about itself is heard; `answers` where it can be the answer to a question.
+    /// True if a message of `sender` about itself is accepted. `answers`: it may be the answer to a request.
     pub(super) fn hears(&mut self, from: Key, station: Mac, answers: bool, now: Instant) -> bool {
         self.neighbours.is_heard(from, Some(station), answers, now) || self.hears_stranger(from, station, now)
     }
 
-    /// Whether a message is heard that could be anybody's.
+    /// True if a message that needs no known sender is accepted.
     pub(super) fn hears_stranger(&mut self, (id, sender): Key, station: Mac, now: Instant) -> bool {
         self.attachment(id).is_some_and(|attachment| attachment.strangers.take(sender, station, now))
     }
 
-    /// Whether the router waits for somebody to object to an address of its own.
+    /// True if duplicate address detection is waiting for objections to a local address.
     pub(super) fn awaits_objection(&self, id: InterfaceId, address: Ipv6Addr) -> bool {
         let detection = self.attachments.get(&id).and_then(|attachment| attachment.detections.get(&address));
         detection.is_some_and(|(detection, _)| *detection != Detection::Duplicate)
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sender_without_end_silences_few_others() {
+    fn flooding_sender_blocks_few_others() {
         let mut strangers = strangers(30_000);
         let sender = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + n));
         let loud = (0..100_000).filter(|_| strangers.take(sender(0), Mac::default(), Instant::new(1))).count();
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn all_strangers_together_are_heard_at_their_rate() {
+    fn unknown_senders_share_one_rate() {
         let mut strangers = strangers(1000);
         let at = |n: u32| Instant::START + Nanos::secs(10) + Nanos::micros(50) * u64::from(n);
         let sender = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(n.wrapping_mul(2_654_435_761)));

@@ -1,26 +1,26 @@
-//! The router's own protocols: the general path of packets the fast path cannot deal with.
+//! The router's own protocols: the general path of packets that the fast path cannot process.
 //!
 //! | file | what | source |
 //! |---|---|---|
-//! | `machine`, `neighbours`, `resolve` | who is on the links, packets that wait to know | RFC 4861 7, 826, 1122, 6583 |
-//! | `arp`, `discovery` | the messages by which they are found | RFC 826, 5227; RFC 4861 |
-//! | `hearing` | whom it hears when there are too many messages | RFC 6583 |
-//! | `detection` | whether an own address is another's | RFC 4862 5.4, 4429 |
-//! | `membership` | the groups it is in | RFC 3810 |
-//! | `advertise` | telling hosts of the router | RFC 4861 6.2, 4191, 8106 |
+//! | `machine`, `neighbours`, `resolve` | neighbour table, resolution, waiting packets | RFC 4861 7, 826, 1122, 6583 |
+//! | `arp`, `discovery` | ARP and neighbour discovery messages | RFC 826, 5227; RFC 4861 |
+//! | `hearing` | rate limits for neighbour messages | RFC 6583 |
+//! | `detection` | duplicate address detection | RFC 4862 5.4, 4429 |
+//! | `membership` | multicast group reports | RFC 3810 |
+//! | `advertise` | router advertisements | RFC 4861 6.2, 4191, 8106 |
 //! | `local`, `extensions`, `requests`, `reset` | packets for the router itself | RFC 792, 1122, 4443, 8200, 9293 |
-//! | `errors` | telling senders what went wrong | RFC 1812 4.3, RFC 4443 2.4 |
-//! | `redirect` | telling senders of a better first hop | RFC 1812 5.2.7.2, RFC 4861 8.2 |
-//! | `options` | IP options of packets on their way | RFC 1812 5.2.4, RFC 8200 4.2 |
-//! | `fragment` | packets longer than the next link takes that may not be cut, and our own | RFC 791 2.3, 1191 |
-//! | `fragment6` | IPv6 packets of our own longer than their path takes | RFC 8200 4.5 |
-//! | `path_mtu` | how long that is | RFC 1191, 8201 |
-//! | `reassembly`, `datagrams` | packets for the router that come in fragments | RFC 791 3.2, RFC 8200 4.5 |
-//! | `firsts` | fragments that wait for the first of their packet, to be translated | RFC 4787 REQ-14 |
-//! | `output` | how packets of our own leave | |
+//! | `errors` | ICMP errors | RFC 1812 4.3, RFC 4443 2.4 |
+//! | `redirect` | redirects | RFC 1812 5.2.7.2, RFC 4861 8.2 |
+//! | `options` | IP options of forwarded packets | RFC 1812 5.2.4, RFC 8200 4.2 |
+//! | `fragment` | packets longer than the MTU that must not be fragmented, and our own | RFC 791 2.3, 1191 |
+//! | `fragment6` | IPv6 packets of our own longer than the path MTU | RFC 8200 4.5 |
+//! | `path_mtu` | path MTU discovery | RFC 1191, 8201 |
+//! | `reassembly`, `datagrams` | reassembly of packets for the router | RFC 791 3.2, RFC 8200 4.5 |
+//! | `firsts` | fragments to be translated that wait for the first of their packet | RFC 4787 REQ-14 |
+//! | `output` | transmission of our own packets | |
 //!
-//! A state machine without a clock: the time is [`World::now`], and everything it wants to happen later is in
-//! [`Host::next`]. What it does not do: probe for IPv4 addresses before it uses them (RFC 5227 2.1), and answer for others.
+//! A state machine without a clock: the time is [`World::now`], and [`Host::next`] is the time of the next timer. Not implemented: probes for IPv4
+//! addresses before they are used (RFC 5227 2.1), and proxy ARP or proxy neighbour discovery.
 
 #![forbid(unsafe_code)]
 
@@ -81,37 +81,37 @@ use units::{Instant, InterfaceId, Mac, Nanos};
 /// A neighbour, for `show`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NeighbourReport {
-    /// On whose link it is.
+    /// The interface of its link.
     pub interface: InterfaceId,
     /// Its address.
     pub address: IpAddr,
-    /// Its link-layer address, where known.
+    /// Its link-layer address, if known.
     pub mac: Option<Mac>,
-    /// What is known of it.
+    /// Its state.
     pub state: NeighbourState,
-    /// Since when it is in this state.
+    /// When it entered this state.
     pub since: Instant,
-    /// Packets that wait for it.
+    /// The packets that wait for it.
     pub pending: usize,
 }
 
-/// Due neighbours dealt with in one call of [`Host::tick`]: the rest comes with the next.
+/// The most neighbour timers handled in one call of [`Host::tick`]; the next call handles the others.
 const DUE_PER_TICK: usize = 256;
-/// How often an address that is new is announced, and the time between (RFC 5227 1.1, ANNOUNCE_NUM and
-/// ANNOUNCE_INTERVAL; RFC 4861 7.2.6 allows as much).
+/// The number of announcements of a new address, and the time between them (RFC 5227 1.1, ANNOUNCE_NUM and ANNOUNCE_INTERVAL; RFC 4861 7.2.6 permits
+/// as many).
 const ANNOUNCEMENTS: u8 = 2;
 const ANNOUNCE_INTERVAL: Nanos = Nanos::secs(2);
 
-/// Something to be done for an interface at some time; of what is due at once, in this order.
+/// A timed action for an interface. Actions that are due at the same time run in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Chore {
-    /// Telling of the groups it is in.
+    /// A group membership report.
     Report,
-    /// Asking whether an address is another's, or finding that it is not.
+    /// A step of duplicate address detection.
     Detect(Ipv6Addr),
-    /// Announcing an address, so often.
+    /// An announcement of an address, with the number that is left.
     Announce(IpAddr, u8),
-    /// Advertising the router.
+    /// A router advertisement.
     Advertise,
 }
 
@@ -126,14 +126,14 @@ pub struct Host {
     datagrams: Datagrams,
     firsts: Firsts,
     path_mtus: PathMtus,
-    /// The last identification given to an IPv4 packet of ours.
+    /// The last identification of an IPv4 packet of ours.
     identification: u16,
-    /// Numbers drawn for jitter.
+    /// The number of random draws so far.
     draws: u64,
 }
 
 impl Host {
-    /// A host that knows nobody and has no interfaces: see [`Host::adopt`].
+    /// A host without neighbours and interfaces: see [`Host::adopt`].
     pub fn new(limits: HostLimits) -> Host {
         let bounds = Bounds {
             neighbours_per_interface: limits.neighbours_per_interface.max(1),
@@ -156,11 +156,11 @@ impl Host {
         }
     }
 
-    /// Takes a packet with an exception ([`Exception::of`] its `meta.exception`). `meta.l3`, `meta.in_interface` and
-    /// the flags `GROUP` and `IPV6` must be those of the frame; its bytes may be anything.
+    /// Processes a packet with an exception ([`Exception::of`] its `meta.exception`). `meta.l3`, `meta.in_interface` and the flags `GROUP` and `IPV6`
+    /// must be those of the frame. The bytes may be anything.
     pub fn receive(&mut self, packet: Packet, world: &mut impl World) {
         let Some(exception) = Exception::of(packet.meta().exception) else {
-            // A programmer's mistake, but the packet is a sender's: it has to end somehow.
+            // This is a programming error, but the packet must still have a fate.
             debug_assert!(false, "only exceptions come to the host");
             return world.forward(packet);
         };
@@ -182,10 +182,10 @@ impl Host {
         }
     }
 
-    /// Does what is due. Cheap when nothing is; at most a bounded amount of work, so [`Host::next`] may lie in the past
-    /// afterwards.
+    /// Handles the timers that are due. Cheap if there are none. The work is bounded, so [`Host::next`] may be in the past afterwards.
     pub fn tick(&mut self, world: &mut impl World) {
         let now = world.now();
+        // Bounded, so that many timers at once do not delay forwarding.
         for _ in 0..DUE_PER_TICK {
             let Some(key) = self.neighbours.due(now) else { break };
             self.neighbour_due(key, world);
@@ -200,20 +200,19 @@ impl Host {
         self.release_fragments(world);
     }
 
-    /// When [`Host::tick`] is to be called next; [`Instant::FAR`] where nothing is to come.
+    /// When [`Host::tick`] must be called next; [`Instant::FAR`] if no timer is set.
     pub fn next(&self) -> Instant {
         let chore = self.timers.first().map(|&(at, ..)| at);
         let (neighbour, datagram) = (self.neighbours.next(), self.datagrams.next());
         chore.into_iter().chain(neighbour).chain(datagram).chain(self.firsts.next()).min().unwrap_or(Instant::FAR)
     }
 
-    /// Configures the link-layer address of a neighbour, which is then never asked. False, and nothing changed, where
-    /// the interface does not exist or no more neighbours can be remembered.
+    /// Configures a static neighbour, which is never probed. False, and nothing changed, if the interface does not exist or the table is full.
     pub fn set_static(&mut self, interface: InterfaceId, address: IpAddr, mac: Mac, world: &mut impl World) -> bool {
         world.interface(interface).is_some() && self.fix((interface, address), mac, world)
     }
 
-    /// Forgets a neighbour that was configured; others stay.
+    /// Removes a static neighbour; others stay.
     pub fn clear_static(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
         let key = (interface, address);
         if self.neighbours.machine(key).is_some_and(|machine| machine.state == NeighbourState::Static) {
@@ -221,7 +220,7 @@ impl Host {
         }
     }
 
-    /// Forgets a neighbour that was found, and drops what waits for it; one that was configured stays.
+    /// Removes a dynamic neighbour and drops the packets that wait for it; a static one stays.
     pub fn forget(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) {
         let key = (interface, address);
         if self.neighbours.machine(key).is_some_and(|machine| machine.state != NeighbourState::Static) {
@@ -229,7 +228,7 @@ impl Host {
         }
     }
 
-    /// Every neighbour, by interface and address.
+    /// All neighbours, by interface and address.
     pub fn neighbours(&self) -> Vec<NeighbourReport> {
         let report = |((interface, address), machine, pending): (Key, &machine::Machine, usize)| NeighbourReport {
             interface,
@@ -242,20 +241,19 @@ impl Host {
         self.neighbours.iter().map(report).collect()
     }
 
-    /// Takes over what another host knows of a neighbour; a usable one is usable here.
+    /// Takes over a neighbour from another host. A usable one is usable here.
     pub fn recall(&mut self, known: &NeighbourReport, world: &mut impl World) {
         let machine = machine::Machine::recalled(known.state, known.mac, known.since);
         let usable = machine.usable();
         if self.admit((known.interface, known.address), machine, world)
             && let Some(mac) = usable
         {
-            // Without room for its adjacency it is asked for again, as by the other host.
+            // If no adjacency is free, the neighbour is resolved again later, as in the other host.
             let _ = world.tables().resolve(known.interface, known.address, mac);
         }
     }
 
-    /// Another host of the same worker, which has failed, knew a neighbour: where its address is known it is believed, and
-    /// asked when it is next needed.
+    /// Learns a neighbour from a failed host of the same worker. Its address is used unverified, and probed when it is next needed.
     pub fn hear_of(&mut self, known: &NeighbourReport, world: &mut impl World) {
         let here = world.interface(known.interface).is_some();
         if let Some(mac) = known.mac.filter(|_| here && known.state != NeighbourState::Static) {
@@ -263,12 +261,12 @@ impl Host {
         }
     }
 
-    /// Packets held: those that wait for a neighbour, and fragments that wait for the rest or the first of their packet.
+    /// The packets held: those that wait for a neighbour, and incomplete fragments.
     pub fn pending(&self) -> usize {
         self.neighbours.held() + self.datagrams.held() + self.firsts.held()
     }
 
-    /// Drops every packet held: the worker stops.
+    /// Drops every packet held, because the worker stops.
     pub fn drain(&mut self, world: &mut impl World) {
         let keys: Vec<Key> = self.neighbours.iter().filter(|&(_, _, held)| held > 0).map(|(key, ..)| key).collect();
         for key in keys {
@@ -279,7 +277,7 @@ impl Host {
         self.datagrams.drain().chain(self.firsts.drain()).for_each(|packet| world.drop(packet, DropReason::Shutdown));
     }
 
-    /// Does what is to be done first.
+    /// Runs the first timer.
     fn do_next(&mut self, world: &mut impl World) {
         let Some((_, id, chore)) = self.timers.pop_first() else { return };
         match chore {
@@ -290,7 +288,7 @@ impl Host {
         }
     }
 
-    /// Announces an address, and sees to the next time.
+    /// Announces an address, and sets the timer for the next time.
     fn announce(&mut self, id: InterfaceId, address: IpAddr, left: u8, world: &mut impl World) {
         if !world.interface(id).is_some_and(|interface| is_own(interface, address)) {
             return;
@@ -305,7 +303,7 @@ impl Host {
         }
     }
 
-    /// When the groups of an interface are told of next.
+    /// Sets the timer for the next membership report.
     fn schedule_report(&mut self, id: InterfaceId) {
         let Some(attachment) = self.attachments.get_mut(&id) else { return };
         if let Some(old) = attachment.report_at.take() {
@@ -315,13 +313,13 @@ impl Host {
         self.timers.extend(attachment.report_at.map(|at| (at, id, Chore::Report)));
     }
 
-    /// Tells of groups (RFC 3810 5.2).
+    /// Sends a membership report (RFC 3810 5.2).
     fn report(&mut self, id: InterfaceId, world: &mut impl World) {
         let now = world.now();
         let drawn = self.draw();
         let Some(attachment) = self.attachments.get_mut(&id) else { return };
         let told = attachment.membership.due(now, |span| Nanos::new(drawn % span.get().max(1)));
-        // From nobody, as long as the link-local address may be another's (RFC 3810 5.2.13).
+        // From the unspecified address, as long as the link-local address may be a duplicate (RFC 3810 5.2.13).
         let own = attachment.known.link_local().filter(|own| !attachment.detections.contains_key(own));
         let source = own.unwrap_or(Ipv6Addr::UNSPECIFIED);
         match told {
@@ -329,7 +327,7 @@ impl Host {
                 let write = |buffer: &mut [u8]| mld::write_report(buffer, source, &records);
                 self.send_report(id, mld::ALL_MLD_ROUTERS, write, world);
             }
-            // Version 1 has another message to leave a group, which nobody needs (RFC 2710 4).
+            // Version 1 leaves a group with another message, which is optional (RFC 2710 4).
             Some(Told { records, old: true }) => {
                 for (_, group) in records.into_iter().filter(|&(record, _)| record != Record::Left) {
                     self.send_report(id, group, |buffer| mld::write_report_v1(buffer, source, group), world);
@@ -352,7 +350,7 @@ impl Host {
         }
     }
 
-    /// Somebody asks for the members of groups.
+    /// Processes a membership query.
     fn hear_query(&mut self, id: InterfaceId, query: Query, world: &impl World) {
         let (now, drawn) = (world.now(), self.draw());
         if let Some(attachment) = self.attachments.get_mut(&id) {
@@ -361,7 +359,7 @@ impl Host {
         }
     }
 
-    /// A number as good as random: the same in every run of the same secret.
+    /// A pseudo-random number, determined by the secret.
     fn draw(&mut self) -> u64 {
         self.draws = self.draws.wrapping_add(1);
         // Steele, Lea, Flood 2014 (SplitMix), its mixing function.
@@ -371,12 +369,12 @@ impl Host {
         z ^ z >> 31
     }
 
-    /// A time below `span`.
+    /// A random time below `span`.
     fn jitter(&mut self, span: Nanos) -> Nanos {
         Nanos::new(self.draw() % span.get().max(1))
     }
 
-    /// Identifications of fragments that nobody can guess from the one before (RFC 7739 5).
+    /// Unpredictable identifications for fragments (RFC 7739 5).
     fn next_identification6(&mut self) -> u32 {
         self.draw() as u32
     }
@@ -392,13 +390,12 @@ fn addresses(interface: &Interface) -> impl Iterator<Item = IpAddr> + '_ {
     v4.chain(interface.ipv6.iter().map(|attached| IpAddr::V6(attached.address)))
 }
 
-/// Whether `address` is the router's own on `interface`.
+/// True if `address` is local on `interface`.
 fn is_own(interface: &Interface, address: IpAddr) -> bool {
     addresses(interface).any(|own| own == address)
 }
 
-/// Whether `address` can be a neighbour's on `interface`: it lies in a connected prefix and is no broadcast address of
-/// it, or is link-local.
+/// True if `address` can be a neighbour on `interface`: it is link-local, or in a connected prefix and not a broadcast address.
 fn is_on_link(interface: &Interface, address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
@@ -414,7 +411,7 @@ fn l3(packet: &Packet) -> &[u8] {
     packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default()
 }
 
-/// A packet's IP header, read again: the classifier has seen it, but nothing here relies on that.
+/// The parsed IP header of a packet. The classifier has checked it, but this code does not rely on that.
 enum Parsed<'a> {
     V4(Ipv4<'a>),
     V6(Ipv6<'a>),

@@ -2,35 +2,34 @@
 
 use units::Nanos;
 
-/// How much the router does for others, and remembers of them.
+/// Rates and table sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostLimits {
-    /// ICMP errors a second for packets that came in by one interface (RFC 1812 4.3.2.8, RFC 4443 2.4(f)).
+    /// ICMP errors a second for packets received by one interface (RFC 1812 4.3.2.8, RFC 4443 2.4(f)).
     pub icmp_rate: u64,
-    /// ICMP errors at once for packets that came in by one interface.
+    /// The burst of ICMP errors for packets received by one interface.
     pub icmp_burst: u64,
-    /// Packets that wait for one neighbour.
+    /// The packets that may wait for one neighbour.
     pub pending_per_neighbour: usize,
-    /// Packets that wait for any neighbour.
+    /// The packets that may wait for all neighbours together.
     pub pending: usize,
-    /// Neighbours remembered on one interface.
+    /// The neighbours of one interface.
     pub neighbours_per_interface: usize,
-    /// ARP and neighbour discovery messages of strangers heard a second, and at once, on one interface. Answers to
-    /// questions, and neighbours in use, are heard besides.
+    /// The ARP and neighbour discovery messages accepted from other senders, a second and at once, on one interface. Answers to requests and messages
+    /// of neighbours in use are accepted in addition.
     pub neighbour_messages: u64,
-    /// Questions to everybody on a link, a second and at once.
+    /// Multicast and broadcast requests on a link, a second and at once.
     pub neighbour_questions: u64,
-    /// Fragments for the router itself that wait for the rest of their packets; of one sender a quarter of them.
+    /// Waiting fragments of packets for the router; one sender may have a quarter.
     pub fragments: usize,
-    /// How long they wait in IPv4; in IPv6 twice as long.
+    /// The reassembly timeout in IPv4; that of IPv6 is twice as long.
     pub reassembly: Nanos,
-    /// The source of numbers that others should not guess, of moments that routers should not share, and of the keys of all hashes
-    /// over packets. Zero where runs are to repeat.
+    /// The seed of unpredictable numbers, of random delays, and of the keys of all packet hashes. Zero makes runs repeatable.
     pub secret: u64,
 }
 
 impl HostLimits {
-    /// The key of the hash with this number. One key does not reveal another. Without a secret the key is the number.
+    /// The key of the hash with this number. A key does not reveal another. Without a secret the key is the number.
     pub fn key(&self, purpose: u64) -> u64 {
         if self.secret == 0 {
             return purpose;

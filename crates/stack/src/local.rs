@@ -1,5 +1,5 @@
-//! Packets for the router itself: it answers ICMP requests, hears neighbours, and tells who asks for anything else that
-//! it is not here (RFC 1122 3.2.2, RFC 4443 4).
+//! Packets for the router itself. It answers ICMP requests, processes neighbour messages, and rejects everything else with an error (RFC 1122 3.2.2,
+//! RFC 4443 4).
 
 use super::errors::{Complaint, restored};
 use super::extensions::{self, Obstacle};
@@ -18,7 +18,7 @@ use packet::{DropReason, Meta, Packet, segment};
 use std::net::{IpAddr, Ipv6Addr};
 use units::Mac;
 
-/// What a packet for the router gets.
+/// The response to a packet for the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     /// The reply to an ICMP request.
@@ -27,17 +27,17 @@ enum Answer {
     Reset,
     /// An ICMP error; the packet is dropped for the reason.
     Error(Complaint, DropReason),
-    /// It is a neighbour discovery message.
+    /// Processing as a neighbour discovery message.
     Discovery,
-    /// Nothing: somebody asks for the members of groups.
+    /// None: it is a multicast membership query.
     Query(Query),
-    /// Nothing: it is heard, and asks for nothing.
+    /// None: it is consumed silently.
     Silence,
-    /// Nothing: it is dropped for the reason.
+    /// None: it is dropped for the reason.
     Drop(DropReason),
-    /// Nothing: a router says how long a packet of ours may be.
+    /// None: it reports the path MTU of one of our packets.
     PathMtu,
-    /// It is a part of a packet, in IPv6 with this header.
+    /// Reassembly; in IPv6 with this fragment header.
     Fragment(Option<FragmentHeader>),
 }
 
@@ -46,7 +46,7 @@ impl Host {
         self.deliver(packet, false, world);
     }
 
-    /// Gives a packet what it gets; `reassembled` where it came in fragments.
+    /// Responds to a packet; `reassembled` if it was fragmented.
     pub(super) fn deliver(&mut self, packet: Packet, reassembled: bool, world: &mut impl World) {
         let answer = match parse(&packet) {
             Some(Parsed::V4(ip)) => {
@@ -86,7 +86,7 @@ impl Host {
         }
     }
 
-    /// Whether an address of ours is another's, and packets for it are for that.
+    /// True if a local address is a duplicate, so that packets to it are for another host.
     fn is_anothers(&self, packet: &Packet, to: Ipv6Addr, world: &impl World) -> bool {
         if to.is_unicast_link_local() {
             return self.is_lost(packet.meta().in_interface, to);
@@ -97,7 +97,7 @@ impl Host {
         }
     }
 
-    /// A packet of ours was longer than some link takes (RFC 1191 4, RFC 8201 4).
+    /// Learns a path MTU from an ICMP error about one of our packets (RFC 1191 4, RFC 8201 4).
     fn hear_path_mtu(&mut self, packet: &Packet, world: &impl World) {
         let (mtu, original) = match parse(packet) {
             Some(Parsed::V4(ip)) => match Icmp4::parse_unsummed(ip.payload) {
@@ -121,8 +121,8 @@ impl Host {
         }
     }
 
-    /// A packet filter rejects it. A TCP connection is reset in the name of who it is for, so that its sender gives up at
-    /// once; of everything else it hears by ICMP (RFC 1812 5.2.7.1).
+    /// A packet filter rejects the packet. A TCP connection is reset in the name of its destination, so that the sender fails at once; other senders
+    /// receive an ICMP error (RFC 1812 5.2.7.1).
     pub(super) fn prohibit(&mut self, mut packet: Packet, world: &mut impl World) {
         let segment = match parse(&packet) {
             Some(Parsed::V4(ip)) => ip.header.protocol() == protocol::TCP && !ip.header.is_fragment(),
@@ -132,11 +132,11 @@ impl Host {
         if !segment || packet.meta().flags & Meta::GROUP != 0 {
             return self.refuse(packet, Complaint::Prohibited, DropReason::Rejected, world);
         }
-        // Its sender knows the ends it had before it was translated.
+        // Its sender knows the addresses from before the translation.
         if !restored(&mut packet, world) {
             return world.drop(packet, DropReason::Rejected);
         }
-        // A segment with a wrong checksum may be another's, and one of this machine has none yet.
+        // With a wrong checksum the addresses may be wrong too. A segment from this machine has no checksum yet.
         let sound = !packet.is_offloaded() || segment::complete(&mut packet);
         if sound && verify_checksum(l3(&packet)) == Ok(Some(true)) {
             return self.reset(packet, DropReason::Rejected, world);
@@ -144,7 +144,7 @@ impl Host {
         world.drop(packet, DropReason::Rejected);
     }
 
-    /// RFC 9293 3.10.7.1: no connection exists, and the asker is told so. The packet is dropped for `reason`.
+    /// RFC 9293 3.10.7.1: there is no connection, so a reset is sent. The packet is dropped for `reason`.
     fn reset(&mut self, packet: Packet, reason: DropReason, world: &mut impl World) {
         let id = packet.meta().in_interface;
         let source = match parse(&packet) {
@@ -152,7 +152,7 @@ impl Host {
             Some(Parsed::V6(ip)) => IpAddr::V6(ip.header.source()),
             None => return world.drop(packet, DropReason::HeaderTruncated),
         };
-        // Written beside the pool first: a reset gets no answer, and then no packet is generated that would be dropped in its place.
+        // Write it to a local buffer first. A reset gets no answer, and this avoids allocating a packet only to drop it.
         let mut written = [0; reset::LONGEST];
         if let Some(length) = reset::write(&mut written, l3(&packet), HOPS)
             && let Some(way) = way(source, id, world)
@@ -165,14 +165,14 @@ impl Host {
     }
 }
 
-/// Whether a packet is for one address of ours, and not for a group we are in.
+/// True if a packet is for a local unicast address, not for a group.
 fn is_ours4(packet: &Packet, ip: &Ipv4<'_>, world: &impl World) -> bool {
     is_own4(ip.header.destination(), packet.meta().in_interface, world)
 }
 
-/// What an IPv4 packet gets; `one` where it is for us alone.
+/// The response to an IPv4 packet; `one` if it is for a local unicast address.
 fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
-    // They have been judged before, but those of packets to groups.
+    // Options were checked before, except those of multicast packets.
     for placed in ipv4_options::options(ip.options) {
         match placed.map(|placed| placed.option) {
             Ok(Ipv4Option::LooseSourceRoute { .. } | Ipv4Option::StrictSourceRoute { .. }) => {
@@ -191,7 +191,7 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
     match ip.header.protocol() {
         protocol::ICMP => match Icmp4::parse(ip.payload) {
             Err(_) => Answer::Drop(DropReason::BadIcmp),
-            // RFC 1122 3.2.2.6 leaves it open whether requests to everybody are answered; they are not, for they amplify.
+            // RFC 1122 3.2.2.6 leaves replies to broadcast requests open. They are not sent, because they amplify.
             Ok(Icmp4::EchoRequest(_)) if one => Answer::Reply,
             Ok(Icmp4::Other { kind: requests::TIMESTAMP, body, .. }) if one => {
                 if body.len() >= 8 {
@@ -209,7 +209,7 @@ fn answer4(ip: &Ipv4<'_>, one: bool) -> Answer {
     }
 }
 
-/// What an IPv6 packet gets; `one` where it is for us alone, `reassembled` where it came in fragments.
+/// The response to an IPv6 packet; `one` if it is for a local unicast address, `reassembled` if it was fragmented.
 fn answer6(ip: &Ipv6<'_>, one: bool, reassembled: bool) -> Answer {
     let upper = match extensions::upper(ip, reassembled) {
         Ok(upper) => upper,
@@ -223,7 +223,7 @@ fn answer6(ip: &Ipv6<'_>, one: bool, reassembled: bool) -> Answer {
             Err(_) if is_discovery(message) => Answer::Drop(DropReason::BadNeighbourDiscovery),
             Err(_) => Answer::Drop(DropReason::BadIcmp),
             Ok(Icmp6::EchoRequest(_)) => Answer::Reply,
-            // Nothing that is said of neighbours comes in fragments (RFC 6980 5).
+            // Neighbour discovery messages must not be fragmented (RFC 6980 5).
             Ok(Icmp6::Discovery { .. }) if reassembled => Answer::Drop(DropReason::BadNeighbourDiscovery),
             Ok(Icmp6::Discovery { .. }) => Answer::Discovery,
             Ok(Icmp6::PacketTooBig { .. }) if one => Answer::PathMtu,
@@ -247,15 +247,14 @@ fn is_discovery(message: &[u8]) -> bool {
     message.first().is_some_and(|kind| (icmp6::ROUTER_SOLICITATION..=icmp6::REDIRECT).contains(kind))
 }
 
-/// What a UDP or TCP packet gets whose header begins at `at`: nothing listens. One whose checksum is wrong may be for
-/// somebody else.
+/// The response to a UDP or TCP packet whose header begins at `at`: no socket listens. With a wrong checksum the packet may be for another host.
 fn port(ip: &[u8], at: usize, kind: u8, one: bool) -> Answer {
     match verify_checksum(ip) {
         Ok(Some(false)) | Err(_) => Answer::Drop(DropReason::LocalPort),
         Ok(_) if !one => Answer::Drop(DropReason::LocalPort),
         Ok(_) if kind == protocol::TCP => Answer::Reset,
         Ok(_) => {
-            // What follows the datagram in its packet is no part of what its sender is told about.
+            // The error does not quote bytes behind the end of the datagram.
             let field = ip.get(at + 4..).and_then(|rest| rest.first_chunk::<2>());
             let length = field.map_or(ip.len(), |field| (at + usize::from(u16::from_be_bytes(*field))).min(ip.len()));
             Answer::Error(Complaint::Port { length }, DropReason::LocalPort)

@@ -1,63 +1,62 @@
-//! One neighbour: what is known of its link-layer address, and when to ask again.
+//! The state machine of one neighbour: its link-layer address, and the times of its probes.
 //!
-//! RFC 4861 7.3 with the states of its appendix C, for IPv6 and, by RFC 1122 2.3.2.1 ("unicast poll"), for ARP alike.
-//! Pure: it is told what happened and says what to do.
+//! RFC 4861 7.3 with the states of its appendix C, for IPv6 and, by RFC 1122 2.3.2.1 ("unicast poll"), for ARP too. Pure: it receives events and
+//! returns actions.
 //!
-//! The fast path does not tell about every use of a neighbour, so use is noticed where it can be without a price.
-//! Only a reachable, delayed or probed neighbour is *usable*, that is, in the forwarding tables; the first packet
-//! to a stale one comes here (`Wanted`), makes it usable and starts the delay before it is asked. A neighbour that
-//! has become usable is asked directly whenever its reachable time is over, used or not, and stays usable
-//! meanwhile: two small frames in half a minute, instead of an interruption of every flow.
+//! The fast path does not report every use of a neighbour, because that would cost time for each packet. Only a reachable, delayed or probed
+//! neighbour is *usable*, which means in the forwarding tables. The first packet to a stale one comes here (`Wanted`), makes it usable and starts the
+//! delay before the probe. A usable neighbour is probed by unicast whenever its reachable time ends, used or not, and stays usable meanwhile. This
+//! costs two small frames in half a minute, and no flow is interrupted.
 
 use packet::event::NeighbourState;
 use units::{Instant, Mac, Nanos};
 
-/// How often everybody is asked for one that is not known (RFC 4861 10, MAX_MULTICAST_SOLICIT).
+/// The number of multicast or broadcast requests for an unresolved neighbour (RFC 4861 10, MAX_MULTICAST_SOLICIT).
 const MULTICAST_TRIES: u8 = 3;
-/// How often one is asked directly whether it is still there (RFC 4861 10, MAX_UNICAST_SOLICIT).
+/// The number of unicast probes for a known one (RFC 4861 10, MAX_UNICAST_SOLICIT).
 const UNICAST_TRIES: u8 = 3;
-/// Between two questions (RFC 4861 10, RETRANS_TIMER; RFC 1122 2.3.2.1 asks for at most one a second).
+/// The time between two requests (RFC 4861 10, RETRANS_TIMER; RFC 1122 2.3.2.1 permits one a second).
 const RETRANSMIT: Nanos = Nanos::secs(1);
-/// How long a stale neighbour is used before it is asked (RFC 4861 10, DELAY_FIRST_PROBE_TIME).
+/// How long a stale neighbour is used before it is probed (RFC 4861 10, DELAY_FIRST_PROBE_TIME).
 const DELAY: Nanos = Nanos::secs(5);
-/// How long no packet asks again for one that did not answer: an address scan costs three questions every few seconds
-/// and not three a second (RFC 6583 6.1).
+/// The time for which a failed neighbour is not requested again. An address scan then costs three requests every few seconds for an address, instead
+/// of three a second (RFC 6583 6.1).
 const FAILED: Nanos = Nanos::secs(2);
-/// How long an unused neighbour is remembered.
+/// How long an unused neighbour is kept.
 const STALE: Nanos = Nanos::secs(600);
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Input {
-    /// A packet wants to be sent to it.
+    /// A packet must be sent to it.
     Wanted,
-    /// The deadline is over.
+    /// The deadline has passed.
     Due,
-    /// It asked for us, or spoke of itself unasked: its address is known, that it hears us is not.
+    /// It sent a request or an unsolicited message: its address is known, but not whether it receives our frames.
     Claim(Mac),
-    /// It advertised itself.
+    /// It answered or advertised itself.
     Answer(Answer),
 }
 
 /// An ARP reply or a neighbour advertisement (RFC 4861 4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
-    /// The target's link-layer address, where told.
+    /// The target's link-layer address, if given.
     pub mac: Option<Mac>,
-    /// Whether it answers a question of ours, which proves that it hears us.
+    /// True if it answers a request of ours, which proves that it receives our frames.
     pub solicited: bool,
-    /// Whether it replaces a known address.
+    /// True if it overrides a known address.
     pub overrides: bool,
 }
 
-/// Whom to ask.
+/// The destination of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ask {
     Everybody,
     Directly(Mac),
 }
 
-/// What to do about the forwarding tables.
+/// The change of the forwarding tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Usable {
     Unchanged,
@@ -67,54 +66,54 @@ pub(super) enum Usable {
     Down,
 }
 
-/// What to do.
+/// The actions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Effects {
     pub ask: Option<Ask>,
     pub usable: Usable,
-    /// Packets that wait get an error and are dropped.
+    /// Packets that wait are dropped with an ICMP error.
     pub fail: bool,
-    /// Nothing is to be remembered of it.
+    /// The neighbour is removed.
     pub forget: bool,
-    /// State or address are other than before.
+    /// State or address have changed.
     pub changed: bool,
 }
 
-/// What is known of a neighbour.
+/// The state of a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Machine {
     pub state: NeighbourState,
     pub mac: Option<Mac>,
-    /// Since when it is in this state.
+    /// When it entered this state.
     pub since: Instant,
-    /// When it has to be looked at again.
+    /// When its timer expires.
     pub deadline: Instant,
     tries: u8,
 }
 
 impl Machine {
-    /// One that a packet wants to be sent to; the first question is to be asked.
+    /// An unknown neighbour that a packet needs. The first request must be sent.
     pub fn wanted(now: Instant) -> (Machine, Effects) {
         let machine =
             Machine { state: NeighbourState::Incomplete, mac: None, since: now, deadline: now + RETRANSMIT, tries: 1 };
         (machine, Effects { ask: Some(Ask::Everybody), ..machine.nothing(true) })
     }
 
-    /// One that spoke first.
+    /// A neighbour that sent a message first.
     pub fn heard(mac: Mac, now: Instant) -> (Machine, Effects) {
         let state = NeighbourState::Stale;
         let machine = Machine { state, mac: Some(mac), since: now, deadline: now + STALE, tries: 0 };
         (machine, machine.nothing(true))
     }
 
-    /// One that was configured.
+    /// A static neighbour.
     pub fn fixed(mac: Mac, now: Instant) -> (Machine, Effects) {
         let state = NeighbourState::Static;
         let machine = Machine { state, mac: Some(mac), since: now, deadline: Instant::FAR, tries: 0 };
         (machine, Effects { usable: Usable::Up(mac), ..machine.nothing(true) })
     }
 
-    /// One that another host knows to be in this state.
+    /// A neighbour in this state in another host.
     pub fn recalled(state: NeighbourState, mac: Option<Mac>, since: Instant) -> Machine {
         Machine { state, mac, since, deadline: Instant::FAR, tries: 0 }
     }
@@ -123,7 +122,7 @@ impl Machine {
         Effects { ask: None, usable: Usable::Unchanged, fail: false, forget: false, changed }
     }
 
-    /// The address packets may be sent to.
+    /// The address to which packets may be sent.
     pub fn usable(&self) -> Option<Mac> {
         match self.state {
             NeighbourState::Reachable | NeighbourState::Delay | NeighbourState::Probe | NeighbourState::Static => {
@@ -133,17 +132,17 @@ impl Machine {
         }
     }
 
-    /// Whether a question of ours is open.
+    /// True if a request of ours is unanswered.
     pub fn is_asked(&self) -> bool {
         matches!(self.state, NeighbourState::Incomplete | NeighbourState::Probe)
     }
 
-    /// Whether nobody misses it when the table is full.
+    /// True if it may be evicted when the table is full.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, NeighbourState::Stale | NeighbourState::Failed)
     }
 
-    /// Acts on `input`; `reachable` is how long an answer given now counts.
+    /// Processes an event. `reachable` is the reachable time for an answer received now.
     pub fn step(&mut self, input: Input, now: Instant, reachable: Nanos) -> Effects {
         let before = *self;
         let mut effects = self.nothing(false);
@@ -153,6 +152,7 @@ impl Machine {
             Input::Claim(mac) => self.claims(mac, now),
             Input::Answer(answer) => self.answers(answer, now, reachable),
         }
+        // The change of the forwarding tables follows from the states before and after the event.
         let (was, is) = (before.usable(), if effects.forget { None } else { self.usable() });
         effects.usable = match is {
             Some(mac) if was != Some(mac) => Usable::Up(mac),
@@ -188,6 +188,7 @@ impl Machine {
                 self.enter(NeighbourState::Failed, now, FAILED);
                 effects.fail = true;
             }
+            // The neighbour stays usable while it is probed: no flow is interrupted.
             (NeighbourState::Reachable | NeighbourState::Delay, Some(mac)) => {
                 self.tries = 1;
                 self.enter(NeighbourState::Probe, now, RETRANSMIT);
@@ -199,8 +200,8 @@ impl Machine {
                 effects.ask = Some(Ask::Directly(mac));
             }
             (NeighbourState::Static, _) => self.deadline = Instant::FAR,
-            // A probed one that is gone is forgotten at once: it may have moved to another address, and the next packet
-            // shall ask everybody.
+            // A probed neighbour that does not answer is removed at once: it may have moved to another address, and the next packet sends a multicast
+            // request.
             _ => {
                 self.enter(NeighbourState::Failed, now, FAILED);
                 effects.forget = true;
@@ -208,7 +209,7 @@ impl Machine {
         }
     }
 
-    /// RFC 826 ("merge flag"); RFC 4861 7.2.3 and appendix C for solicitations.
+    /// Processes an unsolicited address: RFC 826 ("merge flag"); RFC 4861 7.2.3 and appendix C for solicitations.
     fn claims(&mut self, mac: Mac, now: Instant) {
         if self.state == NeighbourState::Static || self.mac == Some(mac) && self.state != NeighbourState::Failed {
             return;
@@ -216,7 +217,7 @@ impl Machine {
         self.learn_unproven(mac, now);
     }
 
-    /// A new address that is not known to hear us: used cautiously where packets flow, remembered where none do.
+    /// A new address that is not proven to receive our frames: used and soon probed if packets flow, stored as stale otherwise.
     fn learn_unproven(&mut self, mac: Mac, now: Instant) {
         let in_use = self.state == NeighbourState::Incomplete || self.usable().is_some();
         self.mac = Some(mac);
@@ -227,7 +228,7 @@ impl Machine {
         }
     }
 
-    /// RFC 4861 7.2.5.
+    /// Processes an advertisement or ARP reply (RFC 4861 7.2.5).
     fn answers(&mut self, answer: Answer, now: Instant, reachable: Nanos) {
         let known = match self.state {
             NeighbourState::Static => return,
@@ -237,7 +238,7 @@ impl Machine {
         let Some(mac) = answer.mac.or(known) else { return };
         let differs = known.is_some_and(|known| known != mac);
         if differs && !answer.overrides {
-            // It contradicts without the right to: doubt is all it earns.
+            // It contradicts without the override flag: the known address only becomes subject to a probe.
             if self.state == NeighbourState::Reachable {
                 self.enter(NeighbourState::Delay, now, DELAY);
             }
@@ -263,7 +264,7 @@ mod tests {
         Instant::START + Nanos::millis(ms)
     }
 
-    /// A neighbour with the address `OLD` (none yet where there is none in such a state), in `state` since time zero.
+    /// A neighbour with the address `OLD`, or none in states without one, in `state` since time zero.
     fn in_state(state: NeighbourState) -> Machine {
         let mac = (!matches!(state, Incomplete | Failed)).then_some(OLD);
         Machine { state, mac, since: at(0), deadline: at(1000), tries: 1 }
@@ -306,7 +307,7 @@ mod tests {
 
     #[test]
     fn advertisements_act_as_the_table_of_rfc_4861_says() {
-        // (state, address told, solicited, override) -> (state, address); stale neighbours in use are delayed.
+        // (state, address given, solicited, override) -> (state, address); stale neighbours in use are delayed.
         let (same, other, none) = (Some(OLD), Some(NEW), None);
         for (state, mac, solicited, overrides, expected) in [
             (Incomplete, none, true, true, (Incomplete, none)),
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_believed_but_proves_nothing() {
+    fn claim_sets_the_address_but_does_not_prove_reachability() {
         for (state, mac, expected) in [
             (Incomplete, OLD, (Delay, OLD)),
             (Reachable, OLD, (Reachable, OLD)),
@@ -361,7 +362,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_happens_usable_and_effects_agree(
+        fn usable_state_and_effects_agree_after_any_events(
             inputs in proptest::collection::vec((0u8..5, proptest::bool::ANY, proptest::bool::ANY, 0u64..9000), 1..60),
         ) {
             let (mut machine, _) = Machine::wanted(at(0));

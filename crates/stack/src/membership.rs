@@ -1,7 +1,7 @@
-//! The multicast groups the router is in on a link, and telling of them (RFC 3810 6, RFC 2710 where it is asked by that):
-//! a switch that snoops passes neighbour solicitations on to those only that have reported their group.
+//! The multicast groups of the router on a link, and their reports (RFC 3810 6; RFC 2710 after a query of that version). A snooping switch passes
+//! neighbour solicitations only to hosts that have reported their group.
 //!
-//! Of IPv4 there is nothing to report: the router is in groups of 224.0.0.0/24 only, which no switch prunes (RFC 4541 2.1.2).
+//! IPv4 needs no reports: the router is only in groups of 224.0.0.0/24, which no switch prunes (RFC 4541 2.1.2).
 
 use packet::wire::ipv6;
 use packet::wire::mld::{MOST_RECORDS, Query, Record};
@@ -9,18 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use units::{Instant, Nanos};
 
-/// How often a change is told (RFC 3810 9.1, Robustness Variable), and within which time again (9.11).
+/// The number of reports of a change (RFC 3810 9.1, Robustness Variable), and the longest time between them (9.11).
 const ROBUSTNESS: u8 = 2;
 const UNSOLICITED: Nanos = Nanos::secs(1);
-/// For how long who has asked by version 1 is answered by it (RFC 3810 9.12, with the default query interval).
+/// How long version 1 is used after a version 1 query (RFC 3810 9.12, with the default query interval).
 const OLDER_PRESENT: Nanos = Nanos::secs(2 * 125 + 10);
 
-/// What is to be told now.
+/// A report that is due.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Told {
-    /// At most [`MOST_RECORDS`] of them.
+    /// At most [`MOST_RECORDS`] records.
     pub records: Vec<(Record, Ipv6Addr)>,
-    /// Whether by version 1.
+    /// True for version 1.
     pub old: bool,
 }
 
@@ -28,18 +28,18 @@ pub(super) struct Told {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Membership {
     groups: BTreeSet<Ipv6Addr>,
-    /// Groups entered or left, and how often that is still to be told.
+    /// Groups joined or left, and the number of reports that are left.
     changes: BTreeMap<Ipv6Addr, u8>,
     changes_at: Option<Instant>,
-    /// Groups asked for, and when to answer; all of them by the unspecified address.
+    /// Queried groups, and the time of the answer; the unspecified address stands for all groups.
     asked: BTreeMap<Ipv6Addr, Instant>,
-    /// Groups still to be told of where they did not fit in one report.
+    /// Groups that did not fit into one report.
     rest: BTreeSet<Ipv6Addr>,
     old_until: Instant,
 }
 
 impl Membership {
-    /// The router is in these groups from now on.
+    /// Changes the groups of the router.
     pub fn set(&mut self, groups: BTreeSet<Ipv6Addr>, now: Instant) {
         for &group in groups.symmetric_difference(&self.groups) {
             self.changes.insert(group, ROBUSTNESS);
@@ -48,13 +48,13 @@ impl Membership {
         self.groups = groups;
     }
 
-    /// Tells of all groups again, as if they were new: what was told before came from nobody (RFC 3810 5.2.13).
+    /// Reports all groups again as new: the previous reports came from the unspecified address (RFC 3810 5.2.13).
     pub fn again(&mut self, now: Instant) {
         self.changes.extend(self.groups.iter().map(|&group| (group, ROBUSTNESS)));
         self.changes_at = Some(now);
     }
 
-    /// Somebody asks; `delay` draws a time below the one given.
+    /// Processes a query. `delay` draws a random time below its argument.
     pub fn ask(&mut self, query: Query, now: Instant, delay: impl FnOnce(Nanos) -> Nanos) {
         if query.old {
             self.old_until = now + OLDER_PRESENT;
@@ -62,7 +62,7 @@ impl Membership {
         let known = query.group.is_unspecified() || self.groups.contains(&query.group);
         let general = self.asked.get(&Ipv6Addr::UNSPECIFIED);
         let at = now + delay(Nanos::millis(query.within_ms.into()));
-        // An answer about all of them is one about each (RFC 3810 6.2).
+        // An answer for all groups includes each one (RFC 3810 6.2).
         if !known || general.is_some_and(|&general| general <= at) {
             return;
         }
@@ -70,7 +70,7 @@ impl Membership {
         *slot = at.min(*slot);
     }
 
-    /// When something is to be told next.
+    /// When the next report is due.
     pub fn next(&self) -> Option<Instant> {
         if !self.rest.is_empty() {
             return Some(Instant::START);
@@ -78,7 +78,7 @@ impl Membership {
         self.changes_at.into_iter().chain(self.asked.values().copied()).min()
     }
 
-    /// What is to be told now, a report at a time.
+    /// The next report that is due now.
     pub fn due(&mut self, now: Instant, delay: impl FnOnce(Nanos) -> Nanos) -> Option<Told> {
         let old = now < self.old_until;
         let mut records = Vec::new();
@@ -96,6 +96,7 @@ impl Membership {
         while records.len() < MOST_RECORDS
             && let Some(group) = self.rest.pop_first()
         {
+            // A change record in the same report says as much.
             if !records.iter().any(|&(_, told)| told == group) {
                 records.push((Record::Member, group));
             }
@@ -119,7 +120,7 @@ impl Membership {
     }
 }
 
-/// The groups the router is in where it has these addresses, and that are told of: not that of all nodes (RFC 3810 6).
+/// The groups for these addresses that are reported: all except the all-nodes group (RFC 3810 6).
 pub(super) fn groups(addresses: impl Iterator<Item = Ipv6Addr>) -> BTreeSet<Ipv6Addr> {
     let mut groups: BTreeSet<Ipv6Addr> = addresses.map(ipv6::solicited_node).collect();
     if !groups.is_empty() {
@@ -149,10 +150,10 @@ mod tests {
         Query { old, group, within_ms }
     }
 
-    /// When, what, and whether by the old version.
+    /// The time, the records, and whether version 1 is used.
     type Report = (u64, Vec<(Record, Ipv6Addr)>, bool);
 
-    /// Everything told until a time.
+    /// All reports until a time.
     fn told(membership: &mut Membership, until: u64) -> Vec<Report> {
         let mut all = Vec::new();
         let mut now = at(0);
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_entered_or_left_is_told_of_twice() {
+    fn group_change_is_reported_twice() {
         let mut membership = Membership::default();
         membership.set([group(1), group(2)].into(), at(10));
         let both = vec![(Joined, group(1)), (Joined, group(2))];
@@ -179,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_answered_within_the_time_it_gives() {
+    fn query_is_answered_within_its_response_time() {
         let mut membership = Membership::default();
         membership.set([group(1), group(2)].into(), at(0));
         told(&mut membership, 2000);
         membership.ask(query(group(2), 1000, false), at(3000), half);
         membership.ask(query(group(9), 1000, false), at(3000), half);
         assert_eq!(told(&mut membership, 9000), [(3500, vec![(Member, group(2))], false)]);
-        // An answer about all of them stands for those about each that would come later, and is given once.
+        // An answer for all groups replaces later ones for each group, and is sent once.
         let all = vec![(Member, group(1)), (Member, group(2))];
         membership.ask(query(Ipv6Addr::UNSPECIFIED, 2000, false), at(10_000), half);
         membership.ask(query(group(1), 9000, false), at(10_100), half);
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_by_the_old_version_is_answered_by_it_for_a_while() {
+    fn version_1_query_is_answered_in_version_1_for_a_while() {
         let mut membership = Membership::default();
         membership.set([group(1)].into(), at(0));
         told(&mut membership, 2000);
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn more_groups_than_fit_in_one_report_are_told_of_in_several() {
+    fn many_groups_are_split_into_several_reports() {
         let mut membership = Membership::default();
         let all: BTreeSet<Ipv6Addr> = (0..MOST_RECORDS as u16 + 5).map(group).collect();
         membership.set(all.clone(), at(0));

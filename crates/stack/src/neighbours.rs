@@ -1,5 +1,5 @@
-//! Every neighbour of the router: the machines, their deadlines, the packets that wait for them, and the bounds on all
-//! of it (RFC 6583: a scan of a large prefix must not push out the neighbours in use, nor keep new ones out).
+//! The neighbour table: state machines, timers, waiting packets, and their bounds. By RFC 6583 a scan of a large prefix must neither evict neighbours
+//! in use nor keep new ones out.
 
 use super::machine::{Effects, Machine};
 use packet::event::NeighbourState;
@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use units::{Instant, InterfaceId, Mac, Nanos};
 
-/// A neighbour in use is heard this often, however many messages others send.
+/// The interval at which a message of a neighbour in use is accepted regardless of floods.
 const HEARD_EVERY: Nanos = Nanos::millis(20);
 
-/// Which neighbour: the same address on two links is two of them.
+/// The key of a neighbour: the same address on two links is two neighbours.
 pub(super) type Key = (InterfaceId, IpAddr);
 
 /// A packet that waits for a neighbour.
 #[derive(Debug)]
 pub(super) enum Waiting {
-    /// On its way through: a whole frame, to be forwarded.
+    /// A forwarded packet: a whole frame.
     Transit(Packet),
     /// The router's own: an IP packet, still without a link header.
     Own(Packet),
@@ -35,13 +35,13 @@ impl Waiting {
 struct Neighbour {
     machine: Machine,
     waiting: VecDeque<Waiting>,
-    /// The turn of the packet that waits here longest, among those of all neighbours.
+    /// The position in the order of waiting, by the packet that waits here longest.
     turn: u64,
-    /// When it was last heard because it is in use.
+    /// When a message was last accepted because it is in use.
     heard: Instant,
 }
 
-/// How much may be remembered.
+/// The bounds of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub neighbours_per_interface: usize,
@@ -49,17 +49,16 @@ pub(super) struct Bounds {
     pub pending: usize,
 }
 
-/// The table. Deadlines and the orders in which neighbours and packets make room for others are kept sorted beside it, so
-/// that every operation is logarithmic.
+/// The table. Timers and eviction orders are kept in sorted sets, so that every operation is logarithmic.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     bounds: Bounds,
-    // Ordered and not hashed: whoever chooses the addresses gains nothing, and every run goes the same way.
+    // Ordered maps instead of hash tables: chosen addresses cannot degrade them, and runs are repeatable.
     entries: BTreeMap<Key, Neighbour>,
     due: BTreeSet<(Instant, Key)>,
     idle: BTreeSet<(InterfaceId, Instant, IpAddr)>,
     asked: BTreeSet<(InterfaceId, Instant, IpAddr)>,
-    /// The neighbours that packets wait for, in the order in which the first of them began to wait.
+    /// The neighbours with waiting packets, ordered by when the first of them began to wait.
     turns: BTreeSet<(u64, Key)>,
     next_turn: u64,
     counts: BTreeMap<InterfaceId, usize>,
@@ -85,12 +84,12 @@ impl Neighbours {
         self.entries.get(&key).map(|neighbour| &neighbour.machine)
     }
 
-    /// Every neighbour and how many packets wait for it, by interface and address.
+    /// All neighbours with the number of their waiting packets, by interface and address.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &Machine, usize)> {
         self.entries.iter().map(|(&key, neighbour)| (key, &neighbour.machine, neighbour.waiting.len()))
     }
 
-    /// Packets that wait for any neighbour.
+    /// The packets that wait for any neighbour.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -100,23 +99,24 @@ impl Neighbours {
         self.due.first().map(|&(deadline, _)| deadline)
     }
 
-    /// A neighbour whose deadline is over. It stays due until [`Neighbours::step`] has moved its deadline.
+    /// A neighbour whose deadline has passed. It stays due until [`Neighbours::step`] has moved its deadline.
     pub fn due(&self, now: Instant) -> Option<Key> {
         self.due.first().filter(|&&(deadline, _)| deadline <= now).map(|&(_, key)| key)
     }
 
-    /// Changes a neighbour's machine; nothing where there is no such neighbour.
+    /// Changes a neighbour's state machine; none if there is no such neighbour.
     pub fn step(&mut self, key: Key, act: impl FnOnce(&mut Machine) -> Effects) -> Option<Effects> {
         let neighbour = self.entries.get_mut(&key)?;
         let before = neighbour.machine;
         let effects = act(&mut neighbour.machine);
         let after = neighbour.machine;
+        // The sorted sets contain the old times: remove them before the new ones are inserted.
         self.unsort(key, &before);
         self.sort(key, &after);
         Some(effects)
     }
 
-    /// Remembers one more. False, and nothing changed, where its interface has as many as it may.
+    /// Adds a neighbour. False, and nothing changed, if its interface has no room.
     pub fn insert(&mut self, key: Key, machine: Machine) -> bool {
         debug_assert!(!self.entries.contains_key(&key));
         if self.is_full(key.0) {
@@ -129,24 +129,23 @@ impl Neighbours {
         true
     }
 
-    /// Whether an interface has as many neighbours as it may.
+    /// True if the interface has no room for another neighbour.
     pub fn is_full(&self, interface: InterfaceId) -> bool {
         self.counts.get(&interface).copied().unwrap_or(0) >= self.bounds.neighbours_per_interface
     }
 
-    /// The neighbours of an interface that can make room for another: the idle ones, then, for one that is `wanted`, those
-    /// that were asked for and have not answered. The oldest come first: a neighbour that is there answers long before a
-    /// scan of the prefix has filled the table once.
+    /// The neighbours of an interface that may be evicted: idle ones and then, for a `wanted` neighbour, unanswered ones. The oldest come first. A
+    /// neighbour that exists answers long before a scan of the prefix has filled the table.
     pub fn spare(&self, interface: InterfaceId, wanted: bool) -> impl Iterator<Item = Key> + '_ {
-        // An IPv4 address is less than any IPv6 address: this is where the interface's part begins.
+        // An IPv4 address is less than any IPv6 address: the range of the interface begins here.
         let from = (interface, Instant::START, IpAddr::from([0, 0, 0, 0]));
         let asked = self.asked.range(from..).filter(move |_| wanted);
         let oldest = self.idle.range(from..).take_while(move |(on, ..)| *on == interface);
         oldest.chain(asked.take_while(move |(on, ..)| *on == interface)).map(|&(on, _, address)| (on, address))
     }
 
-    /// Whether a message of a neighbour is heard however many messages others send: an answer to a question of ours, or
-    /// one of a neighbour in use, which is heard some times a second.
+    /// True if a message of a neighbour is accepted regardless of floods: an answer to our request, or a message of a neighbour in use, at a limited
+    /// rate.
     pub fn is_heard(&mut self, key: Key, mac: Option<Mac>, answers: bool, now: Instant) -> bool {
         let Some(neighbour) = self.entries.get_mut(&key) else { return false };
         if answers && neighbour.machine.is_asked() || neighbour.machine.state == NeighbourState::Incomplete {
@@ -160,7 +159,7 @@ impl Neighbours {
         heard
     }
 
-    /// The first neighbour of an interface that was found and not given.
+    /// The first dynamic neighbour of an interface.
     pub fn found_on(&self, interface: InterfaceId) -> Option<Key> {
         let from = (interface, IpAddr::from([0, 0, 0, 0]));
         let here = self.entries.range(from..).take_while(|((on, _), _)| *on == interface);
@@ -168,7 +167,7 @@ impl Neighbours {
         found.next().map(|(&key, _)| key)
     }
 
-    /// Forgets a neighbour; its machine and what waited for it.
+    /// Removes a neighbour and returns its state machine and waiting packets.
     pub fn remove(&mut self, key: Key) -> Option<(Machine, VecDeque<Waiting>)> {
         let neighbour = self.entries.remove(&key)?;
         self.unsort(key, &neighbour.machine);
@@ -183,9 +182,9 @@ impl Neighbours {
         Some((neighbour.machine, neighbour.waiting))
     }
 
-    /// Lets a packet wait. What had to make room for it, or itself where there is none, comes back to be dropped: of
-    /// those that wait for the same neighbour the oldest goes (RFC 4861 7.2.2). Where too many wait altogether, the oldest of
-    /// the neighbour that packets have waited for longest: it is the least likely to answer.
+    /// Holds a packet for a neighbour. Returns a packet to be dropped: one that had to make room, or the packet itself. If too many wait for the same
+    /// neighbour, it is the oldest of them (RFC 4861 7.2.2). If too many wait in total, it is the oldest packet of the neighbour with the longest
+    /// wait, which is the least likely to answer.
     pub fn hold(&mut self, key: Key, waiting: Waiting) -> Option<(Packet, DropReason)> {
         let Some(neighbour) = self.entries.get(&key) else {
             return Some((waiting.packet(), DropReason::NeighbourTable));
@@ -198,6 +197,7 @@ impl Neighbours {
             None
         };
         let neighbour = self.entries.get_mut(&key)?;
+        // The first packet that waits for this neighbour sets its position in the order of waiting.
         if neighbour.waiting.is_empty() {
             self.next_turn += 1;
             neighbour.turn = self.next_turn;
@@ -223,7 +223,7 @@ impl Neighbours {
         self.entries.get(&key)?.waiting.front()
     }
 
-    /// Takes the packets that wait for a neighbour, oldest first.
+    /// Removes the packets that wait for a neighbour, oldest first.
     pub fn take_waiting(&mut self, key: Key) -> VecDeque<Waiting> {
         let Some(neighbour) = self.entries.get_mut(&key) else { return VecDeque::new() };
         let waiting = std::mem::take(&mut neighbour.waiting);
@@ -250,7 +250,7 @@ impl Neighbours {
         self.asked.remove(&(key.0, machine.since, key.1));
     }
 
-    /// Checks that the sorted sets say what the entries say, and that the bounds hold.
+    /// Checks that the sorted sets agree with the entries, and that the bounds hold.
     #[cfg(test)]
     pub fn check(&self) {
         let timed = self.entries.values().filter(|n| n.machine.deadline != Instant::FAR).count();

@@ -1,38 +1,37 @@
-//! What packets want (spec N-20): found out where they come in, by code points where those are trusted, and counted where they
-//! leave.
+//! The objectives of packets (spec N-20): determined at the ingress interface, from code points if those are trusted, and counted at the egress link.
 
 use plan::{CodePoints, Objective};
 
-/// What packets that come in by an interface want, by their code points.
+/// The objectives of packets received by an interface, by code point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wants {
-    /// The place of an objective for each code point.
+    /// The index of an objective for each code point.
     table: [u8; 64],
     trusts: bool,
     rest: Objective,
-    /// A bit for each code point that asks for something.
+    /// A bitmap of the code points that have an objective.
     asking: u64,
     speaks: bool,
 }
 
-/// Why a packet wants what it wants.
+/// The source of a packet's objective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Because {
-    /// Its code point says so, which is trusted.
+    /// Its code point, which is trusted.
     CodePoint,
-    /// Its code point asks for nothing, and its interface says so.
+    /// Its interface, because its code point has no objective.
     Silent,
-    /// Code points are not trusted where it came in, and its interface says so.
+    /// Its interface, because code points are not trusted there.
     Distrusted,
-    /// Its path says so.
+    /// Its path.
     Path,
 }
 
 impl Wants {
-    /// Nobody wants anything.
+    /// No packet has an objective.
     pub const NOTHING: Wants = Wants { table: [0; 64], trusts: false, rest: Objective::None, asking: 0, speaks: false };
 
-    /// What `code_points` ask for where they are trusted, and `rest` for everything else.
+    /// The objectives of `code_points` if they are trusted, and `rest` for all other packets.
     pub fn of(trusts: bool, rest: Objective, code_points: &CodePoints) -> Wants {
         let asked = |dscp: usize| code_points.get(dscp as u8).filter(|_| trusts);
         Wants {
@@ -44,13 +43,13 @@ impl Wants {
         }
     }
 
-    /// The place of the objective of a packet with this type of service, or traffic class.
+    /// The index of the objective of a packet with this type of service or traffic class.
     #[inline(always)]
     pub fn get(&self, tos: u8) -> u8 {
         self.table[usize::from(tos >> 2)]
     }
 
-    /// The objective of a packet with this code point, and why.
+    /// The objective of a packet with this code point, and its source.
     pub fn why(&self, dscp: u8) -> (Objective, Because) {
         match (self.trusts, self.asking >> (dscp & 63) & 1 == 1) {
             (true, true) => (Objective::at(self.get(dscp << 2).into()), Because::CodePoint),
@@ -59,7 +58,7 @@ impl Wants {
         }
     }
 
-    /// Whether the configuration says anything of objectives that would matter here.
+    /// True if the configuration has objectives that matter here.
     pub fn speaks(&self) -> bool {
         self.speaks
     }

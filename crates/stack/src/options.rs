@@ -1,4 +1,4 @@
-//! IP options of packets on their way: IPv4 options (RFC 1812 5.2.4) and IPv6 hop-by-hop options (RFC 8200 4.2).
+//! IP options of forwarded packets: IPv4 options (RFC 1812 5.2.4) and IPv6 hop-by-hop options (RFC 8200 4.2).
 
 use super::errors::Complaint;
 use super::output::way;
@@ -14,10 +14,10 @@ use units::{Instant, InterfaceId};
 /// Type of the jumbo payload option (RFC 2675 2).
 const JUMBO_PAYLOAD: u8 = 0xc2;
 
-/// What becomes of the packet.
+/// The fate of the packet.
 enum Verdict {
     Forward,
-    /// The router writes its address and the time into it, then it is forwarded.
+    /// The router records its address and the time, and then forwards it.
     Record(Ipv4Addr),
     Drop(DropReason),
     Refuse(Complaint),
@@ -57,13 +57,13 @@ fn judge4(ip: &Ipv4<'_>, packet: &Packet, world: &impl World) -> Verdict {
         Err(error) => return Verdict::Refuse(Complaint::Field { pointer: error.pointer.into() }),
     };
     if asks.source_route {
-        // RFC 7126 4.3 and 4.4: dropped, and nobody told.
+        // RFC 7126 4.3 and 4.4: dropped silently.
         return Verdict::Drop(DropReason::SourceRoute);
     }
     if !asks.record_route && !asks.timestamp {
         return Verdict::Forward;
     }
-    // RFC 1812 5.2.4.2: the address of the interface it leaves by; the one it is for, where it goes no further.
+    // RFC 1812 5.2.4.2: record the address of the egress interface, or the destination if that is local.
     let destination = ip.header.destination();
     if is_own4(destination, packet.meta().in_interface, world) {
         return Verdict::Record(destination);
@@ -85,14 +85,14 @@ fn judge6(ip: &Ipv6<'_>) -> Verdict {
     match check_hop_by_hop(options) {
         HopByHop::Forward { .. } => Verdict::Forward,
         HopByHop::Discard => Verdict::Drop(DropReason::BadOption),
-        // Whether a group may be answered is decided with the error itself.
+        // The error itself decides whether a multicast packet may be answered.
         HopByHop::Report { pointer, .. } if ip.bytes.get(pointer) == Some(&JUMBO_PAYLOAD) => judge_jumbo(ip, pointer),
         HopByHop::Report { pointer, .. } => Verdict::Refuse(Complaint::Option { pointer }),
     }
 }
 
-/// A jumbo payload option (RFC 2675 3). No link of ours carries a packet that needs one, so it is always wrong: what is
-/// said of it depends on how.
+/// A jumbo payload option (RFC 2675 3). No link here carries a packet that needs one, so it is always an error. The kind of error determines the
+/// report.
 fn judge_jumbo(ip: &Ipv6<'_>, pointer: usize) -> Verdict {
     let aligned = pointer % 4 == 2;
     match ip.bytes.get(pointer + 1..).and_then(|rest| rest.first_chunk()) {
@@ -102,7 +102,7 @@ fn judge_jumbo(ip: &Ipv6<'_>, pointer: usize) -> Verdict {
     }
 }
 
-/// Clears what follows the end of the option list: it is padding, and padding is zero (RFC 791 3.1).
+/// Clears the bytes behind the end of the option list: padding must be zero (RFC 791 3.1).
 fn blank_padding(l3: &mut [u8]) {
     let Ok(ip) = Ipv4::parse_unsummed(l3) else { return };
     let end = ipv4_options::options(ip.options).flatten().find(|placed| placed.option == Ipv4Option::End);
@@ -114,8 +114,8 @@ fn blank_padding(l3: &mut [u8]) {
     }
 }
 
-/// Leaves of the options of a packet of our own those that are recorded in, and answers its new length: nothing else that
-/// the sender asked of the routers on the way here is asked on the way back (RFC 1122 3.2.2.6).
+/// Keeps only the recording options of a reply and returns its new length. Other options of the request must not apply to the way back (RFC 1122
+/// 3.2.2.6).
 pub(super) fn only_records(l3: &mut [u8]) -> Option<usize> {
     let ip = Ipv4::parse_unsummed(l3).ok()?;
     let (old, total) = (ip.header_length(), ip.bytes.len());
@@ -124,7 +124,7 @@ pub(super) fn only_records(l3: &mut [u8]) -> Option<usize> {
         if let Ipv4Option::RecordRoute { .. } | Ipv4Option::Timestamp { .. } = placed.option {
             let at = usize::from(placed.offset);
             let bytes = &l3[at..at + usize::from(placed.length)];
-            // The route first.
+            // Record route comes first.
             let place = if let Ipv4Option::RecordRoute { .. } = placed.option { 0 } else { kept.len() };
             kept.splice(place..place, bytes.iter().copied());
         }
@@ -132,6 +132,7 @@ pub(super) fn only_records(l3: &mut [u8]) -> Option<usize> {
     kept.resize(kept.len().next_multiple_of(4), 0);
     let new = ipv4::HEADER + kept.len();
     l3[ipv4::HEADER..new].copy_from_slice(&kept);
+    // Options only become shorter, so the payload moves forward in place.
     l3.copy_within(old..total, new);
     l3[0] = 0x40 | (new / 4) as u8;
     let length = total - (old - new);
@@ -146,28 +147,27 @@ fn renew_checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Whether an address is one of the router's, on any interface of the VRF of `scope`.
+/// True if an address is local on any interface of the VRF of `scope`.
 pub(super) fn is_own4(address: Ipv4Addr, scope: InterfaceId, world: &impl World) -> bool {
     matches!(world.lookup(scope, IpAddr::V4(address)), Outcome::Local(_))
 }
 
-/// Milliseconds of the router's clock, which does not know the time of day and says so (RFC 791 3.1, "internet
-/// timestamp": the high bit marks a time of another origin).
+/// Milliseconds of the router's clock, which has no time of day. The high bit marks this (RFC 791 3.1, "internet timestamp").
 pub(super) fn timestamp(now: Instant) -> u32 {
     const NOT_UNIVERSAL_TIME: u32 = 1 << 31;
     (now.get() / 1_000_000) as u32 | NOT_UNIVERSAL_TIME
 }
 
-/// An option that cannot be skipped.
+/// An unknown option that must not be skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum UnknownAt {
     /// Malformed, or to be dropped silently.
     Silent,
-    /// To be reported, by the offset of its type.
+    /// An error must be sent with the offset of its type.
     Report(usize),
 }
 
-/// The first option that cannot be skipped of a destination options header that begins at `at`. Only padding is known.
+/// The first option that must not be skipped in a destination options header at offset `at`. Only padding is known.
 pub(super) fn first_unknown(header: &[u8], at: usize) -> Option<UnknownAt> {
     let mut padding = Padding::default();
     for option in Ipv6Options::of(header, at) {

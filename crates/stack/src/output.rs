@@ -1,4 +1,4 @@
-//! How packets of the router's own leave: which way, and in which frame.
+//! Transmission of the router's own packets: next hop and frame.
 
 use super::path_mtu::Mark;
 use super::{Host, Key, Waiting, World};
@@ -7,10 +7,10 @@ use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
 use units::{InterfaceId, Mac};
 
-/// Time to live and hop limit of what the router sends itself (IANA, "IP time to live parameter").
+/// The initial time to live and hop limit (IANA, "IP time to live parameter").
 pub(super) const HOPS: u8 = 64;
 
-/// An empty packet of our own with room for `length` bytes; nothing where the pool is used up.
+/// An empty packet of our own with room for `length` bytes; none if the pool is empty.
 pub(super) fn blank(length: usize, world: &mut impl World) -> Option<Packet> {
     let mut packet = world.generate(length)?;
     packet.meta_mut().flags |= Meta::GENERATED;
@@ -21,7 +21,7 @@ pub(super) fn blank(length: usize, world: &mut impl World) -> Option<Packet> {
     None
 }
 
-/// A packet of our own that `write` fills: it gets `length` bytes and says how many it used.
+/// A packet of our own with contents from `write`, which receives `length` bytes and returns the number it used.
 pub(super) fn written(
     length: usize,
     world: &mut impl World,
@@ -37,19 +37,19 @@ pub(super) fn written(
     }
 }
 
-/// The hash of what the router itself says to a destination: all of it goes by one member of a group.
+/// The flow hash of the router's own packets to a destination: all use the same member of a next-hop group.
 fn flow_to(destination: IpAddr, world: &impl World) -> u32 {
     let bits = match destination {
         IpAddr::V4(address) => address.to_bits().into(),
         IpAddr::V6(address) => address.to_bits(),
     };
-    // Folded and multiplied (Knuth, TAOCP 3, 6.4); the high half has seen every bit.
+    // Folded and multiplied (Knuth, TAOCP 3, 6.4): every bit affects the high half.
     let folded = (bits ^ bits >> 64) as u64 ^ world.tables().flow_key();
     (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// The way to `destination`: the interface, and who comes next on its link. A link-local address is on the link of
-/// `scope`, any other is looked up in its VRF. Nothing where there is no way, or it leads to ourselves.
+/// The way to `destination`: the interface and the next hop on its link. A link-local address is on the link of `scope`; any other is looked up in
+/// its VRF. None if there is no route or the destination is local.
 pub(super) fn way(destination: IpAddr, scope: InterfaceId, world: &impl World) -> Option<Key> {
     match destination {
         IpAddr::V6(address) if address.is_unicast_link_local() => Some((scope, destination)),
@@ -57,7 +57,7 @@ pub(super) fn way(destination: IpAddr, scope: InterfaceId, world: &impl World) -
     }
 }
 
-/// To whom a packet of ours goes and by what it is known again when a router quotes it.
+/// The destination of one of our packets, and the mark by which it is recognised when a router quotes it.
 pub(super) fn mark(l3: &[u8]) -> Option<(IpAddr, Mark)> {
     match l3.first()? >> 4 {
         4 => {
@@ -69,6 +69,7 @@ pub(super) fn mark(l3: &[u8]) -> Option<(IpAddr, Mark)> {
             let behind = l3.get(ipv6::HEADER..)?.first_chunk::<8>()?;
             let [_, _, _, _, i, j, k, l] = *behind;
             let fragment = header.next_header() == protocol::FRAGMENT;
+            // A later fragment begins in the middle of a message, so a fragment is recognised by its identification.
             let mark = if fragment { u32::from_be_bytes([i, j, k, l]).into() } else { u64::from_be_bytes(*behind) };
             Some((header.destination().into(), mark))
         }
@@ -83,6 +84,7 @@ impl Host {
         };
         let now = world.now();
         let path = mark(packet.bytes()).and_then(|(destination, _)| self.path_mtus.get(destination, now));
+        // A path MTU learned earlier may exceed the present MTU of the link.
         let mtu = usize::from(path.map_or(link, |path| path.min(link)));
         if packet.len() <= mtu {
             return self.originate_whole(way, packet, world);
@@ -104,7 +106,7 @@ impl Host {
         self.submit(way, Waiting::Own(packet), world);
     }
 
-    /// Sends an IP packet of our own to a station.
+    /// Sends an IP packet of our own to a host on the link.
     pub(super) fn transmit_ip(&mut self, interface: InterfaceId, packet: Packet, mac: Mac, world: &mut impl World) {
         let is_ipv6 = packet.bytes().first().is_some_and(|byte| byte >> 4 == 6);
         let kind = if is_ipv6 { ethertype::IPV6 } else { ethertype::IPV4 };
@@ -124,7 +126,7 @@ impl Host {
             return world.drop(packet, DropReason::PortRemoved);
         };
         let length = ethernet::header_length(vlan);
-        // The headroom of an own packet always holds it.
+        // A packet of our own always has enough headroom.
         if !packet.shift(-(length as isize)) {
             return world.drop(packet, DropReason::FrameTooLong);
         }

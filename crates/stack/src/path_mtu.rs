@@ -1,33 +1,32 @@
-//! How long a packet may be on its way to a destination, where routers have said that it is less than the first link
-//! takes (RFC 1191, RFC 8201). For what the router sends itself.
+//! Path MTUs that are less than the MTU of the first link, as reported by routers (RFC 1191, RFC 8201). Used for the router's own packets.
 //!
-//! What they say is believed about packets that were sent, a short while ago, as RFC 5927 7.2 and RFC 8201 4 ask: anybody
-//! can send such a message. It is forgotten after ten minutes, so that a way that has become wider is found.
+//! Any host can send such a report. It is accepted only about a packet that was sent recently (RFC 5927 7.2, RFC 8201 4). It expires after ten
+//! minutes, so that a larger path MTU is detected.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use units::{Instant, Nanos};
 
-/// Destinations remembered.
+/// The most destinations.
 const MOST: usize = 1024;
-/// Packets of ours remembered.
+/// The most own packets that are remembered.
 const SENT: usize = 256;
-/// For how long a packet that was sent may be complained of.
+/// How long a report about a sent packet is accepted.
 const RECENT: Nanos = Nanos::secs(60);
-/// For how long a path is believed to be that narrow (RFC 1191 6.3, RFC 8201 4).
+/// How long a path MTU is used (RFC 1191 6.3, RFC 8201 4).
 const LASTS: Nanos = Nanos::secs(600);
-/// Less than any path of IPv4 takes today: less would be a way to make us send crumbs (RFC 5927 7.2).
+/// Less than the MTU of any IPv4 path today. An attacker could use a smaller value to make us send tiny packets (RFC 5927 7.2).
 const LEAST4: u16 = 552;
-/// Every link of IPv6 takes as much (RFC 8200 5).
+/// The minimum MTU of every IPv6 link (RFC 8200 5).
 const LEAST6: u16 = 1280;
-/// Sizes a router may mean that does not say which (RFC 1191 7).
+/// The sizes to try for a router that does not report its MTU (RFC 1191 7).
 const PLATEAUS: [u16; 8] = [32000, 17914, 8166, 4352, 2002, 1492, 1006, 552];
 
-/// By what a packet of ours is known again when it is quoted: of IPv4 its identification, of IPv6 that of its fragment
-/// header, else the first bytes of its message.
+/// The mark by which a quoted packet is recognised. In IPv4 it is the identification; in IPv6 that of the fragment header, otherwise the first bytes
+/// of the message.
 pub(super) type Mark = u64;
 
-/// Paths that are narrower than their first link.
+/// Paths with a smaller MTU than their first link.
 #[derive(Debug, Default)]
 pub(super) struct PathMtus {
     paths: BTreeMap<IpAddr, (u16, Instant)>,
@@ -36,13 +35,14 @@ pub(super) struct PathMtus {
 }
 
 impl PathMtus {
-    /// The longest packet to `destination`, in bytes; nothing where its first link says it all.
+    /// The path MTU to `destination` in bytes; none if the MTU of the first link applies.
     pub fn get(&self, destination: IpAddr, now: Instant) -> Option<u16> {
         self.paths.get(&destination).filter(|(_, end)| *end > now).map(|&(mtu, _)| mtu)
     }
 
-    /// Remembers a packet of ours that a path might not take.
+    /// Remembers a packet of ours that may exceed a path MTU.
     pub fn sent(&mut self, destination: IpAddr, length: usize, mark: Mark, now: Instant) {
+        // A packet that every path accepts needs no memory: reports about it are forged.
         if length <= usize::from(least(destination)) {
             return;
         }
@@ -52,8 +52,8 @@ impl PathMtus {
         self.sent.push_back((now, destination, mark));
     }
 
-    /// A router says that the packet of `length` bytes with this mark was longer than the `mtu` bytes its next link takes;
-    /// zero where it does not say how much that is. Answers whether that is news.
+    /// Processes a report: the packet of `length` bytes with this mark exceeded the `mtu` of a link; zero if the router does not say. Returns true if
+    /// the path MTU has changed.
     pub fn learn(&mut self, destination: IpAddr, mtu: u32, length: usize, mark: Mark, now: Instant) -> bool {
         let asked =
             |&(at, to, what): &(Instant, IpAddr, Mark)| to == destination && what == mark && now.since(at) < RECENT;
@@ -65,15 +65,16 @@ impl PathMtus {
         let Some(mtu) = mtu else { return false };
         let mtu = match destination {
             IpAddr::V4(_) => mtu.max(LEAST4),
-            // Whoever says less translates to IPv4, and wants a fragment header (RFC 2460 5); that is over (RFC 8201 4).
+            // A smaller value came from translators to IPv4, which wanted a fragment header (RFC 2460 5). That is obsolete (RFC 8201 4).
             IpAddr::V6(_) if mtu < LEAST6 => return false,
             IpAddr::V6(_) => mtu,
         };
-        // A message does not make a path wider (RFC 8201 4).
+        // A report never increases a path MTU (RFC 8201 4).
         if usize::from(mtu) >= length || self.get(destination, now).is_some_and(|known| known <= mtu) {
             return false;
         }
         self.forget(destination);
+        // `ends` is ordered by expiry: evict the path that expires first.
         while self.paths.len() >= MOST {
             let Some(&(_, oldest)) = self.ends.first() else { break };
             self.forget(oldest);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_sent_lately_can_be_complained_of() {
+    fn path_mtu_report_needs_a_recently_sent_packet() {
         let mut paths = PathMtus::default();
         assert!(!paths.learn(FAR, 1400, 1500, 7, at(0)), "nothing was sent");
         paths.sent(FAR, 1500, 7, at(0));
@@ -120,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn a_path_becomes_narrower_by_messages_and_wider_by_time() {
+    fn path_mtu_shrinks_by_reports_and_grows_by_expiry() {
         let mut paths = PathMtus::default();
-        // What is said (at which second) and what is believed after it, of packets of 1500 bytes.
+        // Reports (with their second) and the path MTU after each, for packets of 1500 bytes.
         for (second, mtu, believed) in [
             (0, 1400, Some(1400)),
             (1, 1450, Some(1400)),
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_of_old_that_says_no_size_is_guessed_at() {
+    fn path_mtu_without_a_size_uses_the_plateau_table() {
         for (length, guessed) in [(65_000, 32_000), (1500, 1492), (1492, 1006), (600, 552), (553, 552)] {
             let mut paths = PathMtus::default();
             paths.sent(FAR4, length, 1, at(0));
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_may_be_are_remembered_and_the_oldest_are_forgotten() {
+    fn path_mtu_table_is_bounded_and_evicts_the_oldest() {
         let mut paths = PathMtus::default();
         for i in 0..2 * MOST as u64 {
             let to = IpAddr::from(std::net::Ipv4Addr::from(0x0a00_0000 + i as u32));

@@ -1,5 +1,4 @@
-//! Packets for the router itself that come in fragments are put together (RFC 791 3.2, RFC 1122 3.3.2, RFC 8200 4.5):
-//! the fragments are consumed, the packet is new.
+//! Reassembly of packets for the router itself (RFC 791 3.2, RFC 1122 3.3.2, RFC 8200 4.5): the fragments are consumed, and the packet is a new one.
 
 use super::datagrams::{Added, Datagram, Held, Key, Piece};
 use super::errors::Complaint;
@@ -12,28 +11,28 @@ use packet::{DropReason, Meta, Packet};
 use std::net::IpAddr;
 use units::Nanos;
 
-/// Bytes of a fragment header.
+/// The bytes of a fragment header.
 const FRAGMENT: usize = 8;
-/// What a length field of 16 bits can say.
+/// The highest value of a 16-bit length field.
 const LONGEST: usize = u16::MAX as usize;
-/// Packets given up for their age in one call of `tick`: the rest comes with the next.
+/// The most packets that expire in one call of `tick`; the next call handles the others.
 const EXPIRED_PER_TICK: usize = 64;
 
-/// Where the fragment header of an IPv6 packet lies, and the field that names it.
+/// The offsets of the fragment header of an IPv6 packet and of the field that names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FragmentHeader {
     pub at: usize,
     pub named_at: usize,
 }
 
-/// Why a fragment is none.
+/// The error of an invalid fragment.
 pub(super) enum Bad {
     Silent,
     Report(Complaint),
 }
 
 impl Host {
-    /// A fragment for the router; `header` where its header is, in IPv6.
+    /// Adds a fragment for the router; `header` is the position of its fragment header in IPv6.
     pub(super) fn reassemble(&mut self, packet: Packet, header: Option<FragmentHeader>, world: &mut impl World) {
         let piece = match (parse(&packet), header) {
             (Some(Parsed::V4(ip)), _) => piece4(&ip, &packet),
@@ -57,8 +56,7 @@ impl Host {
         }
     }
 
-    /// RFC 8200 4.5 gives the fragments of IPv6 60 seconds; those of IPv4 get half of it, for their identifications come
-    /// round sooner (RFC 4963).
+    /// RFC 8200 4.5 has 60 seconds for IPv6. IPv4 has half of that, because its identifications wrap around sooner (RFC 4963).
     fn lifetime(&self, source: IpAddr) -> Nanos {
         if source.is_ipv4() { self.limits.reassembly } else { self.limits.reassembly * 2 }
     }
@@ -76,6 +74,7 @@ impl Host {
             }
         }
         if let (Ok(mut packet), Some(meta)) = (whole, meta) {
+            // Other flags describe the first fragment, not the whole packet.
             let kept = Meta::GROUP | Meta::IPV6;
             let new = packet.meta_mut();
             (new.in_interface, new.in_port, new.exception) = (meta.in_interface, meta.in_port, meta.exception);
@@ -84,7 +83,7 @@ impl Host {
         }
     }
 
-    /// Gives up the packets whose time is over; who sent the first fragment is told (RFC 792, RFC 1122 3.3.2, RFC 4443 3.3).
+    /// Drops the packets whose time is over, and sends an error if the first fragment has arrived (RFC 792, RFC 1122 3.3.2, RFC 4443 3.3).
     pub(super) fn expire_fragments(&mut self, world: &mut impl World) {
         for _ in 0..EXPIRED_PER_TICK {
             let Some(fragments) = self.datagrams.expire(world.now()) else { return };
@@ -101,7 +100,7 @@ impl Host {
 pub(super) fn piece4(ip: &Ipv4<'_>, packet: &Packet) -> Result<Piece, Bad> {
     let header = ip.header;
     let (start, more) = (header.fragment_offset(), header.more_fragments());
-    // All but the last are whole units of eight bytes (RFC 791 3.1); what is over is no part of it.
+    // All fragments but the last have whole units of eight bytes (RFC 791 3.1); surplus bytes are ignored.
     let length = if more { ip.payload.len() / 8 * 8 } else { ip.payload.len() };
     let end = start + length;
     if length == 0 || ip.header_length() + end > LONGEST {
@@ -140,6 +139,7 @@ fn piece6(ip: &Ipv6<'_>, header: FragmentHeader, packet: &Packet) -> Result<Piec
         return Err(Bad::Silent);
     }
     let (source, destination) = (ip.header.source(), ip.header.destination());
+    // Such addresses are unique only on their link, so the interface is a part of the key.
     let local = source.is_unicast_link_local() || destination.is_unicast_link_local() || destination.is_multicast();
     let key = Key {
         source: source.into(),
@@ -152,8 +152,8 @@ fn piece6(ip: &Ipv6<'_>, header: FragmentHeader, packet: &Packet) -> Result<Piec
     Ok(Piece { key, start: start as u32, end: end as u32, more, at, ecn: ip.header.ecn() })
 }
 
-/// Whether a first fragment ends before the header of the upper layer does: those who filter by it could not (RFC 7112 5,
-/// RFC 8200 4.5). Where the headers before it are cut already, what they say shows when the rest has come.
+/// True if a first fragment ends before the header of the upper layer does, which would bypass packet filters (RFC 7112 5, RFC 8200 4.5). If an
+/// earlier header is cut already, the error shows after reassembly.
 fn first_is_cut(ip: &Ipv6<'_>) -> bool {
     let (mut kind, mut at) = (ip.header.next_header(), ipv6::HEADER);
     for _ in 0..=LONGEST_CHAIN {
@@ -166,7 +166,7 @@ fn first_is_cut(ip: &Ipv6<'_>) -> bool {
         }
         let Some(&[next, length]) = ip.bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return false };
         let length = match kind {
-            // A later fragment in a first one: where it is wrong shows when the rest has come.
+            // A non-first fragment header within a first fragment: the error shows after reassembly.
             protocol::FRAGMENT
                 if ip.bytes.get(at + 2..).is_none_or(|field| field.len() < 2 || field[0] != 0 || field[1] > 7) =>
             {
@@ -186,8 +186,8 @@ fn is_extension(kind: u8) -> bool {
     matches!(kind, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS)
 }
 
-/// The ECN bits of the whole (RFC 3168 5.3): congestion that one fragment has met, the packet has met. Nothing where some
-/// fragments may be marked and others not.
+/// The ECN bits of the whole (RFC 3168 5.3): congestion experienced by one fragment holds for the packet. None if ECN-capable fragments are mixed
+/// with others that are not.
 fn ecn(seen: u8) -> Option<u8> {
     const NOT_CAPABLE: u8 = 1;
     const MARKED: u8 = 1 << 3;
@@ -199,7 +199,7 @@ fn ecn(seen: u8) -> Option<u8> {
     }
 }
 
-/// Copies the payload of every fragment to its place.
+/// Copies the payload of every fragment to its offset.
 fn fill(payload: &mut [u8], datagram: &Datagram) -> Option<()> {
     for held in &datagram.fragments {
         let (from, to, length) = (usize::from(held.at), held.start as usize, held.length as usize);
@@ -208,7 +208,7 @@ fn fill(payload: &mut [u8], datagram: &Datagram) -> Option<()> {
     Some(())
 }
 
-/// The packet with the header and options of its first fragment.
+/// The packet, with the header and options of its first fragment.
 fn whole4(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropReason> {
     let first = datagram.fragments.first().ok_or(DropReason::BadFragment)?;
     let ip = Ipv4::parse_unsummed(l3(&first.packet)).map_err(|_| DropReason::BadFragment)?;
@@ -221,7 +221,7 @@ fn whole4(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropRea
         start.copy_from_slice(header);
         start[1] |= ecn;
         start[2..4].copy_from_slice(&total.to_be_bytes());
-        // Whole again; whether it might have been cut is no longer of interest.
+        // The packet is whole again, so DF and the offset are cleared.
         start[6..8].fill(0);
         start[10..12].fill(0);
         let sum = checksum::checksum(start);
@@ -233,7 +233,7 @@ fn whole4(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropRea
     written(length, world, write).ok_or(DropReason::PoolEmpty)
 }
 
-/// The packet with the headers that stand before the fragment header of its first fragment, which is taken out.
+/// The packet, with the headers before the fragment header of its first fragment, which is removed.
 fn whole6(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropReason> {
     let first = datagram.fragments.first().ok_or(DropReason::BadFragment)?;
     let l3_at = usize::from(first.packet.meta().l3);
@@ -256,7 +256,7 @@ fn whole6(datagram: &Datagram, world: &mut impl World) -> Result<Packet, DropRea
     written(length, world, write).ok_or(DropReason::PoolEmpty)
 }
 
-/// Where, in the headers before a fragment header, the field is that names it.
+/// The offset of the next-header field that names the fragment header behind these headers.
 fn named_at(before: &[u8]) -> Option<usize> {
     const NEXT_HEADER_AT: usize = 6;
     let (mut named, mut at) = (NEXT_HEADER_AT, ipv6::HEADER);

@@ -1,5 +1,5 @@
-//! Redirects: telling a sender that there is a better first hop on its own link (RFC 1812 5.2.7.2, RFC 4861 8.2). Sent
-//! only where the interface is configured to; never believed.
+//! Redirects: the router reports a better first hop on the sender's link (RFC 1812 5.2.7.2, RFC 4861 8.2). They are sent only where configured, and
+//! ignored when received.
 
 use super::errors::lower_hops;
 use super::output::{HOPS, written};
@@ -13,11 +13,11 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Bucket, Instant, InterfaceId, Mac, Nanos};
 
-/// Who was told about whom lately; a sender that does not listen is not told all the time (RFC 4861 8.2).
+/// The number of redirects that are remembered, and the least time before one is repeated to a sender that ignores it (RFC 4861 8.2).
 const REMEMBERED: usize = 64;
 const AGAIN: Nanos = Nanos::secs(5);
 
-/// Redirects sent lately.
+/// The redirects sent recently.
 #[derive(Clone, Debug)]
 pub(super) struct Redirects {
     bucket: Bucket,
@@ -32,6 +32,7 @@ impl Redirects {
     fn may_tell(&mut self, sender: IpAddr, destination: IpAddr, now: Instant) -> bool {
         self.told.retain(|&(when, ..)| now.since(when) < AGAIN);
         let known = self.told.iter().any(|&(_, from, to)| (from, to) == (sender, destination));
+        // A full memory suppresses redirects: forgetting entries would void the limit for each sender.
         if known || self.told.len() >= REMEMBERED || !self.bucket.take(now) {
             return false;
         }
@@ -48,7 +49,7 @@ struct Better {
 }
 
 impl Host {
-    /// A packet that leaves by the interface it came by: its sender may hear of it, and it goes on.
+    /// A packet that leaves by its ingress interface: may send a redirect, and forwards the packet.
     pub(super) fn redirect(&mut self, mut packet: Packet, world: &mut impl World) {
         let id = packet.meta().in_interface;
         if parse(&packet).is_none() {
@@ -77,7 +78,7 @@ impl Host {
         let at = usize::from(packet.meta().l3);
         let header = packet.bytes().get(at..).and_then(|l3| l3.first_chunk::<{ ipv4::HEADER }>().copied());
         let Some(header) = header else { return };
-        // It is quoted as it goes on.
+        // The packet is quoted as it is forwarded.
         lower_hops(packet);
         let identification = self.next_identification();
         if let Some(Parsed::V4(ip)) = parse(packet) {
@@ -111,7 +112,7 @@ impl Host {
     }
 }
 
-/// The better first hop of a packet, where its sender can reach it and may be told.
+/// The better first hop of a packet, if its sender can reach it and redirects are enabled.
 fn better(packet: &Packet, world: &impl World) -> Option<Better> {
     let id = packet.meta().in_interface;
     if packet.meta().flags & Meta::GROUP != 0 {
@@ -123,7 +124,7 @@ fn better(packet: &Packet, world: &impl World) -> Option<Better> {
         Parsed::V6(ip) => ends6(&ip)?,
     };
     let outcome = world.lookup(id, destination);
-    // Of several next hops no other packet of the sender's need take the same: nothing is better.
+    // With several next hops another packet of the sender may use another one: none of them is better.
     if let Outcome::Group(_) = outcome {
         return None;
     }
@@ -131,7 +132,7 @@ fn better(packet: &Packet, world: &impl World) -> Option<Better> {
     let reaches = out == id && is_on_link(interface, sender) && is_on_link(interface, hop);
     let named = match hop {
         IpAddr::V4(_) => true,
-        // A router is known by its link-local address only (RFC 4861 8.2).
+        // A router is named by its link-local address only (RFC 4861 8.2).
         IpAddr::V6(address) => hop == destination || address.is_unicast_link_local(),
     };
     (reaches && named && sender != hop).then_some(Better { sender, destination, hop })

@@ -1,4 +1,4 @@
-//! ICMP requests to the router and its replies: echo (RFC 1122 3.2.2.6, RFC 4443 4.2) and timestamp (RFC 1122 3.2.2.8).
+//! ICMP requests and replies: echo (RFC 1122 3.2.2.6, RFC 4443 4.2) and timestamp (RFC 1122 3.2.2.8).
 
 use super::options::{is_own4, only_records, timestamp};
 use super::output::{HOPS, way, written};
@@ -8,14 +8,14 @@ use packet::wire::{Ipv4, Ipv4Spec, checksum, icmp6, ipv4, ipv4_options, protocol
 use packet::{DropReason, Packet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Type of a timestamp request, and of its reply.
+/// The types of a timestamp request and its reply.
 pub(super) const TIMESTAMP: u8 = 13;
 const TIMESTAMP_REPLY: u8 = 14;
-/// Bytes of a timestamp message: identifier, sequence number and three times behind its type.
+/// The bytes of a timestamp message: identifier, sequence number and three times behind its type.
 const TIMESTAMP_LENGTH: usize = 20;
 
 impl Host {
-    /// Replies to a request, from the address it was sent to.
+    /// Replies to a request, from the address to which it was sent.
     pub(super) fn reply(&mut self, packet: Packet, world: &mut impl World) {
         let id = packet.meta().in_interface;
         let (from, asked) = match parse(&packet) {
@@ -27,8 +27,7 @@ impl Host {
         let reply = match asked {
             IpAddr::V4(asked) => self.reply4(&packet, asked, world),
             IpAddr::V6(to) => {
-                // Asked as one of several, it answers by the interface it was asked on, with an address of that
-                // (RFC 4443 4.2).
+                // The reply to a multicast request leaves by the same interface, from an address of that interface (RFC 4443 4.2).
                 let alone = world.interfaces().iter().any(|interface| super::is_own(interface, asked));
                 if !alone && way.0 != id {
                     return world.consume(packet);
@@ -40,7 +39,7 @@ impl Host {
         };
         match reply {
             Some(reply) => self.originate(way, reply, world),
-            // Requests that come here are sound: it is frames that there are none of.
+            // The request was validated before, so the pool is empty.
             None => return world.drop(packet, DropReason::PoolEmpty),
         }
         world.consume(packet);
@@ -63,7 +62,7 @@ impl Host {
                 only_records(buffer)
             }),
         }?;
-        // A route and times are recorded on the way back too (RFC 1122 3.2.2.6). The options have been found sound.
+        // A route and times are recorded on the way back too (RFC 1122 3.2.2.6). The options were validated.
         let own = |address| is_own4(address, packet.meta().in_interface, world);
         let recorded = ipv4_options::record_in_reply(reply.bytes_mut(), asked, now, own);
         debug_assert!(recorded.is_ok());
@@ -83,8 +82,7 @@ fn echo6(packet: &Packet, source: Ipv6Addr, world: &mut impl World) -> Option<Pa
     })
 }
 
-/// Writes the reply to a timestamp request whose message is `body` from its identifier on. It was received and is
-/// answered `now`.
+/// Writes the reply to a timestamp request whose message from the identifier on is `body`. It was received and is answered at `now`.
 fn write_times(buffer: &mut [u8], request: &Ipv4<'_>, body: &[u8], identification: u16, now: u32) -> Option<()> {
     let spec = Ipv4Spec {
         type_of_service: request.header.type_of_service(),

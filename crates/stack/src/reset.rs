@@ -1,4 +1,4 @@
-//! The reset that answers a TCP segment where there is no connection (RFC 9293 3.10.7.1).
+//! The reset for a TCP segment without a connection (RFC 9293 3.10.7.1).
 
 use packet::wire::ipv4::HEADER as HEADER4;
 use packet::wire::ipv6::HEADER as HEADER6;
@@ -13,11 +13,10 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
-/// Bits of ECN in the type of service and the traffic class: an answer marks none (RFC 3168 6.1.1).
+/// The ECN bits of the type of service and traffic class, which are cleared in a reset (RFC 3168 6.1.1).
 const ECN: u8 = 3;
 
-/// Writes the packet that resets the segment in `l3` and says how many bytes it has. Nothing where that is a reset
-/// itself, or no segment.
+/// Writes the packet that resets the segment in `l3` and returns its length. None if that is a reset itself or not a segment.
 pub(super) fn write(buffer: &mut [u8], l3: &[u8], hops: u8) -> Option<usize> {
     if l3.first()? >> 4 == 4 {
         let ip = Ipv4::parse_unsummed(l3).ok()?;
@@ -52,14 +51,15 @@ pub(super) fn write(buffer: &mut [u8], l3: &[u8], hops: u8) -> Option<usize> {
     }
 }
 
-/// Writes the segment: it takes its sequence number from what the received one acknowledges; where that acknowledges
-/// nothing, from zero, and acknowledges all of it.
+/// Writes the segment. Its sequence number is the acknowledgement number of the received one. Without an acknowledgement it is zero, and the reset
+/// acknowledges the whole segment.
 fn segment(buffer: &mut [u8], received: &[u8], source: IpAddr, destination: IpAddr) -> Option<()> {
     let &[s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, offset, flags, ..] = received.first_chunk::<TCP_HEADER>()?;
     if flags & RST != 0 || usize::from(offset >> 4) * 4 < TCP_HEADER {
         return None;
     }
     let data = received.len().checked_sub(usize::from(offset >> 4) * 4)?;
+    // SYN and FIN count as one in sequence space each.
     let length = u32::try_from(data).ok()? + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
     let (sequence, acknowledged, flags) = if flags & ACK != 0 {
         ([a0, a1, a2, a3], [0; 4], RST)
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cut_or_lying_segment_is_answered() {
+    fn truncated_or_inconsistent_segment_is_not_answered() {
         let whole = segment_with(SYN);
         for length in 0..HEADER4 + TCP_HEADER {
             let mut bytes = whole[..length].to_vec();

@@ -1,4 +1,4 @@
-//! Finding neighbours, and the packets that wait to know: what the machines say is done here.
+//! Neighbour resolution and waiting packets: carries out the actions of the state machines.
 
 use super::errors::Complaint;
 use super::machine::{Ask, Effects, Input, Machine, Usable};
@@ -10,15 +10,15 @@ use packet::{DropReason, Packet};
 use std::net::IpAddr;
 use units::{InterfaceId, Mac, Nanos};
 
-/// The middle of the time an answer counts (RFC 4861 10, REACHABLE_TIME); what is used lies between half and one and a
-/// half of it (RFC 4861 6.3.2), so that neighbours found together are not asked together.
+/// The mean reachable time (RFC 4861 10, REACHABLE_TIME). The actual one is between half and one and a half of it (RFC 4861 6.3.2), so that
+/// neighbours resolved together are not probed together.
 const REACHABLE: Nanos = Nanos::secs(30);
-/// Neighbours that are looked at for one that may make room: members of groups, which may not, are few.
+/// The most neighbours checked for eviction. Only members of next-hop groups are exempt, and those are few.
 const SPARE: usize = 64;
 
 impl Host {
-    /// Somebody who holds packets himself wants to send them to a neighbour. Nothing where it is being asked for:
-    /// [`World::settled`] tells what came of it. Asking again is harmless.
+    /// The caller wants to send packets to a neighbour and holds them itself. None while the neighbour is being resolved: [`World::settled`] reports
+    /// the result. May be called repeatedly.
     pub fn want(&mut self, interface: InterfaceId, address: IpAddr, world: &mut impl World) -> Option<Verdict> {
         let (now, reachable, key) = (world.now(), self.reachable_time(), (interface, address));
         if world.interface(interface).is_none() {
@@ -40,12 +40,12 @@ impl Host {
             Some(machine) if machine.usable().is_some() => Some(Verdict::Usable),
             Some(machine) if machine.state == NeighbourState::Failed => Some(Verdict::Failed),
             Some(_) => None,
-            // No adjacency was left for it.
+            // No adjacency was free.
             None => Some(Verdict::TableFull),
         }
     }
 
-    /// A packet whose next hop is not known, or no longer.
+    /// A packet whose next hop is not resolved, or no longer.
     pub(super) fn resolve(&mut self, packet: Packet, world: &mut impl World) {
         let destination = match parse(&packet) {
             Some(Parsed::V4(ip)) => IpAddr::V4(ip.header.destination()),
@@ -56,12 +56,12 @@ impl Host {
         let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), world.tables().flow_key());
         match world.next_hop(outcome, destination, flow) {
             Some(key) => self.submit(key, Waiting::Transit(packet), world),
-            // The route has changed meanwhile: the classifier knows what that means now.
+            // The route has changed meanwhile: the classifier processes the packet again.
             None => world.forward(packet),
         }
     }
 
-    /// Sends a packet to a neighbour, now or when its address is known.
+    /// Sends a packet to a neighbour now, or once its address is known.
     pub(super) fn submit(&mut self, key: Key, waiting: Waiting, world: &mut impl World) {
         let now = world.now();
         if world.interface(key.0).is_none() {
@@ -81,7 +81,7 @@ impl Host {
         };
         let waits = |machine: &Machine| machine.usable().is_none() && machine.state != NeighbourState::Failed;
         if self.neighbours.machine(key).is_some_and(waits) {
-            // Before its neighbour is asked: by whom depends on the packet.
+            // Hold the packet before the request is sent: its source determines the source of the request.
             if let Some((packet, reason)) = self.neighbours.hold(key, waiting) {
                 world.drop(packet, reason);
             }
@@ -94,14 +94,14 @@ impl Host {
         }
     }
 
-    /// A neighbour was heard of. One not known yet is remembered only where `create` says so.
+    /// Processes a message of a neighbour. An unknown one is added only if `create`.
     pub(super) fn hear(&mut self, key: Key, input: Input, create: bool, world: &mut impl World) {
         let (now, reachable) = (world.now(), self.reachable_time());
         let effects = match (self.neighbours.step(key, |machine| machine.step(input, now, reachable)), input) {
             (Some(effects), _) => effects,
             (None, Input::Claim(mac)) if create => {
                 let (machine, effects) = Machine::heard(mac, now);
-                // Where the table is full, that somebody may be of use later is no reason to forget anybody in use.
+                // A full table evicts no neighbour in use for one that may be needed later.
                 if !self.admit(key, machine, world) {
                     return;
                 }
@@ -112,9 +112,10 @@ impl Host {
         self.apply(key, effects, world);
     }
 
-    /// Asks for a neighbour as though nobody had before.
+    /// Starts the resolution of a neighbour from the beginning.
     pub(super) fn ask_anew(&mut self, key: Key, world: &mut impl World) {
         let (machine, effects) = Machine::wanted(world.now());
+        // The state is the same as before: no event.
         let again = Effects { changed: false, ..effects };
         let begin = |known: &mut Machine| {
             *known = machine;
@@ -125,7 +126,7 @@ impl Host {
         }
     }
 
-    /// The deadline of a neighbour is over.
+    /// The deadline of a neighbour has passed.
     pub(super) fn neighbour_due(&mut self, key: Key, world: &mut impl World) {
         let (now, reachable) = (world.now(), self.reachable_time());
         if let Some(effects) = self.neighbours.step(key, |machine| machine.step(Input::Due, now, reachable)) {
@@ -133,7 +134,7 @@ impl Host {
         }
     }
 
-    /// Gives a neighbour a configured address.
+    /// Sets a static neighbour.
     pub(super) fn fix(&mut self, key: Key, mac: Mac, world: &mut impl World) -> bool {
         let (fixed, effects) = Machine::fixed(mac, world.now());
         let set = |machine: &mut Machine| {
@@ -141,7 +142,7 @@ impl Host {
             effects
         };
         if self.neighbours.step(key, set).is_none() && !self.admit(key, fixed, world) {
-            // Who was found gives way to who is given.
+            // A static neighbour evicts a dynamic one.
             let Some(found) = self.neighbours.found_on(key.0) else { return false };
             self.dismiss(found, DropReason::NeighbourTable, world);
             assert!(self.neighbours.insert(key, fixed), "there is room for one now");
@@ -150,12 +151,12 @@ impl Host {
         self.neighbours.machine(key).is_some()
     }
 
-    /// Remembers one more neighbour. Where its interface has as many as it may, another makes room: see
-    /// [`Neighbours::spare`](super::neighbours::Neighbours::spare). False, and nothing changed, where none can.
+    /// Adds a neighbour. If its interface has no room, another is evicted: see [`Neighbours::spare`](super::neighbours::Neighbours::spare). False,
+    /// and nothing changed, if none can be.
     pub(super) fn admit(&mut self, key: Key, machine: Machine, world: &mut impl World) -> bool {
         if self.neighbours.is_full(key.0) {
             let wanted = machine.state != NeighbourState::Stale;
-            // A member of a group of next hops stays: no packet would ask for it again.
+            // A member of a next-hop group stays: no packet would trigger its resolution again.
             let goes = |&(on, address): &Key| !world.tables().is_member(on, address);
             let Some(spare) = self.neighbours.spare(key.0, wanted).take(SPARE).find(goes) else { return false };
             let waiting = self.neighbours.remove(spare).map(|(_, waiting)| waiting).unwrap_or_default();
@@ -167,7 +168,7 @@ impl Host {
         self.neighbours.insert(key, machine)
     }
 
-    /// Forgets a neighbour; packets that wait for it are dropped for `reason`.
+    /// Removes a neighbour; packets that wait for it are dropped for `reason`.
     pub(super) fn dismiss(&mut self, key: Key, reason: DropReason, world: &mut impl World) {
         let Some((machine, waiting)) = self.neighbours.remove(key) else { return };
         if machine.usable().is_some() {
@@ -183,6 +184,7 @@ impl Host {
         if effects.changed {
             self.tell_change(key, world);
         }
+        // The tables change first, so that no packet uses the neighbour while the waiting ones are handled.
         if let Usable::Down = effects.usable {
             world.tables().unresolve(key.0, key.1);
         }
@@ -190,7 +192,7 @@ impl Host {
             world.tables().fail(key.0, key.1);
         }
         if effects.forget {
-            // Only what is not asked any more is forgotten, and that nothing waits for.
+            // Only a neighbour without open requests and waiting packets is removed.
             self.forget_unanswered(key, world);
             return self.ask_again(key, world);
         }
@@ -218,7 +220,7 @@ impl Host {
         world.settled(key.0, key.1, Verdict::Failed);
     }
 
-    /// A group leaves a next hop out that does not answer, so no packet will ask for it again: we do.
+    /// A group skips a next hop that does not answer, so no packet would trigger its resolution again: request it now.
     fn ask_again(&mut self, key: Key, world: &mut impl World) {
         if world.interface(key.0).is_some() && world.tables().is_member(key.0, key.1) {
             let (machine, effects) = Machine::wanted(world.now());
@@ -228,10 +230,10 @@ impl Host {
         }
     }
 
-    /// The fast path may use the neighbour from now on; what waited goes first.
+    /// The fast path may use the neighbour from now on. Waiting packets are sent first.
     fn come_up(&mut self, key: Key, mac: Mac, world: &mut impl World) {
         if !world.tables().resolve(key.0, key.1, mac) {
-            // No adjacency is left. Kept, it would send every packet round between the classifier and here.
+            // No adjacency is free. If the neighbour stayed, each packet would loop between the classifier and here.
             return self.dismiss(key, DropReason::NeighbourTable, world);
         }
         for waiting in self.neighbours.take_waiting(key) {
@@ -257,7 +259,7 @@ impl Host {
 
     fn ask(&mut self, key: Key, directly: Option<Mac>, world: &mut impl World) {
         let now = world.now();
-        // A scan of a prefix becomes no broadcast storm. Who is left out is asked for again in a second.
+        // The rate limit keeps a prefix scan from becoming a broadcast storm. A neighbour left out is requested again in a second.
         if directly.is_none() && !self.attachment(key.0).is_some_and(|attachment| attachment.questions.take(now)) {
             return;
         }
@@ -273,7 +275,7 @@ impl Host {
         }
     }
 
-    /// A reachable time between half and one and a half of the usual, drawn from a counter: the same in every run.
+    /// A random reachable time between half and one and a half of the mean, equal in every run.
     fn reachable_time(&mut self) -> Nanos {
         Nanos::new(REACHABLE.get() / 2) + self.jitter(REACHABLE)
     }

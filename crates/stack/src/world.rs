@@ -1,4 +1,4 @@
-//! What the router's own protocols may do: the worker, seen from the general path.
+//! The interface of the router's own protocols to the worker.
 
 use crate::Interface;
 use fib::{Outcome, Tables};
@@ -8,29 +8,29 @@ use packet::{DropReason, Packet};
 use std::net::IpAddr;
 use units::{Instant, InterfaceId};
 
-/// What is known of a next hop that was asked for.
+/// The state of a requested next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Packets may be sent to it.
     Usable,
-    /// It does not answer, or is no neighbour any more.
+    /// It does not answer, or was removed.
     Failed,
-    /// It cannot be remembered: the table is full.
+    /// It cannot be added: the table is full.
     TableFull,
 }
 
-/// The worker, as the general path sees it. Every packet given to the host ends in exactly one of `send`, `forward`,
-/// `consume` and `drop`, at once or after having waited for a neighbour.
+/// The worker, as the general path sees it. Every packet given to the host ends in exactly one of `send`, `forward`, `consume` and `drop`, at once or
+/// after it has waited for a neighbour.
 pub trait World {
     /// The time of this step.
     fn now(&self) -> Instant;
-    /// An interface of the generation that runs; nothing where it is gone.
+    /// An interface of the running generation; none if it was removed.
     fn interface(&self, id: InterfaceId) -> Option<&Interface>;
-    /// The longest IP packet that leaves by an interface now, in bytes; nothing where it is gone.
+    /// The MTU for IP packets of an interface in bytes; none if it was removed.
     fn mtu(&self, id: InterfaceId) -> Option<u16> {
         Some(self.tables().mtu(id, self.interface(id)?.mtu))
     }
-    /// Every interface of the generation that runs.
+    /// All interfaces of the running generation.
     fn interfaces(&self) -> &[Interface];
     /// The routes and adjacencies.
     fn tables(&self) -> &Tables;
@@ -38,29 +38,28 @@ pub trait World {
     fn nat(&self) -> Option<(&Rules, &Nat)> {
         None
     }
-    /// An empty packet of the router's own with room for `length` bytes and a link header, already counted as generated;
-    /// nothing where the pool is used up.
+    /// An empty packet of the router's own with room for `length` bytes and a link header, already counted as generated. None if the pool is empty.
     fn generate(&mut self, length: usize) -> Option<Packet>;
     /// Puts a complete frame, link header and VLAN tag included, on the output queue of `interface`'s port.
     fn send(&mut self, interface: InterfaceId, packet: Packet);
-    /// Sends a received packet on the way it was going, now that its exception is dealt with: looks its destination up
-    /// again, lowers its time to live and gives it to its path. Its `exception` code is what may come next: a packet
-    /// forwarded with `Options` handled is not given to the host for its options again.
+    /// Forwards a received packet after its exception was handled: looks its destination up again, decrements its time to live and passes it to its
+    /// path. Its `exception` code tells which exceptions may follow. A packet forwarded with `Options` handled is not given to the host for its
+    /// options again.
     fn forward(&mut self, packet: Packet);
-    /// The packet was for the router and has done its work.
+    /// Consumes a packet for the router, which has been processed.
     fn consume(&mut self, packet: Packet);
-    /// The packet goes no further.
+    /// Drops a packet.
     fn drop(&mut self, packet: Packet, reason: DropReason);
-    /// A next hop that [`Host::want`](super::Host::want) had no answer for has become usable, or failed.
+    /// A next hop for which [`Host::want`](super::Host::want) returned none has become usable, or failed.
     fn settled(&mut self, _interface: InterfaceId, _address: IpAddr, _verdict: Verdict) {}
-    /// Tells the observer.
+    /// Reports an event to the observer.
     fn event(&mut self, event: Event<'_>);
-    /// What the routes say of `destination` in the VRF of the interface `scope`.
+    /// The route of `destination` in the VRF of the interface `scope`.
     fn lookup(&self, scope: InterfaceId, destination: IpAddr) -> Outcome {
         self.tables().lookup_from(scope, destination)
     }
-    /// The next hop of a packet to `destination` under `outcome`: the gateway of an adjacency, that of a group's member
-    /// for a flow of this hash, or the destination itself on a connected link.
+    /// The next hop of a packet to `destination` under `outcome`: the gateway of an adjacency, that of a group's member for a flow of this hash, or
+    /// the destination itself on a connected link.
     fn next_hop(&self, outcome: Outcome, destination: IpAddr, flow: u32) -> Option<(InterfaceId, IpAddr)> {
         match outcome {
             Outcome::Via(adjacency) => self.tables().next_hop(adjacency),

@@ -1,21 +1,21 @@
-//! The charge for a run.
+//! The charges for runs and switches.
 
 use crate::PathCost;
 use crate::task::Times;
 use units::{Instant, Nanos, TaskId};
 
-/// The charge for the running task, and the time of the core by use.
+/// The charges for runs and switches, and the time of the core by use.
 pub(super) struct Charging {
-    /// The cost of a switch in the configuration; else the measured one holds.
+    /// The cost of a switch as configured; none: the measured cost is used.
     pub switch_cost: Option<Nanos>,
     pub measured: PathCost,
     pub last: Option<TaskId>,
-    /// The cost of the switch to the running task.
+    /// The time of the switch to the running task, if that task pays for it.
     pub switched: Nanos,
     pub times: Times,
     /// When the running task was picked.
     pub picked: Instant,
-    /// Bytes that it has moved, while a trace is kept.
+    /// Bytes that the running task has moved. Counted only while a trace is kept.
     pub bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What an agenda keeps of each task.
+//! The state of one task in the run queue.
 
 use super::rules::Rule;
 use crate::task::{Account, Kind, State, Terms};
@@ -6,49 +6,49 @@ use crate::{Estimator, PathCost, Sample};
 use packet::Remark;
 use units::{Instant, Nanos};
 
-/// What is known of a task since the last look.
+/// Values since the last check for warnings.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Lately {
     pub runs: u64,
     pub timeouts: u64,
     /// The longest it was active before it ran.
     pub lag: Nanos,
-    /// How long its queue or its ring lasts, where there is a rate to say so.
+    /// The time in which its queue or ring fills at the guaranteed rate or the line rate, if there is one.
     pub lasts: Option<Nanos>,
-    /// Packets received under a budget, and those beyond it.
+    /// Packets received while a classification budget is set, and those over it.
     pub weighed: (u64, u64),
-    /// Of each kind of remark, looks until it may be made again.
+    /// For each kind of warning, the number of checks until it may be reported again.
     pub told: [u8; Remark::KINDS],
 }
 
-// Large: all that a dispatch reads of a task lies together.
+// Large: all fields that a dispatch reads of a task are adjacent.
 pub(super) struct Entry {
     pub live: bool,
     pub kind: Kind,
     pub state: State,
-    /// An input task that found nothing when it last looked: it is active only because it polls.
+    /// An input task whose last poll was empty: it is active only in order to poll.
     pub dry: bool,
-    /// An input task that keeps its turns though it finds nothing.
+    /// An input task that keeps its turns after an empty poll.
     pub greedy: bool,
-    /// It was picked for a look, without the discipline.
+    /// It was picked for one poll, without the CPU scheduler.
     pub looking: bool,
     pub threshold: u32,
     pub waiting: u32,
-    /// What the discipline was told that the next run takes.
+    /// The length of the next run, as passed to the CPU scheduler.
     pub foretold: Nanos,
     pub since: Instant,
-    /// When its timer goes off; FAR where it has none.
+    /// When its timer expires; FAR if it has none.
     pub due: Instant,
     pub cost: PathCost,
-    /// Time spent on packets that are not done yet.
+    /// Time spent on packets that are not finished yet.
     pub begun: Nanos,
-    /// Of the period before this one.
+    /// The sample of the previous period.
     pub sample: Sample,
-    /// Time charged when that ended.
+    /// The time charged when that period ended.
     pub sampled: Nanos,
-    /// Of the present run, what was another task's work.
+    /// The part of the present run that was work of a forwarding task, done inline.
     pub inlined: Nanos,
-    /// What it owes for having been changed from.
+    /// The cost of the switch away from it, which its next run pays.
     pub owes: Nanos,
     pub terms: Terms,
     pub estimator: Option<Box<Estimator>>,
@@ -57,7 +57,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// An idle one.
+    /// An idle task.
     pub fn new(kind: Kind, terms: Terms, now: Instant) -> Entry {
         Entry {
             live: true,
@@ -84,13 +84,13 @@ impl Entry {
         }
     }
 
-    /// What a packet costs; zero where that is not known.
+    /// The mean cost of a packet; zero if unknown.
     #[inline]
     pub fn each(&self) -> Nanos {
         self.cost.mean().unwrap_or_default()
     }
 
-    /// What the next run is expected to take.
+    /// The expected length of the next run.
     #[inline]
     pub fn expected(&self, rule: Rule) -> Nanos {
         let packets = u64::from(self.waiting.min(rule.packets).max(1));

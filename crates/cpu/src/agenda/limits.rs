@@ -1,19 +1,19 @@
-//! How much a run may do.
+//! The limits of a run.
 
 use super::rules::Rule;
 use plan::{Batching, Charge};
 use units::Nanos;
 
-/// How much a run may do, as the configuration says.
+/// The limits of a run, as configured.
 pub(super) struct Limits {
     pub rules: [Rule; 3],
     pub strict: bool,
     pub harvest: bool,
-    /// The time that receiving and classifying a packet may take.
+    /// The classification budget: the time to receive and classify a packet.
     pub budget: Option<Nanos>,
     pub max_wait: Option<Nanos>,
     pub vector: Option<u32>,
-    /// Functions have tasks of their own, in which no port is called on.
+    /// True if functions have tasks of their own, in which no port is called.
     pub apart: bool,
     pub charge: Charge,
 }

@@ -1,5 +1,5 @@
-//! What an agenda has to say of its tasks to somebody who runs the router. Each thing once, when it begins; again when it was
-//! over for a while; and never many at a time.
+//! Warnings of the run queue for the operator. A warning is reported once when its condition begins, and again only after the condition was absent
+//! for a while. The number of warnings in a period is bounded.
 
 use super::Agenda;
 use super::entry::{Entry, Lately};
@@ -8,16 +8,16 @@ use crate::task::Kind;
 use packet::Remark;
 use units::{Nanos, TaskId};
 
-/// Looks for which something must have been over to be told again.
+/// The number of checks without the condition before a warning is reported again.
 const CALM: u8 = 60;
-/// Remarks in so many looks, at most: others are told later, if they are still true.
+/// The most warnings in `CALM` checks. Further ones are reported later if they still hold.
 const MOST: u32 = 8;
-/// Runs of a period before it says anything.
+/// The least number of runs in a period for a warning about timeouts.
 const RUNS: u64 = 16;
-/// One packet in so many beyond its budget is not worth telling: a clock read at the wrong moment, a cold cache.
+/// One packet in so many may exceed the budget without a warning: the clock was read at a bad moment, or the cache was cold.
 const MANY: u64 = 20;
 
-/// Remarks of the looks lately.
+/// Checks and warnings of the current period.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Patience {
     looks: u8,
@@ -25,12 +25,12 @@ pub(super) struct Patience {
 }
 
 impl Agenda {
-    /// The queues of a task last so long at the rate it was promised; none: nothing was.
+    /// Sets the time in which the queues of a task fill at its guaranteed rate; none without a guarantee.
     pub fn lasts(&mut self, task: TaskId, time: Option<Nanos>) {
         self.states.entries[task.index()].lately.lasts = time;
     }
 
-    /// Looks at every task, once a second, and tells what somebody should know of it.
+    /// Checks every task, once a second, and reports warnings to `tell`.
     pub fn remark(&mut self, mut tell: impl FnMut(TaskId, Remark)) {
         self.patience.looks += 1;
         if self.patience.looks == CALM {
@@ -64,7 +64,7 @@ impl Agenda {
 }
 
 impl Entry {
-    /// What there is to say of it, by kind.
+    /// The warnings that hold for the task, by kind.
     fn findings(&self, throttled: bool, budget: Option<Nanos>) -> [Option<Remark>; Remark::KINDS] {
         let (runs, timeouts) = (self.account.runs - self.lately.runs, self.account.timeouts - self.lately.timeouts);
         let waits = throttled && self.kind == Kind::Forwarding && !self.terms.prompt;
@@ -76,7 +76,9 @@ impl Entry {
         let (came, over) =
             (self.account.weighed.0 - self.lately.weighed.0, self.account.weighed.1 - self.lately.weighed.1);
         [
+            // Nearly all runs are started by the timer: the batch never fills.
             (waits && runs >= RUNS && timeouts * 16 >= runs * 15).then_some(Remark::TimeoutsOnly { runs, batch }),
+            // A batch of more than half the queue leaves little room for bursts.
             (waits && batch > 1 && u64::from(batch) * 2 > u64::from(capacity))
                 .then_some(Remark::NearCapacity { batch, capacity }),
             declared.map(|declared| Remark::OverCost { cost: self.each(), declared }),

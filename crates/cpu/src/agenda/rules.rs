@@ -1,4 +1,4 @@
-//! The rules an agenda goes by: how each kind of task is batched, and how many packets make a switch worth its cost.
+//! The rules of the run queue: how each kind of task is batched, and how many packets justify a switch.
 
 use super::{Agenda, State};
 use crate::task::Kind;
@@ -6,7 +6,7 @@ use crate::{Schedulers, Tuning};
 use plan::{Batching, CpuPlan, Layout, throttle};
 use units::{Instant, Nanos, Parts, TaskId};
 
-/// How a kind of task is batched.
+/// The batching of one kind of task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     pub packets: u32,
@@ -27,17 +27,17 @@ impl Rule {
 }
 
 impl Agenda {
-    /// The plans to come may name these schedulers.
+    /// Sets the schedulers that later configurations may name.
     pub fn register(&mut self, schedulers: Schedulers) {
         self.schedulers = schedulers;
     }
 
-    /// The schedulers that plans may name.
+    /// The schedulers that configurations may name.
     pub fn schedulers(&self) -> &Schedulers {
         &self.schedulers
     }
 
-    /// From now on as `plan` says. Tasks keep what they have; a change of discipline forgets what each is ahead or behind.
+    /// Applies a configuration. Tasks keep their state. A change of the CPU scheduler discards their lead or lag.
     pub fn rule(&mut self, plan: &CpuPlan, now: Instant) {
         self.limits.rules = [plan.input, plan.forwarding, plan.output].map(Rule::of);
         self.sleeping.hurried = false;
@@ -52,7 +52,7 @@ impl Agenda {
             for (index, entry) in self.states.entries.iter().enumerate().filter(|(_, entry)| entry.live) {
                 assert!(entry.state != State::Running, "rules change between runs");
                 self.discipline.add(TaskId::at(index), entry.terms.share);
-                // Who has stepped back is not up to the discipline.
+                // A task that has stepped back is polled without the scheduler, and must not be woken there.
                 if entry.state == State::Active && !self.sleeping.back.iter().any(|task| task.index() == index) {
                     self.discipline.wake(
                         TaskId::at(index),
@@ -73,7 +73,7 @@ impl Agenda {
         }
     }
 
-    /// Overhead and slice of every throttled kind of task are others from now on (spec Q-51).
+    /// Changes overhead and slice of every throttled kind of task (spec Q-51).
     pub fn tune(&mut self, overhead: Parts, slice: Nanos, now: Instant) {
         for rule in self.limits.rules.iter_mut().filter(|rule| rule.overhead.is_some()) {
             (rule.overhead, rule.slice) = (Some(overhead), slice);
@@ -81,7 +81,7 @@ impl Agenda {
         self.retune(now);
     }
 
-    /// What tasks wait for has changed: all that need not wait any more become active.
+    /// Computes all thresholds anew and activates the tasks that now meet theirs.
     fn retune(&mut self, now: Instant) {
         for index in 0..self.states.entries.len() {
             let task = TaskId::at(index);
@@ -96,13 +96,13 @@ impl Agenda {
         }
     }
 
-    /// B of the task: the least number of packets for which changing to it costs at most the overhead (spec ).
+    /// Sets the threshold B: the least number of packets for which a switch to the task costs at most the overhead (spec ).
     pub(super) fn set_threshold(&mut self, task: TaskId) {
         let entry = &self.states.entries[task.index()];
         let overhead = self.limits.rules[entry.kind as usize].overhead;
         let threshold = match overhead {
             Some(overhead) if !entry.terms.prompt && entry.kind != Kind::Input => {
-                // Where a cost is not known yet the first packet tells it.
+                // With an unknown cost do not wait: the first packet measures it.
                 let each = entry.cost.mean();
                 let wanted = each.map_or(1, |each| throttle::threshold(self.switch_cost(), overhead, each));
                 throttle::effective(wanted, entry.terms.capacity, entry.terms.capacity, self.limits.strict)
@@ -112,7 +112,7 @@ impl Agenda {
         self.states.entries[task.index()].threshold = threshold;
     }
 
-    /// Ends a period, where there is one: the throttle goes by what the load was.
+    /// Ends a tuning period: the throttle follows the load of the period.
     #[cold]
     pub(super) fn observe(&mut self, now: Instant) {
         let (mut needed, mut elapsed) = (Nanos::ZERO, Nanos::ZERO);
@@ -120,6 +120,7 @@ impl Agenda {
             let sample = entry.cost.sample(now);
             (entry.sample, elapsed) = (sample, elapsed.max(sample.elapsed));
             let used = entry.account.used.saturating_sub(std::mem::replace(&mut entry.sampled, entry.account.used));
+            // The load of forwarding tasks includes packets that were dropped. Other tasks count with the time they used.
             needed += if entry.kind == Kind::Forwarding { sample.needed } else { used };
         }
         let setting = self.tuning.as_mut().and_then(|tuning| tuning.observe(needed, elapsed, now));

@@ -1,4 +1,4 @@
-//! What an agenda lets be seen: its tasks as they are, and what happens to them, moment by moment.
+//! The status of the run queue: its tasks and its trace.
 
 use super::{Agenda, State};
 use crate::task::{Account, Kind, TaskView};
@@ -6,7 +6,7 @@ use crate::trace::{Record, Trace, What};
 use units::{Instant, Nanos, Parts, TaskId};
 
 impl Agenda {
-    /// What is known of a task; nothing where it is gone.
+    /// The status of a task; none if it was removed.
     pub fn view(&self, task: TaskId, now: Instant) -> Option<TaskView> {
         let entry = self.states.entries.get(task.index()).filter(|entry| entry.live)?;
         let mut account = entry.account;
@@ -26,18 +26,18 @@ impl Agenda {
         })
     }
 
-    /// What a task has done.
+    /// The accounting of a task.
     pub fn account(&self, task: TaskId) -> Account {
         self.states.entries.get(task.index()).filter(|entry| entry.live).map(|entry| entry.account).unwrap_or_default()
     }
 
-    /// The part of the work that switching may cost, and the slice of forwarding tasks; none where they are not throttled.
+    /// Overhead and slice of forwarding tasks; none if they are not throttled.
     pub fn throttle(&self) -> Option<(Parts, Nanos)> {
         let rule = self.limits.rules[Kind::Forwarding as usize];
         rule.overhead.map(|overhead| (overhead, rule.slice))
     }
 
-    /// Keeps what happens from now on in `trace`, or nothing any more. Answers what was kept until now.
+    /// Starts a trace in `trace`, or stops tracing. Returns the previous trace.
     pub fn keep_trace(&mut self, trace: Option<Box<Trace>>, now: Instant) -> Option<Box<Trace>> {
         let old = std::mem::replace(&mut self.trace, trace);
         self.charging.bytes = 0;
@@ -51,31 +51,32 @@ impl Agenda {
             let waiting = if entry.kind == Kind::Input { 0 } else { entry.waiting };
             if entry.live {
                 self.note(task, state, now);
+                // An arrival of zero packets records the initial queue length.
                 self.note(task, What::Came { packets: 0, waiting }, now);
             }
         }
         old
     }
 
-    /// Whether somebody looks.
+    /// True while a trace is kept.
     #[inline]
     pub fn is_traced(&self) -> bool {
         self.trace.is_some()
     }
 
-    /// The running task has moved so many bytes; zero where nobody has counted them.
+    /// Adds bytes that the running task has moved. The caller passes zero if it did not count them.
     #[inline]
     pub fn moved(&mut self, bytes: u32) {
         self.charging.bytes += u64::from(bytes);
     }
 
-    /// Packets came for the task, so that `waiting` wait.
+    /// Traces the arrival of packets for the task, of which `waiting` now wait.
     #[inline]
     pub fn came(&mut self, task: TaskId, packets: usize, waiting: usize, now: Instant) {
         self.note(task, What::Came { packets: packets as u32, waiting: waiting as u32 }, now);
     }
 
-    /// Packets that came for the task were dropped.
+    /// Traces packets for the task that were dropped.
     #[inline]
     pub fn dropped(&mut self, task: TaskId, packets: usize, now: Instant) {
         if packets > 0 {
@@ -83,7 +84,7 @@ impl Agenda {
         }
     }
 
-    /// An input task looked at its port, which had nothing.
+    /// Traces an empty poll.
     #[inline]
     pub(super) fn note_poll(&mut self, task: TaskId, used: Nanos, now: Instant) {
         if let Some(trace) = &mut self.trace {

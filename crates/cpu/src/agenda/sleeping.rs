@@ -1,17 +1,17 @@
-//! Tasks that look again later.
+//! Tasks that poll again later.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use units::{Instant, TaskId};
 
-/// Tasks that look again later: by a time, or after others.
+/// Tasks that poll again later: by a timer, or after dispatches of others.
 #[derive(Default)]
 pub(super) struct Sleeping {
     pub timers: BinaryHeap<Reverse<(Instant, TaskId)>>,
-    /// Input tasks that found nothing and have stepped back, the next to look first.
+    /// Input tasks that have stepped back after an empty poll, the next to poll first.
     pub back: VecDeque<TaskId>,
-    /// Dispatches since one of them was allowed a look.
+    /// Dispatches since one of them last polled.
     pub since_look: u32,
-    /// Waiting packets are to leave: no input task keeps its turns for polling.
+    /// The queues are being drained: no input task keeps its turns for polling.
     pub hurried: bool,
 }

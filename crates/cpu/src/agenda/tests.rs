@@ -1,4 +1,4 @@
-//! The states of the throttle, one transition a test, and what the rules say of them (spec Q-40 to Q-4A).
+//! The states of the throttle, one transition a test, and the rules for them (spec Q-40 to Q-4A).
 
 mod seen;
 
@@ -25,7 +25,7 @@ fn terms(cost_us: u64) -> Terms {
     Terms { share: Share::of(1, 4), max_wait: None, capacity: 128, cost: Some(Nanos::micros(cost_us)), prompt: false }
 }
 
-/// An agenda by `plan` with one forwarding task.
+/// A run queue by `plan` with one forwarding task.
 fn one(plan: &CpuPlan, terms: Terms) -> (Agenda, TaskId) {
     let mut agenda = Agenda::new(Nanos::ZERO);
     agenda.rule(plan, at(0));
@@ -62,7 +62,7 @@ fn a_task_becomes_eligible_with_its_first_packet_and_active_with_the_last_of_its
 }
 
 #[test]
-fn a_task_whose_batch_is_there_at_once_is_active_without_having_been_eligible() {
+fn task_with_a_full_batch_skips_the_eligible_state() {
     let (mut agenda, task) = one(&throttled(10), terms(1));
     agenda.look(task, 30, 128, at(1));
     assert_eq!(state(&agenda, task), State::Active);
@@ -70,7 +70,7 @@ fn a_task_whose_batch_is_there_at_once_is_active_without_having_been_eligible() 
 }
 
 #[test]
-fn after_a_run_a_task_is_active_eligible_or_idle_by_what_is_left() {
+fn state_after_a_run_depends_on_the_remaining_packets() {
     for (waiting, room, expected) in [
         (30, 128, State::Active),
         (29, 128, State::Eligible),
@@ -87,14 +87,14 @@ fn after_a_run_a_task_is_active_eligible_or_idle_by_what_is_left() {
 }
 
 #[test]
-fn a_task_that_may_wait_only_so_long_runs_then_and_its_time_begins_anew_after_a_run() {
+fn max_wait_activates_a_task_and_restarts_after_a_run() {
     let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
     agenda.look(task, 1, 128, at(100));
     assert_eq!((agenda.next(), agenda.pick(at(599))), (at(600), None));
     assert_eq!(agenda.pick(at(600)).map(|grant| grant.task), Some(task));
     agenda.ran(task, ran(1, 1, 128), at(610));
     assert_eq!((state(&agenda, task), agenda.next()), (State::Eligible, at(1110)));
-    // One more packet does not make it later.
+    // One more packet does not postpone the timer.
     agenda.look(task, 2, 128, at(900));
     assert_eq!(agenda.next(), at(1110));
     assert!(agenda.pick(at(1110)).is_some());
@@ -102,7 +102,7 @@ fn a_task_that_may_wait_only_so_long_runs_then_and_its_time_begins_anew_after_a_
 }
 
 #[test]
-fn a_batch_that_comes_in_time_ends_the_wait() {
+fn full_batch_before_the_timeout_ends_the_wait() {
     let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
     agenda.look(task, 1, 128, at(0));
     agenda.look(task, 30, 128, at(10));
@@ -113,8 +113,8 @@ fn a_batch_that_comes_in_time_ends_the_wait() {
 }
 
 #[test]
-fn no_task_waits_for_more_than_its_queues_hold_unless_that_is_wanted() {
-    // 3 us at 2 % of 1 us is 150, and the queues hold 128 (spec Q-49).
+fn threshold_is_capped_by_queue_capacity_unless_strict() {
+    // A switch of 3 us at 2 % of 1 us needs 150 packets, and the queues hold 128 (spec Q-49).
     let (agenda, task) = one(&throttled(2), terms(1));
     assert_eq!(agenda.view(task, at(0)).unwrap().threshold, 128);
     let (mut agenda, task) = one(&CpuPlan { strict: true, ..throttled(2) }, terms(1));
@@ -124,7 +124,7 @@ fn no_task_waits_for_more_than_its_queues_hold_unless_that_is_wanted() {
 }
 
 #[test]
-fn where_nothing_is_active_the_fullest_runs_if_that_is_wanted() {
+fn fullest_task_runs_when_none_is_active_if_harvest_is_on() {
     let mut agenda = Agenda::new(Nanos::ZERO);
     agenda.rule(&CpuPlan { harvest: true, ..throttled(10) }, at(0));
     let tasks = [5, 7, 7].map(|waiting| {
@@ -138,7 +138,7 @@ fn where_nothing_is_active_the_fullest_runs_if_that_is_wanted() {
 }
 
 #[test]
-fn a_port_that_is_polled_for_nothing_does_not_keep_others_from_being_harvested() {
+fn empty_polls_do_not_prevent_harvesting() {
     let mut agenda = Agenda::new(Nanos::ZERO);
     agenda.rule(&CpuPlan { harvest: true, ..throttled(10) }, at(0));
     let (input, task) = (agenda.add(Kind::Input, terms(1), at(0)), agenda.add(Kind::Forwarding, terms(1), at(0)));
@@ -160,7 +160,7 @@ fn a_port_that_is_polled_for_nothing_does_not_keep_others_from_being_harvested()
 }
 
 #[test]
-fn a_port_that_had_nothing_is_looked_at_now_and_then_while_others_work_and_always_where_none_does() {
+fn empty_port_is_polled_once_in_eight_dispatches_and_always_when_idle() {
     for (greedy, expected) in [(false, 11), (true, 80)] {
         let mut agenda = Agenda::new(Nanos::ZERO);
         agenda.rule(&CpuPlan::default(), at(0));
@@ -186,7 +186,7 @@ fn a_port_that_had_nothing_is_looked_at_now_and_then_while_others_work_and_alway
             agenda.ran(task, ran(4, 0, 100), at(100));
             assert_eq!(agenda.pick(at(101)).map(|grant| grant.task), Some(input));
             assert!(agenda.is_quiet());
-            // What it finds it is charged for, with its next run.
+            // The time of the poll is charged to the next run.
             agenda.polled(input, Nanos::micros(1), 16, true, false, at(102));
             assert!(!agenda.is_quiet());
         }
@@ -194,7 +194,7 @@ fn a_port_that_had_nothing_is_looked_at_now_and_then_while_others_work_and_alway
 }
 
 #[test]
-fn other_disciplines_take_over_ports_that_poll_and_not_those_that_have_stepped_back() {
+fn new_scheduler_takes_over_polling_ports_but_not_ports_that_stepped_back() {
     let mut agenda = Agenda::new(Nanos::ZERO);
     let ring = Ring { slots: 64, batch: 16, line_rate: None };
     let [polite, greedy] = [0; 2].map(|_| agenda.add(Kind::Input, terms(1), at(0)));
@@ -217,8 +217,8 @@ fn other_disciplines_take_over_ports_that_poll_and_not_those_that_have_stepped_b
 }
 
 #[test]
-fn a_port_keeps_no_turns_for_looking_while_what_waits_is_to_go() {
-    // The port has nearly all of the core and nothing to do; the other next to nothing of the core, and something to do.
+fn greedy_port_steps_back_while_queues_drain() {
+    // The port has nearly all of the core and no work. The other task has nearly no share, and has work.
     let mut agenda = Agenda::new(Nanos::ZERO);
     let port = agenda.add(Kind::Input, Terms { share: Share::of(9, 10), ..terms(1) }, at(0));
     agenda.estimate(port, None, true, Ring { slots: 64, batch: 16, line_rate: None }, at(0));
@@ -232,7 +232,7 @@ fn a_port_keeps_no_turns_for_looking_while_what_waits_is_to_go() {
         }
         picked
     };
-    // Once it has had its turn, its share is used up for long.
+    // Its first turn uses up its share for a long time.
     agenda.look(task, 9, 9, at(0));
     (0..100).for_each(|now| _ = run(&mut agenda, now));
     assert!((100..200).all(|now| run(&mut agenda, now) == port));
@@ -244,7 +244,7 @@ fn a_port_keeps_no_turns_for_looking_while_what_waits_is_to_go() {
 }
 
 #[test]
-fn other_rules_free_those_that_need_not_wait_any_more() {
+fn new_rules_activate_tasks_that_need_not_wait_any_more() {
     let (mut agenda, task) = one(&throttled(10), terms(1));
     agenda.look(task, 12, 128, at(0));
     assert_eq!(agenda.pick(at(1)), None);
@@ -284,7 +284,7 @@ fn a_tuned_throttle_follows_the_load() {
 }
 
 #[test]
-fn a_sleeping_input_task_is_woken_by_its_estimator_and_by_nothing_else() {
+fn sleeping_input_task_is_woken_by_its_estimator_only() {
     let mut agenda = Agenda::new(Nanos::ZERO);
     agenda.rule(&CpuPlan { input: Batching::Simple { packets: 16 }, ..throttled(10) }, at(0));
     let input = agenda.add(Kind::Input, terms(1), at(0));
@@ -302,7 +302,7 @@ fn a_sleeping_input_task_is_woken_by_its_estimator_and_by_nothing_else() {
     }
     assert!(agenda.is_silent(input));
     assert_eq!(agenda.view(input, now).unwrap().estimator, Some((0, Nanos::micros(300))));
-    // A sign of life is worth more.
+    // A wakeup from the port ends the sleep.
     agenda.rouse(input, now);
     assert!(agenda.pick(now).is_some());
     agenda.polled(input, Nanos::micros(1), 16, true, false, now);
@@ -310,8 +310,8 @@ fn a_sleeping_input_task_is_woken_by_its_estimator_and_by_nothing_else() {
 }
 
 #[test]
-fn a_port_whose_time_has_come_is_looked_at_beside_one_that_is_polled_for_nothing() {
-    // Of two silent ports one sleeps and one has stepped back, or keeps its turns: neither has all of them.
+fn expired_port_timer_gets_a_poll_beside_a_greedy_empty_port() {
+    // One of two silent ports sleeps; the other has stepped back or keeps its turns. Neither gets all the polls.
     for greedy in [false, true] {
         let mut agenda = Agenda::new(Nanos::ZERO);
         agenda.rule(&throttled(10), at(0));
@@ -332,9 +332,9 @@ fn a_port_whose_time_has_come_is_looked_at_beside_one_that_is_polled_for_nothing
 }
 
 #[test]
-fn the_discipline_hears_of_packets_that_come_for_a_task_that_is_active_already() {
-    // Both have the same share and wake for a packet each; for the first, fifteen more come before anybody is picked. Its
-    // run is long, and so the second goes first.
+fn scheduler_is_updated_when_an_active_task_receives_packets() {
+    // Both tasks have the same share and wake with one packet. For the first, fifteen more arrive before a pick. Its run is then long, so the second
+    // task goes first.
     for (more, first) in [(1, 0), (16, 1)] {
         let mut agenda = Agenda::new(Nanos::ZERO);
         let plan = CpuPlan { forwarding: Batching::Simple { packets: 16 }, ..throttled(10) };
@@ -360,10 +360,10 @@ fn a_stalled_port_is_not_polled_until_there_is_room() {
 }
 
 #[test]
-fn a_switch_is_charged_to_who_is_said_to_pay() {
+fn switch_is_charged_to_the_configured_task() {
     for (charge, expected) in [(Charge::None, [20, 20]), (Charge::Incoming, [10, 30]), (Charge::Outgoing, [25, 15])] {
-        // Two tasks of equal shares. One is changed to dearly and the other cheaply: who is charged runs less. A task that
-        // runs twice has changed from itself.
+        // Two tasks of equal shares: the switch to one is expensive, to the other cheap. The task that pays for switches runs less. A task that runs
+        // twice in a row has switched from itself.
         let mut agenda = Agenda::new(Nanos::ZERO);
         let plan = CpuPlan { charge, vector: Some(1), switch_cost: Some(Nanos::ZERO), ..CpuPlan::default() };
         agenda.rule(&plan, at(0));
@@ -387,7 +387,7 @@ fn a_switch_is_charged_to_who_is_said_to_pay() {
 }
 
 #[test]
-fn dear_packets_are_vectors_of_their_own_and_cheap_ones_fill_the_slice() {
+fn expensive_packets_are_single_vectors_and_cheap_ones_fill_the_slice() {
     for (cost, slice_us, expected) in [(5, 100, 256), (1000, 100, 1), (30_000, 30, 1), (500, 100, 200), (0, 100, 16)] {
         let batching = Batching::Timeslice { packets: 256, slice: Nanos::micros(slice_us) };
         let cost = (cost > 0).then_some(Nanos::new(cost));
@@ -399,7 +399,7 @@ fn dear_packets_are_vectors_of_their_own_and_cheap_ones_fill_the_slice() {
 }
 
 #[test]
-fn where_a_port_is_called_on_packets_that_seem_dear_are_a_vector_all_the_same() {
+fn packets_that_seem_expensive_are_one_vector_where_a_port_is_called() {
     let slice = Batching::Timeslice { packets: 256, slice: Nanos::micros(100) };
     let plan = CpuPlan { forwarding: slice, output: slice, ..CpuPlan::default() };
     let terms = Terms { cost: Some(Nanos::micros(4)), ..terms(4) };
@@ -414,7 +414,7 @@ fn where_a_port_is_called_on_packets_that_seem_dear_are_a_vector_all_the_same() 
     }
 }
 
-/// What an agenda is told, at random.
+/// A random event of a run queue.
 #[derive(Clone, Debug)]
 enum Told {
     Came(usize, u32),
@@ -435,8 +435,7 @@ fn told() -> impl Strategy<Value = Told> {
 }
 
 proptest! {
-    /// Whatever comes, no work is stranded: with guard and harvest on, packets that wait are run for, and each task that is
-    /// picked has some (spec section 3.8).
+    /// With capacity guard and harvest on, packets that wait are always served, and each task that is picked has packets (spec section 3.8).
     #[test]
     fn no_work_is_ever_stranded(sequence in prop::collection::vec(told(), 0..200)) {
         let plan = CpuPlan { harvest: true, ..throttled(2) };

@@ -1,4 +1,4 @@
-//! WF2Q+ against its equations, computed naively, and over years.
+//! WF2Q+ against its equations, computed naively, and over years of virtual time.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ struct Entry {
     runnable: bool,
 }
 
-/// The equations as they are written, one loop each.
+/// The equations as in the paper, one loop each.
 #[derive(Default)]
 struct Naive {
     tasks: Vec<Entry>,
@@ -22,7 +22,7 @@ struct Naive {
 }
 
 fn span(work: u64, share: u64) -> u128 {
-    // l/r: the inverse of a share has 32 places.
+    // l/r: the inverse of a share has 32 binary places.
     (u128::from(work) * ((1 << 64) / u128::from(share)) + (1 << 22)) >> 23
 }
 
@@ -61,7 +61,7 @@ impl Naive {
     }
 }
 
-/// A run: who wakes before it, and in it; how long it takes; how long the next is expected to.
+/// A run: the tasks that wake before it, those that wake in it, its length, and the expected length of the next.
 type Round = (Vec<(usize, u64)>, Vec<(usize, u64)>, u64, Option<u64>);
 
 fn agree(name: &str, shares: &[u64], rounds: &[Round]) {
@@ -76,7 +76,7 @@ fn agree(name: &str, shares: &[u64], rounds: &[Round]) {
         let wake = |scheduler: &mut dyn CpuScheduler, naive: &mut Naive, who: &[(usize, u64)], but: Option<usize>| {
             for &(task, length) in who.iter().filter(|(task, _)| Some(*task % shares.len()) != but) {
                 let task = task % shares.len();
-                // Who waits already has more to do than it was woken for.
+                // A task that waits has more work than when it woke.
                 if naive.tasks[task].runnable {
                     scheduler.expect(TaskId::at(task), Nanos::new(length));
                     naive.tasks[task].length = length;
@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// Two tasks of the same share for ever, and a third that wakes now and then for one run.
+/// Two tasks of the same share forever, and a third that wakes now and then for one run.
 fn years(name: &str, share: Share, run: Nanos) {
     const SLEEPER: TaskId = TaskId(2);
     let mut scheduler = (way(name).make)();
@@ -148,7 +148,7 @@ fn years(name: &str, share: Share, run: Nanos) {
 
 #[test]
 fn virtual_time_does_not_overflow_in_years_with_the_least_of_shares() {
-    // 50 000 runs of a second and more: with the least share there is, three thousand years of virtual time.
+    // 50 000 runs of a second and more: at the least share, three thousand years of virtual time.
     for name in ["wf2q+", "wf2q+ in a tournament", "wf2q+ in groups", "sfq", "stride", "eevdf"] {
         for run in [Nanos::secs(1), Nanos::new(u64::from(u32::MAX))] {
             for share in [Share::of(1, 1_000_000), Share::of(1, u64::MAX), Share::ONE] {
@@ -159,14 +159,14 @@ fn virtual_time_does_not_overflow_in_years_with_the_least_of_shares() {
 }
 
 #[test]
-fn the_form_changes_with_the_number_of_tasks_and_nobody_is_forgotten() {
+fn wf2q_changes_its_form_with_the_number_of_tasks_and_loses_none() {
     const RUN: Nanos = Nanos::micros(1);
     let mut scheduler = Wf2q::new();
     let mut runs = vec![0u32; 1500];
     for task in (0..1500).map(TaskId) {
         scheduler.add(task, Share::of(1, 1500));
         scheduler.wake(task, RUN, NOW);
-        // One run each while they come.
+        // Each task runs once as it is added.
         let picked = scheduler.pick(NOW).unwrap();
         runs[picked.index()] += 1;
         scheduler.charge(picked, RUN, Some(RUN), NOW);

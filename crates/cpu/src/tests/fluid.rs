@@ -1,5 +1,5 @@
-//! The contract of proportional share (Qie et al. 2001, section 3.1), measured: a task with work gets its share whatever
-//! others do, what is left goes to those with work by their shares, and sleeping earns nothing.
+//! The contract of proportional share (Qie et al. 2001, section 3.1), measured. A backlogged task gets its share regardless of others. The rest goes
+//! to the backlogged tasks by their shares. Sleeping earns nothing.
 
 use super::load::{Dice, Foresight, Outcome, Want, play};
 use super::*;
@@ -8,7 +8,7 @@ use expect_test::expect;
 use proptest::prelude::*;
 use std::fmt::Write;
 
-/// Random tasks: of shares over three magnitudes and runs over two, some of which sleep. Shares add up to at most one.
+/// Random tasks: shares over three orders of magnitude, runs over two. Some tasks sleep. Shares add up to at most one.
 fn random(seed: u64, tasks: usize) -> Vec<Want> {
     let mut dice = Dice::new(seed);
     let raw: Vec<u64> = (0..tasks).map(|_| 1 + (dice.roll(1000) >> dice.roll(8))).collect();
@@ -29,7 +29,7 @@ fn others(wants: &[Want], task: usize) -> f64 {
 
 const SPAN: u64 = 60_000_000;
 
-/// The worst of all tasks of several plays, as a part of the task's bound.
+/// The worst lag of any task over several runs of the model, as a part of the task's bound.
 fn worst(
     way: Way,
     foresight: Foresight,
@@ -49,12 +49,12 @@ fn worst(
     plays.fold(0.0, f64::max)
 }
 
-/// The longest run of its own and the longest of another.
+/// The longest run of the task and the longest of another.
 fn two_runs(wants: &[Want], task: usize) -> f64 {
     wants[task].longest as f64 + others(wants, task)
 }
 
-/// What the grouped form promises: 6 L + 2 l r.
+/// The bound of the grouped form: 6 L + 2 l r.
 fn grouped(wants: &[Want], task: usize) -> f64 {
     let all: u64 = wants.iter().map(|want| want.share).sum();
     6.0 * wants[task].longest as f64 + 2.0 * others(wants, task) * wants[task].share as f64 / all as f64
@@ -110,7 +110,7 @@ fn in_groups_a_task_lags_by_less_than_six_runs_of_its_own_and_two_of_others_time
             writeln!(table, "{tasks} tasks, {foresight:?}: {lag:.2}").unwrap();
             assert!(lag <= 1.0, "{lag}");
         }
-        // As many as are grouped without being told, beside the exact form.
+        // With enough tasks to be grouped by default, compared with the exact form.
         let wants = random(9, 1100);
         let [exact, groups] = ["wf2q+ in a tournament", "wf2q+"].map(|name| {
             let outcomes = play(way(name), &wants, foresight, 9, SPAN);
@@ -135,14 +135,14 @@ fn in_groups_a_task_lags_by_less_than_six_runs_of_its_own_and_two_of_others_time
 }
 
 #[test]
-fn work_follows_that_of_a_fluid_among_the_tasks_that_have_any() {
+fn work_of_backlogged_tasks_follows_a_fluid_system() {
     let mut table = String::new();
     for &way in WAYS.iter().filter(|way| way.name != "rr") {
         let lags = [4, 16, 60].map(|tasks| worst(way, Foresight::Longest, tasks, |o| o.worst_fluid, two_runs));
         writeln!(table, "{}: {:.2} {:.2} {:.2}", way.name, lags[0], lags[1], lags[2]).unwrap();
     }
-    // How far a task was ever behind the fluid since it woke, in longest runs of its own and of another. Nobody promises
-    // this while tasks come and go; EEVDF does while they do not.
+    // The greatest lag of a task behind the fluid since it woke, in longest runs of its own and of another. No scheduler bounds this while tasks are
+    // added and removed. EEVDF does for a constant set of tasks.
     expect![[r#"
         wf2q+: 2.53 4.17 6.20
         wf2q+ in a tournament: 2.53 4.17 6.20
@@ -155,7 +155,7 @@ fn work_follows_that_of_a_fluid_among_the_tasks_that_have_any() {
     .assert_eq(&table);
 }
 
-/// Tasks that have work all the time, from a point of time on, and what they get.
+/// Tasks that are backlogged from some point on, and the time each gets.
 struct Steady {
     scheduler: Box<dyn CpuScheduler>,
     /// Shares in thousandths, and lengths of runs.
@@ -177,7 +177,7 @@ impl Steady {
         self.scheduler.wake(TaskId::at(task), self.tasks[task].1, NOW);
     }
 
-    /// What each got in the next `span`, ns; then all of them go on.
+    /// The time each task gets in the next `span`, ns. Afterwards all continue.
     fn go(&mut self, span: u64) -> Vec<u64> {
         self.got.fill(0);
         let mut passed = 0;
@@ -191,8 +191,7 @@ impl Steady {
         self.got.clone()
     }
 
-    /// How much a task may get more or less than its share of some time: a run of each of the tasks, and for deficit round
-    /// robin two turns.
+    /// The allowed deviation of a task from its share of some time: one run of each task, and for deficit round robin two turns.
     fn slack(&self) -> u64 {
         let runs: u64 = self.tasks.iter().map(|(_, run)| run.get()).sum();
         runs + 2 * 20_000 * self.tasks.len() as u64
@@ -213,7 +212,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn what_nobody_has_reserved_or_wants_goes_to_those_with_work_by_their_shares(tasks in steady(), idle in 1..=1000u64) {
+    fn unreserved_and_unused_time_goes_to_backlogged_tasks_by_share(tasks in steady(), idle in 1..=1000u64) {
         for way in proportional() {
             let mut steady = Steady::new(way, &[&tasks[..], &[(idle, 1_000)]].concat());
             (0..tasks.len()).for_each(|task| steady.wake(task));
@@ -227,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn who_had_more_than_its_share_while_others_slept_does_not_pay_for_it(tasks in steady()) {
+    fn task_that_ran_ahead_while_others_slept_is_not_penalised(tasks in steady()) {
         for way in proportional() {
             let mut steady = Steady::new(way, &tasks);
             steady.wake(0);
@@ -243,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn who_slept_for_long_gets_its_share_and_one_run_in_the_first_ten_milliseconds(tasks in steady()) {
+    fn task_that_slept_gets_its_share_and_one_run_in_the_first_ten_milliseconds(tasks in steady()) {
         for way in proportional() {
             let (got, most) = awake(way, &tasks);
             prop_assert!(got <= most, "{}: {got} of {most} for {tasks:?}", way.name);
@@ -251,9 +250,9 @@ proptest! {
     }
 }
 
-/// Three tasks that are ahead of V in groups, and one that wakes while they are.
+/// Three tasks that are ahead of V in groups, and one that wakes meanwhile.
 #[test]
-fn who_wakes_beside_tasks_that_are_ahead_gets_no_more_than_catches_up_with_them() {
+fn task_that_wakes_beside_tasks_ahead_of_v_only_catches_up_with_them() {
     for way in proportional() {
         let tasks = [(363, 1000), (250, 47_373), (36, 45_954), (167, 32_601)];
         let (got, most) = awake(way, &tasks);
@@ -261,10 +260,10 @@ fn who_wakes_beside_tasks_that_are_ahead_gets_no_more_than_catches_up_with_them(
     }
 }
 
-/// What the first task gets in the ten milliseconds after it has slept for long, and the most it may.
+/// The time that the first task gets in the ten milliseconds after a long sleep, and its upper bound.
 fn awake(way: Way, tasks: &[(u64, u64)]) -> (u64, u64) {
     let mut steady = Steady::new(way, tasks);
-    // It has run before, so that there is something it could have saved since.
+    // It has run before, so that it has a state in which credit could be saved.
     (0..tasks.len()).for_each(|task| steady.wake(task));
     let (sleeper, used) = loop {
         let task = steady.scheduler.pick(NOW).unwrap();
@@ -280,16 +279,16 @@ fn awake(way: Way, tasks: &[(u64, u64)]) -> (u64, u64) {
     let got = steady.go(10_000_000);
     let all: u64 = tasks.iter().map(|(share, _)| share).sum();
     let share = |span: u64| span * tasks[0].0 / all;
-    // How far a task's work may be ahead of V, being picked at most so long before its start.
+    // How far the work of a task may be ahead of V, if it is picked at most `early` before its start.
     let ahead = |early: f64| {
         move |&(share, run): &(u64, u64)| {
             let length = Slope::of(Share::of(share, 1000)).span(Nanos::new(run));
             run as f64 * (1.0 + early * length.next_power_of_two() as f64 / length as f64)
         }
     };
-    // WF2Q+: when it wakes it starts at V, and is never further ahead of that than it may be. V goes with the shares, so that it gets its own; and where
-    // all are ahead it goes to the least start there is, so that others get theirs: it gains on V at most its share of what the others were ahead when it
-    // woke. In groups each of them, itself as well, may be ahead by a slot more, of less than two runs.
+    // WF2Q+: a task that wakes starts at V, and its lead over V is bounded. V advances with the shares, so the task gets its own. When all are ahead,
+    // V jumps to the least start so that others get theirs. The task thereby gains on V at most its share of the lead that the others had when it
+    // woke. In groups each task, itself included, may be ahead by another slot, which is less than two runs.
     let wf2q = |early: f64| {
         let others: f64 = tasks[1..].iter().map(ahead(early)).sum();
         (ahead(early)(&tasks[0]) + others * tasks[0].0 as f64 / all as f64) as u64 + 1
@@ -297,7 +296,7 @@ fn awake(way: Way, tasks: &[(u64, u64)]) -> (u64, u64) {
     let slack = match way.name {
         "wf2q+" | "wf2q+ in a tournament" => wf2q(0.0),
         "wf2q+ in groups" => wf2q(1.0),
-        // Its V is by how far all of them have come.
+        // The V of EEVDF is the mean progress of all tasks.
         "eevdf" => used.get() + 1,
         _ => used.get() + share(steady.slack()) + 2 * 20_000 * tasks.len() as u64 * tasks[0].0 / all,
     };

@@ -1,4 +1,4 @@
-//! What every discipline keeps, against a model that only knows who is runnable.
+//! The guarantees of every CPU scheduler, against a model that only knows which tasks are runnable.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ enum Op {
     Remove(u32),
     Share(u32, Share),
     Wake(u32, u64),
-    /// Picks, does what others do meanwhile, charges.
+    /// Picks a task, applies the operations, charges the task.
     Run(Vec<Op>, u64, Option<u64>),
 }
 
@@ -43,14 +43,14 @@ fn ops(ids: u32, deep: bool) -> BoxedStrategy<Op> {
     prop_oneof![1 => simple, 2 => run.prop_map(|(meanwhile, used, next)| Op::Run(meanwhile, used, next))].boxed()
 }
 
-/// What is known of a task: its share, and whether it is runnable.
+/// The model of a task: its share, and whether it is runnable.
 type Model = BTreeMap<u32, (Share, bool)>;
 
 struct Laws {
     scheduler: Box<dyn CpuScheduler>,
     model: Model,
     running: Option<u32>,
-    /// Who was picked, in this order.
+    /// The tasks that were picked, in order.
     picked: Vec<u32>,
 }
 
@@ -58,7 +58,7 @@ impl Laws {
     fn apply(&mut self, op: &Op) {
         match *op {
             Op::Add(id, share) => {
-                // An id is given again only after the run of the task that had it.
+                // An id is reused only after the last run of its former task.
                 if !self.model.contains_key(&id) && self.running != Some(id) {
                     self.scheduler.add(TaskId(id), share);
                     self.model.insert(id, (share, false));
@@ -98,11 +98,11 @@ impl Laws {
     }
 }
 
-/// Who is picked meanwhile.
+/// Traces the picks meanwhile.
 fn laws(way: Way, sequence: &[Op]) -> Vec<u32> {
     let mut laws = Laws { scheduler: (way.make)(), model: Model::new(), running: None, picked: Vec::new() };
     sequence.iter().for_each(|op| laws.apply(op));
-    // Nobody was forgotten: each runnable task is picked once, and then there is none.
+    // No task is lost: each runnable task is picked once, and then none is left.
     let runnable = laws.model.values().filter(|(_, runnable)| *runnable).count();
     for _ in 0..runnable {
         laws.run(&[], 1000, None);
@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn every_discipline_picks_who_is_runnable_and_forgets_nobody(
+    fn every_scheduler_picks_only_runnable_tasks_and_loses_none(
         few in proptest::collection::vec(ops(12, true), 0..200),
         more in proptest::collection::vec(ops(80, true), 0..300),
     ) {
@@ -127,14 +127,14 @@ proptest! {
     }
 
     #[test]
-    fn who_comes_goes_or_changes_its_share_does_so_in_arrays_and_in_a_tournament_alike(
+    fn arrays_and_tournament_agree_when_tasks_are_added_removed_or_change_share(
         sequence in proptest::collection::vec(ops(64, true), 0..300),
     ) {
         prop_assert_eq!(laws(way("wf2q+"), &sequence), laws(way("wf2q+ in a tournament"), &sequence));
     }
 }
 
-/// A scheduler with tasks of equal shares, all of them awake.
+/// A scheduler with runnable tasks of equal shares.
 fn awake(way: Way, tasks: u32) -> Box<dyn CpuScheduler> {
     let mut scheduler = (way.make)();
     for task in (0..tasks).map(TaskId) {
@@ -220,7 +220,7 @@ fn a_removed_task_is_never_picked_even_if_it_was_running() {
 }
 
 #[test]
-fn the_background_runs_where_nobody_else_wants_to() {
+fn background_class_runs_only_when_no_task_with_a_share_is_runnable() {
     for &way in WAYS {
         let mut scheduler = awake(way, 1);
         for task in [1, 2].map(TaskId) {
@@ -229,7 +229,7 @@ fn the_background_runs_where_nobody_else_wants_to() {
         }
         assert_eq!(run(&mut *scheduler, 4, |_| true), [0; 4], "{}", way.name);
         assert_eq!(run(&mut *scheduler, 5, |task| task > 0), [0, 1, 2, 1, 2], "{}", way.name);
-        // Back to a share while it waits, and to none while it runs.
+        // Given a share while it waits, and none while it runs.
         scheduler.share(TaskId(2), Share::ONE);
         assert_eq!(run(&mut *scheduler, 3, |_| true), [2; 3], "{}", way.name);
         let task = scheduler.pick(NOW).unwrap();

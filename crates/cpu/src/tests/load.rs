@@ -1,7 +1,7 @@
-//! Tasks that fall asleep and wake at random, and how far each is from its share while it has work.
+//! Tasks that sleep and wake at random, and the deviation of each from its share while it has work.
 //!
-//! Time goes by with runs only; where no task has work it passes to the next that wakes. Lags are in nanoseconds of
-//! work, as numbers with a fraction: they are measured, nothing is decided by them.
+//! Only runs let time pass. When no task has work, the clock jumps to the next wakeup. Lags are in nanoseconds of work, in floating point: they are
+//! measured and decide nothing.
 
 use super::*;
 
@@ -21,47 +21,47 @@ impl Dice {
     }
 }
 
-/// What a task wants.
+/// The demand of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Want {
-    /// In millionths of the core.
+    /// Its share in millionths of the core.
     pub share: u64,
     /// Its longest run, ns; the shortest is a quarter of it.
     pub longest: u64,
-    /// How long it has work at a time and how long it has none, ns in the mean; never none where `off` is zero.
+    /// The mean times with and without work, ns. With `off` zero it always has work.
     pub on: u64,
     pub off: u64,
 }
 
-/// What is said of a run before it.
+/// The accuracy of the expected length of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Foresight {
-    /// How long it takes.
+    /// The true length.
     Exact,
-    /// How long it takes at most.
+    /// The longest possible length.
     Longest,
     /// Nothing.
     None,
 }
 
-/// What came of it for one task, ns.
+/// The result of one task, ns.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Outcome {
     pub got: f64,
-    /// How far it was ever behind its share r/R of the time in which it had work, in any part of that time.
+    /// Its greatest lag behind its share r/R of any interval in which it had work.
     pub worst: f64,
-    /// How far it was ever behind what a fluid would have got since it woke: r over the shares of those with work.
+    /// Its greatest lag behind a fluid system since it woke, which gives it r over the shares of the backlogged tasks.
     pub worst_fluid: f64,
-    /// How far it was ever ahead of that fluid in the first 10 ms after it woke.
+    /// Its greatest lead over that fluid in the first 10 ms after it woke.
     pub ahead: f64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Task {
     awake: bool,
-    /// When that changes.
+    /// When it next wakes or sleeps.
     until: u64,
-    /// How long its next run takes.
+    /// The length of its next run.
     run: u64,
     woke: u64,
     lag: f64,
@@ -110,7 +110,7 @@ impl Play<'_> {
         self.tasks[task].run = longest / 4 + self.dice.roll(longest - longest / 4 + 1);
     }
 
-    /// Wakes whom it is time to wake.
+    /// Wakes the tasks whose time has come.
     fn wake(&mut self, running: Option<usize>) {
         for task in (0..self.tasks.len()).filter(|&task| Some(task) != running) {
             let want = self.wants[task];
@@ -133,7 +133,7 @@ impl Play<'_> {
         assert!(self.tasks[task].awake, "a task without work runs");
         let used = self.tasks[task].run;
         let end = self.now + used;
-        // Those who wake meanwhile do so in time, and compete from then on.
+        // Tasks that wake during the run compete from their own time on.
         loop {
             let woken = self.tasks.iter().filter(|task| !task.awake).map(|task| task.until).min();
             let to = end.min(woken.unwrap_or(end).max(self.now));

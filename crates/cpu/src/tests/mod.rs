@@ -1,5 +1,5 @@
-//! What every discipline keeps ([`laws`]), what the exact WF2Q+ picks ([`exact`]), and how near each comes to its
-//! share ([`fluid`]).
+//! The guarantees of every CPU scheduler ([`laws`]), the exact picks of WF2Q+ ([`exact`]), and the deviation of each scheduler from the shares
+//! ([`fluid`]).
 
 mod exact;
 mod fluid;
@@ -10,14 +10,14 @@ use super::*;
 
 const NOW: Instant = Instant::START;
 
-/// One way to schedule.
+/// One CPU scheduler under test.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
     make: fn() -> Box<dyn CpuScheduler>,
 }
 
-/// Every discipline, and WF2Q+ in each of its forms.
+/// Every CPU scheduler, and WF2Q+ in each of its forms.
 const WAYS: &[Way] = &[
     Way { name: "wf2q+", make: wf2q::REGISTRATION.make },
     Way { name: "wf2q+ in a tournament", make: || Box::new(Tasks::ordered(wf2q::Tags::in_tournament())) },

@@ -1,6 +1,6 @@
-//! A trace as a file for viewers of trace events, ui.perfetto.dev and chrome://tracing: the JSON object format of the Trace
-//! Event Format document (Google, 2016). A router is a process; a task is a track of it, and so is a core, on which all runs
-//! stand side by side: who had the processor is seen at a glance.
+//! Exports a trace for ui.perfetto.dev and chrome://tracing, in the JSON object format of the Trace Event Format document (Google, 2016). A router is
+//! a process, and each of its tasks is a track. Each core is a track too, with the runs of all tasks, so that the use of the processor is visible at
+//! a glance.
 
 use super::{Record, Trace, What};
 use crate::task::Times;
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::io::{Result, Write};
 use units::{Instant, Nanos, TaskId};
 
-/// Windows of the whole in which the efficiency is counted, and the least of them.
+/// The number of windows over which the efficiency is computed, and their least length.
 const WINDOWS: u64 = 200;
 const LEAST_WINDOW: Nanos = Nanos::micros(20);
-/// Tracks of a core: its own, and one for each task.
+/// Track ids of a core: one for itself and one for each task.
 const TRACKS: u64 = 1_000_000;
 
-/// What a router did.
+/// The traces of a router.
 pub struct Router<'a> {
     /// Its name.
     pub name: &'a str,
@@ -22,18 +22,17 @@ pub struct Router<'a> {
     pub cores: Vec<Core<'a>>,
 }
 
-/// What a core did.
+/// The trace of a core.
 pub struct Core<'a> {
     /// The number of its worker.
     pub worker: u16,
-    /// What was kept.
+    /// Its trace.
     pub trace: &'a Trace,
-    /// What people call its tasks.
+    /// The names of its tasks.
     pub tasks: BTreeMap<TaskId, String>,
 }
 
-/// Writes what `routers` did from `since` until `until`. `started_ns` is when that began, since 1970-01-01 UTC, where there
-/// is such a time.
+/// Writes the traces of `routers` from `since` until `until`. `started_ns` is the start in ns since 1970-01-01 UTC, if there is a wall clock.
 pub fn write(
     out: &mut impl Write,
     routers: &[Router<'_>],
@@ -57,7 +56,7 @@ pub fn write(
     events.out.write_all(b"\n]}\n")
 }
 
-/// A text as JSON has it.
+/// A text as a JSON string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -79,16 +78,16 @@ struct Events<'w, W> {
     process: usize,
 }
 
-/// What is known of a task in the middle of the trace.
+/// A task while the trace is being written.
 struct Track {
     name: String,
     id: u64,
-    /// What it waits for, since when: for more packets, or for the processor.
+    /// The state in which it waits, and since when: for more packets, or for the processor.
     state: Option<(&'static str, Instant)>,
 }
 
 impl<W: Write> Events<'_, W> {
-    /// An event of this phase, on this track: name and what else there is to say.
+    /// Writes an event of this phase on this track, with its name and further JSON members.
     fn event(&mut self, phase: char, track: u64, at: Instant, name: &str, rest: &str) -> Result<()> {
         let comma = if std::mem::replace(&mut self.first, false) { "" } else { "," };
         let ns = at.since(self.since).get();
@@ -106,7 +105,7 @@ impl<W: Write> Events<'_, W> {
         self.event('M', track, self.since, what, &format!(",\"args\":{{\"name\":{}}}", quoted(name)))
     }
 
-    /// Something that lasted. What took no time is left out, unless it says something.
+    /// Writes an event with a duration. One of zero length and without arguments is omitted.
     fn slice(&mut self, track: u64, name: &str, (from, to): (Instant, Instant), args: &str) -> Result<()> {
         let ns = to.since(from).get();
         if ns == 0 && args.is_empty() {
@@ -129,6 +128,7 @@ impl<W: Write> Events<'_, W> {
         let base = u64::from(core.worker) * TRACKS + 1;
         self.name("thread_name", base, &format!("core {}", core.worker))?;
         let mut tracks: BTreeMap<TaskId, Track> = BTreeMap::new();
+        // Records may belong to tasks that were removed: these have a track too.
         for task in core.tasks.keys().copied().chain(core.trace.records().map(|record| record.task)) {
             if tracks.contains_key(&task) {
                 continue;
@@ -140,14 +140,14 @@ impl<W: Write> Events<'_, W> {
             tracks.insert(task, Track { name, id, state: None });
         }
         let mut windows = Windows::new(self.since, until);
-        // Of a clock that is read at each step and a meter that is read at each lap, one may be a little ahead.
+        // The clock is read at each step and the meter at each lap: one of them may be slightly ahead.
         let (mut now, mut began, mut polls) = (self.since, None, None::<(Instant, Instant, u64, Nanos)>);
         for record in core.trace.records() {
             let Some(track) = tracks.get_mut(&record.task) else { continue };
             if let What::Polled { times, used, until } = record.what {
                 let from = record.at.max(now);
                 let to = until.max(from);
-                // One that has found nothing waits for nothing.
+                // An empty poll ends any waiting state of the task.
                 if let Some((name, began)) = track.state.take() {
                     self.slice(track.id, name, (began, from), "")?;
                 }
@@ -170,7 +170,7 @@ impl<W: Write> Events<'_, W> {
                     began = Some(now + switch);
                 }
                 What::Yielded { packets, bytes, waiting, used } => {
-                    // Where its beginning is lost it is known all the same.
+                    // The dispatch record may be lost. The start follows from the length of the run.
                     let from = began.take().unwrap_or((now - used).max(self.since));
                     now = now.max(from);
                     let to = now;
@@ -207,7 +207,7 @@ impl<W: Write> Events<'_, W> {
         Ok(())
     }
 
-    /// What a record says of its task besides its runs.
+    /// Writes the part of a record that is not about runs.
     fn task(&mut self, track: &mut Track, record: &Record, now: Instant) -> Result<()> {
         let waits = match record.what {
             What::Eligible => Some("waits for packets"),
@@ -234,7 +234,7 @@ impl<W: Write> Events<'_, W> {
     }
 }
 
-/// Where the time went, window by window.
+/// The time of a core by use, window by window.
 struct Windows {
     since: Instant,
     length: u64,
@@ -248,7 +248,7 @@ impl Windows {
         Windows { since, length, sums: vec![Times::default(); (span / length + 1) as usize] }
     }
 
-    /// So much of the time between two moments; what lasts longer than a window is shared out.
+    /// Adds time spent between two moments. A duration longer than a window is divided in proportion.
     fn add(&mut self, (from, to): (Instant, Instant), part: fn(&mut Times) -> &mut Nanos, used: Nanos) {
         let (from, to) = (from.since(self.since).get(), to.since(self.since).get());
         let last = self.sums.len() - 1;
@@ -256,6 +256,7 @@ impl Windows {
         let mut left = used.get();
         for window in first..end {
             let within = (window as u64 + 1) * self.length - from.max(window as u64 * self.length);
+            // In proportion to the time within the window. The last window gets the remainder, so that the sum is exact.
             let here = u128::from(used.get()) * u128::from(within) / u128::from((to - from).max(1));
             let here = (here as u64).min(left);
             *part(&mut self.sums[window]) += Nanos::new(here);
@@ -264,7 +265,7 @@ impl Windows {
         *part(&mut self.sums[end]) += Nanos::new(left);
     }
 
-    /// The windows in which something was done.
+    /// The windows with any activity.
     fn iter(&self) -> impl Iterator<Item = (Instant, &Times)> {
         let sums = self.sums.iter().enumerate().filter(|(_, times)| **times != Times::default());
         sums.map(|(index, times)| (self.since + Nanos::new(index as u64 * self.length), times))

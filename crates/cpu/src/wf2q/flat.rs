@@ -1,20 +1,20 @@
-//! Few tasks: two arrays that are looked through once a run, without a branch that depends on the tags.
+//! Few tasks: two arrays, scanned once a run, without a branch that depends on the tags.
 
 use super::Virtual;
 use std::hint::select_unpredictable;
 
-/// So many tasks at most: their ids are below it.
+/// The most tasks; their ids are below it.
 pub const MOST: usize = 64;
 const NONE: usize = usize::MAX;
 
-/// The tasks that wait, by id; and the one whose turn it is.
+/// The waiting tasks by id, and the next to run.
 #[derive(Debug)]
 pub struct Flat {
     /// S; [`Virtual::MAX`] where the task does not wait.
     start: [Virtual; MOST],
-    /// F as predicted; as well.
+    /// F as predicted; [`Virtual::MAX`] likewise.
     finish: [Virtual; MOST],
-    /// Ids above this have never waited.
+    /// Higher ids have never waited.
     ids: usize,
     best: usize,
 }
@@ -33,7 +33,7 @@ impl Flat {
         self.ids = self.ids.max(task + 1);
     }
 
-    /// One that has been inserted while nothing runs: its turn may be next.
+    /// A task was inserted while nothing runs, so it may be the next.
     #[inline]
     pub fn offer(&mut self, task: usize, now: Virtual) {
         let best = self.finish.get(self.best).map_or((Virtual::MAX, NONE), |&finish| (finish, self.best));
@@ -42,7 +42,7 @@ impl Flat {
         }
     }
 
-    /// Its finish is another.
+    /// Changes the predicted finish of a task.
     #[inline]
     pub fn expect(&mut self, task: usize, finish: Virtual, now: Virtual) {
         self.finish[task] = finish;
@@ -64,20 +64,23 @@ impl Flat {
         if self.best != NONE {
             return Some(now);
         }
+        // No task may run at `now`: V jumps to the least start.
         let first = self.start[..self.ids].iter().copied().min().unwrap_or(Virtual::MAX);
         self.best = self.least_finish(first);
         (first != Virtual::MAX).then_some(first)
     }
 
-    /// Of those that may run at `now`, the one with the least finish; the first of several.
+    /// The task with the least finish of those with a start up to `now`; the lowest id of several.
     #[inline]
     fn least_finish(&self, now: Virtual) -> usize {
         const STRIDE: usize = 4;
+        // The winner is unpredictable: conditional moves instead of branches, four tasks at a time.
         let (mut least, mut best) = (Virtual::MAX, NONE);
         let (starts, finishes) = (self.start.as_chunks::<STRIDE>().0, self.finish.as_chunks::<STRIDE>().0);
         for (chunk, (starts, finishes)) in starts.iter().zip(finishes).enumerate().take(self.ids.div_ceil(STRIDE)) {
             for i in 0..STRIDE {
                 let finish = select_unpredictable(starts[i] <= now, finishes[i], Virtual::MAX);
+                // Strictly less: of equal finishes the lowest id wins.
                 let better = finish < least;
                 least = select_unpredictable(better, finish, least);
                 best = select_unpredictable(better, chunk * STRIDE + i, best);

@@ -1,34 +1,33 @@
-//! More than a thousand tasks: groups of tasks whose runs are of like virtual length ([`Slots`]), in each slot first come, first
-//! served. Where no group may go at V, V becomes the least start of them.
+//! More than a thousand tasks: groups of tasks whose runs have similar virtual lengths ([`Slots`]), first come, first served within a slot. If no
+//! group may run at V, V jumps to their least start.
 //!
-//! With many tasks the time goes into fetching them. Each has the one that was put into the slot a little later fetched when
-//! it is picked itself, since a list can be followed no faster than memory answers.
+//! With many tasks most of the time is spent on cache misses. A linked list cannot be followed faster than memory answers. Each pick therefore
+//! prefetches a task that comes a few places later in the same slot.
 //!
-//! **The bound.** A task may be picked up to s before its start, and up to 2s after its finish as the exact tags have them,
-//! s being less than twice L/r. So the work of one that waits is never further behind its share than 3 r s and
-//! two runs of others times its share (QFQ, theorem 3): less than 6 L + 2 l r, where the exact form has L + l r. For the same
-//! reason it may be ahead of V by L + r s, less than 3 L, where the exact form has L; who wakes beside others that are ahead by so much catches up with
-//! them. `tests` measures both.
+//! **The bound.** A task may be picked up to s before its exact start, and up to 2s after its exact finish, where s is less than twice L/r. The work
+//! of a waiting task therefore lags behind its share by at most 3 r s, and two runs of others times its share (QFQ, theorem 3). That is less than 6 L
+//! + 2 l r; the exact form has L + l r. For the same reason a task may be ahead of V by L + r s, less than 3 L; the exact form has L. A task that
+//! wakes beside such tasks catches up with them. `tests` measures both.
 
 use super::{Task, Virtual};
 use packet::pool::prefetch;
 
 const NONE: u32 = u32::MAX;
-/// A task is fetched from memory while this many others before it in its slot have their turns.
+/// A task is prefetched while this many tasks before it in its slot run.
 const AHEAD: usize = 4;
 
 /// 2^61 is the longest step of virtual time.
 type Slots = units::Slots<62>;
 
-/// The tasks that wait.
+/// The waiting tasks.
 #[derive(Debug)]
 pub struct Groups {
     slots: Slots,
-    /// The first and the last task of each slot that is open.
+    /// The first and the last task of each occupied slot.
     ends: Box<[(u32, u32)]>,
-    /// The group whose turn it is.
+    /// The group that runs next.
     best: Option<usize>,
-    /// Who comes before each task in its slot, or did when it was put there.
+    /// The predecessor of each task in its slot, at least when it was inserted.
     before: Vec<u32>,
 }
 
@@ -54,7 +53,7 @@ impl Groups {
         if was_open {
             self.before[task] = *last;
             tasks[*last as usize].next = task as u32;
-            // Whoever is picked so much earlier has this one fetched. It is a hint: who was before may be elsewhere by now.
+            // The task so many places earlier prefetches this one when it is picked. This is only a hint: the predecessors may have moved since.
             let early = (1..AHEAD).fold(*last, |task, _| self.before[task as usize]);
             tasks[early as usize].ahead = task as u32;
         } else {
@@ -63,7 +62,7 @@ impl Groups {
         *last = task as u32;
     }
 
-    /// One that has been inserted while nothing runs: the turn of its group may be next.
+    /// A task was inserted while nothing runs, so its group may be the next.
     #[inline]
     pub fn offer(&mut self, tasks: &[Task], task: usize, now: Virtual) {
         self.best = self.slots.better(Slots::group(usize::from(tasks[task].slot)), self.best, now);
@@ -109,6 +108,7 @@ impl Groups {
         } else {
             *first = tasks[task as usize].next;
         }
+        // An outdated hint only prefetches a line in vain.
         if let Some(soon) = tasks.get(tasks[task as usize].ahead as usize) {
             prefetch(soon);
         }

@@ -1,26 +1,28 @@
 //! Worst-case fair weighted fair queueing with the virtual time of WF2Q+ (Bennett and Zhang, "Hierarchical Packet Fair
 //! Queueing Algorithms", IEEE/ACM Transactions on Networking 5(5), 1997, equations 27 to 29).
 //!
-//! A task with the share r has a start tag S and a finish tag F; V is the virtual time of all.
+//! A task of share r has a start tag S and a finish tag F. V is the virtual time of all tasks.
 //!
-//! - It wakes: S = max(V, F). It has more to do after a run: S = F.
-//! - Prediction, for the choice: F = S + L/r, where L is the time the next run is expected to take; it grows with what comes while
-//!   the task waits (not in groups).
-//! - Of the runnable tasks with S <= V the one with the least F is picked (ties: the lowest id).
-//! - Truth, for the account: it ran for l, so F = S + l/r and V = max(V + l/R, the least S of the runnable), where R is the sum
-//!   of the shares of all registered tasks, runnable or not. A run has no end known in advance, and is not cut short.
-//! - Where nothing is runnable a busy period ends: V becomes the highest F there was, so that nobody owes for
-//!   time that nobody else wanted.
+//! - On wakeup: S = max(V, F). With more work after a run: S = F.
 //!
-//! **What it promises.** With expectations no shorter than the runs, a task with work has at no time got less than its share
-//! r/R of the time since it has work by more than one run of its own and r/R times one of another (theorem 4, with
-//! runs for packets); no task is ahead of its share of V by more than one run. V may be behind what the others have
-//! had while a task slept: who wakes catches up with them, and gets besides at most r/R times a run of each of them. Each run that exceeds its
-//! expectation may add what it exceeds it by, times r/R; so may the first run of each task, of which nothing is known.
+//! - Prediction, for the choice: F = S + L/r, where L is the expected length of the next run. L grows with arrivals while the task waits (not in
+//!   groups).
 //!
-//! **How.** Up to 64 tasks lie in flat arrays that one charge looks through once; up to a thousand in a tournament, in which
-//! one of those that may run wins by F and one of those that are ahead by S: both of them exact, and of the same answers. Above that
-//! they are in groups ([`groups`]), O(1), each with a slightly later start and finish than the exact ones.
+//! - The runnable task with S <= V and the least F is picked (ties: the lowest id).
+//!
+//! - Accounting, after a run of actual length l: F = S + l/r and V = max(V + l/R, the least S of the runnable). R is the sum of the shares of all
+//!   registered tasks, runnable or not. The length of a run is not known in advance, and a run is not cut short.
+//!
+//! - When no task is runnable, a busy period ends: V becomes the highest F so far, so that a task does not pay for time that no other task wanted.
+//!
+//! **Guarantees.** Suppose no run exceeds its expected length. A backlogged task then lags behind its share r/R of the time by at most one run of its
+//! own, and r/R times one run of another (theorem 4, with runs for packets). No task is ahead of its share of V by more than one run. V may lag
+//! behind the work of the others while a task sleeps. A task that wakes catches up with them, and gets at most r/R times a run of each of them in
+//! addition. Each run beyond its expected length may add its excess times r/R; so may the first run of each task, whose length is unknown.
+//!
+//! **Implementation.** Up to 64 tasks are kept in flat arrays, which a charge scans once. Up to a thousand are in a tournament with two winners: by F
+//! among the tasks that may run, and by S among those ahead. Both are exact and give the same answers. Above that they are in groups ([`groups`]),
+//! O(1), with slightly later start and finish tags than the exact ones.
 
 mod flat;
 mod groups;
@@ -47,9 +49,8 @@ pub const REGISTRATION: Registration = Registration {
 /// WF2Q+: O(1) up to 64 tasks and above a thousand, O(log n) between.
 pub type Wf2q = super::Tasks<Tags>;
 
-/// Above so many tasks they are in groups; below half as many in a tournament again. Groups are quicker from some dozens on, but a
-/// task may lag six times as far behind: as long as being exact costs less than three times what it costs with 16 tasks, it is worth it
-/// (adr/0018).
+/// With more tasks than this they are in groups, with less than half as many in a tournament again. Groups are faster from a few dozen tasks on, but
+/// the lag bound is six times weaker. The exact form is kept while it costs less than three times as much as with 16 tasks (adr/0018).
 const GROUPED: usize = 1024;
 
 /// Tasks by their tags.
@@ -57,12 +58,12 @@ const GROUPED: usize = 1024;
 pub struct Tags {
     tasks: Vec<Task>,
     clock: Clock,
-    /// The highest finish tag there was.
+    /// The highest finish tag so far.
     latest: Virtual,
     waiting: Waiting,
-    /// Whether one that was picked is not charged yet.
+    /// True while a picked task is not charged yet.
     running: bool,
-    /// Shares as they count in R: apart, because a run does not need them.
+    /// The shares in R. They are separate from `tasks`, because a run does not need them.
     weights: Vec<u64>,
     registered: usize,
     form: Form,
@@ -76,7 +77,7 @@ struct Task {
     slope: Slope,
     /// L, ns.
     expected: u32,
-    /// For [`Groups`]: who comes next in its slot, who a little later, and where that is.
+    /// For [`Groups`]: the successor in its slot, the task to prefetch, and its slot.
     next: u32,
     ahead: u32,
     slot: u16,
@@ -95,10 +96,10 @@ impl Task {
     }
 }
 
-/// In what the tasks that wait are kept.
+/// The structure of the waiting tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Form {
-    /// In what suits their number.
+    /// The one that suits their number.
     #[default]
     Fitting,
     #[cfg(test)]
@@ -107,7 +108,7 @@ enum Form {
     Groups,
 }
 
-/// The tasks that wait.
+/// The waiting tasks.
 #[derive(Debug)]
 enum Waiting {
     Flat(Box<Flat>),
@@ -131,7 +132,7 @@ impl Waiting {
         }
     }
 
-    /// One that has been inserted while nothing runs may be next.
+    /// A task was inserted while nothing runs, so it may be the next.
     #[inline]
     fn offer(&mut self, tasks: &[Task], task: usize, now: Virtual) {
         match self {
@@ -149,8 +150,8 @@ impl Waiting {
         }
     }
 
-    /// Lets those be picked whose start has come by `now`; where there are none, the first of those that are ahead. What
-    /// the virtual time is then; none where no task waits.
+    /// Makes the tasks with a start up to `now` eligible; if there are none, the first of those ahead. Returns the new virtual time, or none if no
+    /// task waits.
     #[inline]
     fn advance(&mut self, tasks: &[Task], now: Virtual) -> Option<Virtual> {
         match self {
@@ -160,7 +161,7 @@ impl Waiting {
         }
     }
 
-    /// A task that waits is expected to finish at another time.
+    /// Changes the predicted finish of a waiting task.
     #[inline]
     fn expect(&mut self, tasks: &[Task], task: usize, now: Virtual) {
         match self {
@@ -179,7 +180,7 @@ impl Waiting {
         }
     }
 
-    /// Takes all out.
+    /// Removes all tasks and returns them.
     fn drain(&mut self, tasks: &[Task]) -> Vec<usize> {
         match self {
             Waiting::Flat(flat) => flat.drain(),
@@ -198,21 +199,22 @@ impl Waiting {
 }
 
 impl Tags {
-    /// In a tournament, however many there are.
+    /// A tournament with any number of tasks.
     #[cfg(test)]
     pub(super) fn in_tournament() -> Tags {
         Tags { form: Form::Tournament, waiting: Waiting::Tournament(Tournament::default()), ..Tags::default() }
     }
 
-    /// In groups, however few there are.
+    /// Groups with any number of tasks.
     #[cfg(test)]
     pub(super) fn in_groups() -> Tags {
         Tags { form: Form::Groups, waiting: Waiting::Groups(Box::default()), ..Tags::default() }
     }
 
-    /// Nothing runs: who may run next?
+    /// Nothing runs: determines the next task.
     #[inline]
     fn settle(&mut self) {
+        // If no task waits the busy period ends, and V becomes the highest finish tag.
         let now = self.waiting.advance(&self.tasks, self.clock.now()).unwrap_or(self.latest);
         self.clock.reach(now);
         if self.clock.over() {
@@ -236,12 +238,13 @@ impl Tags {
         self.waiting.advance(&self.tasks, self.clock.now());
     }
 
-    /// Puts tasks into what suits their number.
+    /// Moves the tasks to the structure that suits their number.
     fn fit(&mut self) {
         let flat = self.tasks.len() <= flat::MOST;
         let form = match (&self.waiting, self.form) {
             (Waiting::Flat(_), Form::Fitting) if !flat => Waiting::Tournament(Tournament::default()),
             (Waiting::Tournament(_), Form::Fitting) if self.registered > GROUPED => Waiting::Groups(Box::default()),
+            // Half the threshold, so that a number of tasks near it does not rebuild the structure again and again.
             (Waiting::Groups(_), Form::Fitting) if self.registered < GROUPED / 2 => {
                 Waiting::Tournament(Tournament::default())
             }
@@ -262,6 +265,7 @@ impl Order for Tags {
         self.weights[task] = weight(share);
         self.clock.add(weight(share));
         self.registered += 1;
+        // A task that leaves the background class during its run will be charged here.
         self.running |= doing == Doing::Running;
         self.fit();
     }
@@ -308,7 +312,7 @@ impl Order for Tags {
 
     #[inline]
     fn expect(&mut self, task: usize, expected: Nanos) {
-        // Groups are coarser than that.
+        // Groups keep the length from the wakeup: their slots are coarse anyway.
         if !matches!(self.waiting, Waiting::Groups(_)) {
             self.tasks[task].expect(expected);
             self.waiting.expect(&self.tasks, task, self.clock.now());
@@ -325,6 +329,7 @@ impl Order for Tags {
     #[inline]
     fn charge(&mut self, task: usize, used: Nanos, next: Option<Nanos>) {
         self.running = false;
+        // V advances with the run before the task is inserted again, so that `insert` and `settle` compare its new start with the new V.
         self.clock.advance(used);
         let charged = &mut self.tasks[task];
         charged.start += charged.slope.span(used);

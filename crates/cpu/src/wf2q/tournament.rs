@@ -1,46 +1,45 @@
-//! Up to a thousand tasks: a tournament, in which neighbours meet and the better of them goes on to meet that of the next two
-//! (tree selection: Knuth, "The Art of Computer Programming" 3, 5.2.3). It is held in two events at once: of those that may
-//! run the least finish wins, of those that are ahead the least start.
+//! Up to a thousand tasks: a tournament tree, in which the better of two neighbours meets that of the next two (tree selection: Knuth, "The Art of
+//! Computer Programming" 3, 5.2.3). Each node holds two winners: the least finish of the tasks that may run, and the least start of those ahead.
 //!
-//! Whoever changes plays again all the way up, against who is there already: ten rounds for a thousand tasks, whatever comes
-//! of them, and without a branch on it. A heap takes fewer steps, but where they end the processor guesses wrongly.
+//! A changed task is compared again on its whole path to the root: ten comparisons for a thousand tasks in every case, and without a branch
+//! on them. A heap takes fewer steps, but its loop ends at an unpredictable step, which costs a branch misprediction.
 //!
-//! A run of a task that goes on changes two of them: itself, and on average one whose start has come. Therefore who
-//! was picked stays where it is until it is charged.
+//! A run of a task that continues changes two leaves: its own, and on average one task whose start has come. A picked task therefore stays in the
+//! tree until it is charged.
 
 use super::{Task, Virtual};
 use std::hint::select_unpredictable;
 
-/// The tag of a task that does not take part in an event: later than all others, and one more can be added.
+/// The tag of a task that cannot win: later than all others, and one can still be added without overflow.
 const NEVER: Virtual = Virtual::MAX - 1;
 const NOBODY: Node = Node { start: NEVER, finish: NEVER, first: 0, best: 0 };
 
-/// The tasks that wait.
+/// The waiting tasks.
 #[derive(Debug, Default)]
 pub struct Tournament {
-    /// Of node n the nodes 2n and 2n + 1 are the two that met. Node 1 has won; the upper half are the tasks by their ids, so
-    /// that of equal tags the left is that of the lower id.
+    /// The children of node n are the nodes 2n and 2n + 1, and node 1 is the root. The leaves in the upper half are the tasks by id, so that of equal
+    /// tags the left one has the lower id.
     pairs: Vec<[Node; 2]>,
-    /// Has been picked, and takes part still.
+    /// The picked task, which is still in the tree.
     picked: Option<u32>,
 }
 
-/// The winners of a part of the tournament.
+/// The winners of a subtree.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// S of the first of those with S > V.
+    /// S of the first task with S > V.
     start: Virtual,
-    /// F of the best of those with S <= V.
+    /// F of the best task with S <= V.
     finish: Virtual,
     first: u32,
     best: u32,
 }
 
 impl Node {
-    /// Who of two goes on. `right`: one where the first of them is the right one, and loses where tags are the same; or zero.
+    /// The winners of two nodes. `right` breaks ties by id: one if `self` is the right node, which loses a tie, else zero.
     #[inline]
     fn meet(self, other: Node, right: u64) -> Node {
-        // Nobody could guess.
+        // The results are unpredictable: select without branches.
         let earlier = other.start < self.start + right;
         let better = other.finish < self.finish + right;
         Node {
@@ -65,6 +64,7 @@ impl Tournament {
         }
         let places = tasks.next_power_of_two().max(2);
         let mut pairs = vec![[NOBODY; 2]; places];
+        // The leaves keep their ids. The inner nodes are computed anew.
         pairs[places / 2..][..old / 2].copy_from_slice(&self.pairs[old / 2..]);
         for node in (1..places).rev() {
             let [left, right] = pairs[node];
@@ -73,13 +73,13 @@ impl Tournament {
         self.pairs = pairs;
     }
 
-    /// None where there has never been room.
+    /// The root; none before the first `grow`.
     #[inline]
     fn winners(&self) -> Option<&Node> {
         self.pairs.first().map(|[_, winners]| winners)
     }
 
-    /// The task takes part with these tags from now on.
+    /// Sets the tags of a task and updates its path to the root.
     #[inline]
     fn enter(&mut self, task: usize, start: Virtual, finish: Virtual) {
         let mut place = self.pairs.len() + task;
@@ -87,6 +87,7 @@ impl Tournament {
         while let Some(pair) = self.pairs.get_mut(place / 2) {
             let side = place % 2;
             pair[side] = node;
+            // Node 1 is the root and has no sibling.
             if place == 1 {
                 break;
             }
@@ -107,7 +108,7 @@ impl Tournament {
         self.enter(task, NEVER, NEVER);
     }
 
-    /// Who was picked and is not back goes.
+    /// Removes the picked task if it was not inserted again.
     #[inline]
     fn dismiss(&mut self) {
         if let Some(picked) = self.picked.take() {
@@ -120,6 +121,7 @@ impl Tournament {
         self.dismiss();
         loop {
             let Node { start, finish, first, .. } = *self.winners()?;
+            // No further task becomes eligible. If none is eligible at all, V jumps to the least start.
             if start > now {
                 if finish != NEVER {
                     return Some(now);

@@ -1,22 +1,21 @@
-//! What becomes of a packet that has left: lost, delayed, doubled, overtaken.
+//! The fate of a packet after its transmission: loss, delay, duplication, reordering.
 
 use crate::Chance;
 use plan::{Loss, MediumPlan};
 use units::{Instant, Nanos, Parts};
 
-/// What becomes of a packet on its way.
+/// The fate of a packet on the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crossing {
     /// It is lost.
     Lost,
     /// It arrives.
     Once(Instant),
-    /// It arrives, and once more.
+    /// It arrives twice.
     Twice(Instant, Instant),
 }
 
-/// The way over a link. Everything that chance decides has a stream of its own, so that a link which also loses packets
-/// delays the others as it would have done.
+/// The path over a link. Each random decision has a stream of its own: a link that also loses packets delays the others as it would without losses.
 #[derive(Clone, Debug)]
 pub(super) struct Road {
     delay: Nanos,
@@ -25,16 +24,16 @@ pub(super) struct Road {
     duplicate: Parts,
     reorder: Parts,
     reorder_by: Nanos,
-    /// Whether the times are bad, of a link that has good ones and bad ones.
+    /// The state of a Gilbert model: true while losses are frequent.
     bad: bool,
-    /// When the last packet arrives that none behind it overtakes.
+    /// The latest arrival of a packet that must not be overtaken.
     last: Instant,
     losses: Chance,
-    /// None where nothing but losses is left to chance.
+    /// None if only losses are random.
     more: Option<Box<More>>,
 }
 
-/// What decides the rest.
+/// The streams of the other decisions.
 #[derive(Clone, Debug)]
 struct More {
     jitter: Chance,
@@ -63,7 +62,7 @@ impl Road {
         }
     }
 
-    /// Goes on as `other`, and nothing that is under way is overtaken.
+    /// Changes to `other`. No packet overtakes one under way.
     pub fn succeed(self, other: Road) -> Road {
         Road { last: self.last, bad: self.bad, ..other }
     }
@@ -104,6 +103,7 @@ impl Road {
                 return at.max(self.last) + self.reorder_by;
             }
         }
+        // Jitter must not reorder: a packet arrives no earlier than the one before it.
         self.last = self.last.max(at);
         self.last
     }

@@ -1,4 +1,4 @@
-//! A recorded link: its opportunities come whether somebody uses them or not (spec N-31).
+//! A link with a recorded trace: an unused opportunity is lost (spec N-31).
 
 use super::Opportunities;
 use super::trace::Trace;
@@ -6,12 +6,12 @@ use plan::{TraceEnd, TraceMode};
 use std::sync::Arc;
 use units::{Instant, Nanos, Rate};
 
-/// What is looked back upon for the rate of a link.
+/// The window over which the rate is computed.
 const WINDOW: Nanos = Nanos::millis(100);
-/// What an opportunity is reckoned to carry where it carries any packet.
+/// The assumed size of an opportunity that carries a packet of any size.
 const PACKET: u64 = 1500;
 
-/// A link that goes by a trace. Opportunities are numbered over all repetitions.
+/// A link with a trace. Opportunities are numbered over all repetitions.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded {
     trace: Arc<Trace>,
@@ -24,7 +24,7 @@ pub(super) struct Recorded {
     passed: Opportunities,
     /// When the last packet has left.
     free: Instant,
-    /// Bytes that it has left of its opportunity, which is at `free`, for those behind it.
+    /// Bytes that are left of the opportunity at `free`, for the packets behind.
     credit: u64,
 }
 
@@ -52,8 +52,8 @@ impl Recorded {
         self.end == TraceEnd::Error && self.next >= self.trace.len()
     }
 
-    /// When an opportunity comes; none behind the end of a trace that is not repeated. With each repetition the time of the last
-    /// is added: it and a first one of 0 come together, as in mahimahi.
+    /// The time of an opportunity; none behind the end of a trace that is not repeated. A repetition begins at the time of the last line. The last
+    /// line and a first one of 0 therefore coincide, as in mahimahi.
     fn time(&self, number: u64) -> Option<Instant> {
         let (round, index) = (number / self.trace.len(), number % self.trace.len());
         if round > 0 && self.end != TraceEnd::Repeat {
@@ -63,7 +63,7 @@ impl Recorded {
         Some(self.start + Nanos::millis(millis))
     }
 
-    /// The first opportunity at `time` or later, or one behind the last. With `after`, the first later than it.
+    /// The number of the first opportunity at `time` or later, or one behind the last. With `after`, later than `time`.
     fn first(&self, time: Instant, after: bool) -> u64 {
         let since = time.since(self.start).get();
         let millis = if after && time >= self.start { since / 1_000_000 + 1 } else { since.div_ceil(1_000_000) };
@@ -72,14 +72,14 @@ impl Recorded {
             return self.trace.first(millis);
         }
         let (round, rest) = (millis / length, millis % length);
-        // Those at the end of a repetition come before those of 0 of the next.
+        // The last opportunities of a repetition precede those at 0 of the next.
         if rest == 0 && round > 0 {
             return (round - 1) * lines + self.trace.first(length);
         }
         round * lines + self.trace.first(rest)
     }
 
-    /// Lets go by what comes before `time`.
+    /// Skips the opportunities before `time`.
     fn pass(&mut self, time: Instant) {
         if self.time(self.next).is_some_and(|next| next < time) {
             let first = self.first(time, false);
@@ -93,6 +93,7 @@ impl Recorded {
             return Some(self.free);
         }
         self.credit = 0;
+        // Opportunities before that found no packet: they are wasted.
         self.pass(now.max(self.free));
         let next = self.time(self.next)?;
         Some(match self.mode {
@@ -110,7 +111,7 @@ impl Recorded {
         self.free
     }
 
-    /// Uses the opportunities that a packet takes. Answers the last of them, where there are so many.
+    /// Uses the opportunities that a packet needs. Returns the time of the last of them; none if the trace ends before.
     fn take(&mut self, length: u64) -> Option<Instant> {
         let (count, credit) = match self.mode {
             TraceMode::Packet => (1, 0),
@@ -125,17 +126,19 @@ impl Recorded {
             }
         };
         let last = self.time(self.next + count - 1);
+        // If the trace ends within the packet, it uses up all that is left.
         let used = if last.is_some() { count } else { self.trace.len() - self.next };
         self.next += used;
         self.passed.used += used;
-        // Nothing is left of a trace that has ended in the middle of a packet.
+        // A trace that ended within a packet leaves no credit.
         self.credit = if last.is_some() { credit } else { 0 };
         last
     }
 
-    /// What came in the window before `now`, by what each opportunity carries.
+    /// The capacity of the opportunities in the window before `now`.
     pub fn rate(&self, now: Instant) -> Rate {
         let from = Instant::new(now.get().saturating_sub(WINDOW.get()));
+        // Opportunities after `from`, up to and including `now`.
         let came = self.first(now, true) - if from > self.start { self.first(from, true) } else { 0 };
         let each = match self.mode {
             TraceMode::Packet => PACKET,

@@ -1,4 +1,4 @@
-//! When a link takes packets, and how long each occupies it.
+//! The gate of a link: when it accepts a packet, and how long the packet occupies it.
 
 use super::Opportunities;
 use super::opportunities::Recorded;
@@ -9,13 +9,12 @@ use std::sync::Arc;
 use units::{Bytes, Exact, Instant, Nanos, Pace, PacketRate, Rate};
 
 const SECOND: u64 = 1_000_000_000;
-/// What a packet is reckoned to have where a link counts packets and its rate is asked for in bits.
+/// The assumed packet size of a link whose rate is in packets, to convert it to bits.
 const MTU: u64 = 1500;
-/// The longest that a wandering rate is followed while nothing can be sent at all: with steps of one packet it is above zero
-/// in half of all seconds.
+/// The most seconds for which a Brownian rate is followed while it is zero. With steps of one packet it is above zero in half of all seconds.
 const MOST_SECONDS: u64 = 1_000_000;
 
-/// The way onto a link.
+/// The gate of a link, by kind of service.
 #[derive(Clone, Debug)]
 pub(super) enum Gate {
     Constant(Constant),
@@ -48,7 +47,7 @@ impl Gate {
         }
     }
 
-    /// When what it was given has left.
+    /// When the last packet has left.
     #[inline]
     pub fn free(&self) -> Instant {
         match self {
@@ -60,7 +59,7 @@ impl Gate {
         }
     }
 
-    /// Takes nothing before `time`.
+    /// Accepts no packet before `time`.
     pub fn hold(&mut self, time: Instant) {
         match self {
             Gate::Constant(constant) => constant.free = Exact::new(constant.free.at().max(time)),
@@ -71,7 +70,7 @@ impl Gate {
         }
     }
 
-    /// A packet that takes so many bytes on the link. Answers when it has left.
+    /// Sends a packet of `length` bytes on the link. Returns when it has left.
     #[inline]
     pub fn send(&mut self, now: Instant, length: u64) -> Instant {
         match self {
@@ -108,7 +107,7 @@ impl Gate {
     }
 }
 
-/// The bits of packets of 1500 bytes.
+/// The bit rate of packets of 1500 bytes.
 fn in_bits(rate: PacketRate) -> Rate {
     Rate::bits(rate.get().saturating_mul(8 * MTU))
 }
@@ -124,7 +123,7 @@ pub(super) struct Constant {
 impl Constant {
     #[inline]
     fn send(&mut self, now: Instant, length: u64) -> Instant {
-        // At that very nanosecond the link has not been idle: the fraction counts.
+        // If the last packet left within this nanosecond, the link was not idle: keep the fraction.
         if self.free.at() < now {
             self.free = Exact::new(now);
         }
@@ -135,15 +134,15 @@ impl Constant {
     }
 }
 
-/// A rate, and a burst after a silence. A packet waits on the link until there are tokens for it: so what leaves in any span
-/// of time is at most what the rate brings, and the burst, or one packet where that is larger.
+/// A token bucket. A packet waits on the link until there are tokens for it. The bytes that leave in any interval are bounded by the rate times its
+/// length plus the burst, or one packet if that is larger.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     rate: Rate,
-    /// In bits times nanoseconds, as `tokens`.
+    /// In bits times nanoseconds, like `tokens`.
     depth: u128,
     tokens: u128,
-    /// When there were so many.
+    /// The time at which `tokens` was computed.
     at: Instant,
     free: Instant,
 }
@@ -159,7 +158,7 @@ impl Bucket {
         let rate = u128::from(self.rate.get().max(1));
         let earned = |from: Instant, to: Instant| u128::from(to.since(from).get()) * rate;
         let saved = self.tokens + earned(self.at, start);
-        // The rest of the nanosecond in which it was full is not lost.
+        // Keep the fraction of the nanosecond in which the bucket became full.
         self.tokens = if saved >= self.depth + rate { self.depth } else { saved };
         self.at = self.at.max(start);
         let needed = u128::from(length) * 8 * u128::from(SECOND);
@@ -172,7 +171,7 @@ impl Bucket {
     }
 }
 
-/// Each packet takes a time of its own.
+/// A link whose packets take exponentially distributed times.
 #[derive(Clone, Debug)]
 pub(super) struct Poisson {
     pace: Pace,
@@ -190,13 +189,13 @@ impl Poisson {
     }
 }
 
-/// Opportunities come by chance, and how often changes every second.
+/// A link with random opportunities, whose rate changes every second.
 #[derive(Clone, Debug)]
 pub(super) struct Brownian {
     plan: BrownianPlan,
     /// Packets a second.
     rate: f64,
-    /// When the next second begins, and the rate changes.
+    /// The beginning of the next second, when the rate changes.
     turn: Instant,
     free: Instant,
     steps: Chance,
@@ -206,6 +205,7 @@ pub(super) struct Brownian {
 impl Brownian {
     fn new(plan: BrownianPlan, start: Instant, gaps: Chance) -> Brownian {
         let mut steps = gaps.clone();
+        // The rate has a stream of its own: it does not depend on the number of packets.
         steps.branch();
         let rate = plan.start.get() as f64;
         Brownian { plan, rate, turn: start + Nanos::new(SECOND), free: Instant::START, steps, gaps }
@@ -217,7 +217,7 @@ impl Brownian {
         self.turn += Nanos::new(SECOND);
     }
 
-    /// The next opportunity: when so much has come of what an exponential draws, as time goes by at the rate of each second.
+    /// The next opportunity of a Poisson process whose rate changes every second: each second uses up a part of an exponential draw.
     fn send(&mut self, now: Instant) -> Instant {
         let mut at = now.max(self.free);
         while self.turn <= at {
@@ -227,6 +227,7 @@ impl Brownian {
         for _ in 0..MOST_SECONDS {
             let until = self.turn.since(at);
             let comes = self.rate * until.as_secs_f64();
+            // The opportunity is within this second.
             if left < comes {
                 let span = libm::round(left / self.rate * SECOND as f64) as u64;
                 self.free = at + Nanos::new(span.min(until.get()));

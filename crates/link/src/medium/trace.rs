@@ -1,28 +1,28 @@
-//! The file of a recorded link: one opportunity a line, the milliseconds since the trace began, none earlier than the one
-//! before. The same number several times is several opportunities in that millisecond.
+//! The file format of a trace. Each line is an opportunity: the milliseconds since the trace began, in order. A number that occurs several times is
+//! several opportunities in that millisecond.
 
 use std::fmt;
 
-/// Lines that a trace may have. Each takes four bytes of memory.
+/// The most lines of a trace. Each takes four bytes of memory.
 pub const MOST_LINES: usize = 1 << 24;
-/// The longest line that is repeated in a message.
+/// The longest line that an error message quotes in full.
 const QUOTED: usize = 40;
 
-/// When a link could send.
+/// A trace: the opportunities of a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     /// Milliseconds, in order; not empty, and the last is not zero.
     at: Box<[u32]>,
 }
 
-/// What is wrong with a trace.
+/// An error in a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: String,
-    /// What to do.
+    /// How to correct it.
     pub hint: String,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for TraceError {
 impl std::error::Error for TraceError {}
 
 impl Trace {
-    /// Reads the text of a file. A last line may end without a line feed, and lines with carriage returns.
+    /// Parses the text of a file. The last line may lack a line feed, and lines may end in carriage returns.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Trace {
         Ok(Trace { at: at.into() })
     }
 
-    /// A trace of these milliseconds; none where they are not in order, or none of them is above zero.
+    /// A trace of these milliseconds; none if they are out of order or all are zero.
     pub fn from_millis(at: Vec<u32>) -> Option<Trace> {
         let fits = at.len() <= MOST_LINES && at.is_sorted() && at.last().is_some_and(|last| *last > 0);
         fits.then(|| Trace { at: at.into() })
@@ -77,7 +77,7 @@ impl Trace {
         &self.at
     }
 
-    /// The file that reads back as this trace.
+    /// The text of a file that parses to this trace.
     pub fn to_text(&self) -> String {
         use fmt::Write as _;
         let mut text = String::with_capacity(self.at.len() * 7);
@@ -87,12 +87,12 @@ impl Trace {
         text
     }
 
-    /// Opportunities.
+    /// The number of opportunities.
     pub(super) fn len(&self) -> u64 {
         self.at.len() as u64
     }
 
-    /// Milliseconds until the last.
+    /// The milliseconds until the last opportunity.
     pub(super) fn length(&self) -> u64 {
         self.at.last().copied().unwrap_or(1).into()
     }
@@ -101,7 +101,7 @@ impl Trace {
         self.at[index as usize].into()
     }
 
-    /// The first at so many milliseconds or later; their number where there is none.
+    /// The index of the first opportunity at `millis` or later; the number of opportunities if there is none.
     pub(super) fn first(&self, millis: u64) -> u64 {
         self.at.partition_point(|at| u64::from(*at) < millis) as u64
     }

@@ -1,8 +1,8 @@
-//! BLUE: packets are dropped at random with a probability that rises when the queue overflows and falls when it runs empty,
-//! whatever its length is in between (Feng et al., IEEE/ACM Transactions on Networking 10(4), 2002).
+//! BLUE: packets are dropped at random. The probability rises when the queue overflows and falls when it is empty. Its length in between does not
+//! matter (Feng et al., IEEE/ACM Transactions on Networking 10(4), 2002).
 //!
-//! A queue that stays empty falls once each hold, for as long as it is empty. A packet that finds it empty is let in whatever the
-//! probability, unlike in the paper: a drop there would only keep the link idle, and a probability near one would take a minute to fall.
+//! While the queue stays empty the probability falls once in each hold time. A packet that arrives at an empty queue is always enqueued, unlike in
+//! the paper. A drop there would only keep the link idle, and a probability near one would take a minute to fall.
 
 use super::{At, Manage, Turn, red};
 use crate::chance::Register;
@@ -17,34 +17,34 @@ const ONE: u64 = 1 << 32;
 /// BLUE's parameters.
 #[derive(Clone, Debug)]
 pub struct Blue {
-    /// What an overflow adds to the probability, of 2^32.
+    /// The increase of the probability at an overflow, of 2^32.
     pub rise: u64,
-    /// What an idle link takes from it.
+    /// The decrease when the link is idle.
     pub fall: u64,
     /// The least time between two changes.
     pub hold: Nanos,
-    /// Whether packets are marked instead where their sender understands it.
+    /// True to mark packets instead if they are ECN-capable.
     pub ecn: bool,
-    /// Packets that wait at most.
+    /// The most packets that wait.
     pub limit: u32,
     chance: Register,
 }
 
-/// What BLUE remembers of a queue.
+/// BLUE's state of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// Of 2^32.
+    /// The probability, of 2^32.
     probability: u64,
     changed: Option<Instant>,
-    /// When packets were last known to wait, or to leave.
+    /// When the queue was last known to be non-empty.
     busy: Instant,
 }
 
 impl Blue {
-    /// As the configuration names it.
+    /// The declaration for configurations.
     pub const DECLARATION: Declaration = Declaration {
         name: "blue",
-        summary: "drops at random, likelier after the queue was full, less likely after it was empty",
+        summary: "drops at random, with a probability that rises when the queue is full and falls when it is empty",
         cost: DeclaredCost::None,
         source: "Feng et al., IEEE/ACM Transactions on Networking 10(4), 2002",
         options: &[
@@ -54,7 +54,7 @@ impl Blue {
                 default: "2%",
                 least: 1,
                 most: 1_000_000,
-                doc: "what a full queue adds to the probability",
+                doc: "the increase of the probability when the queue is full",
             },
             OptionDeclaration {
                 name: "fall",
@@ -62,7 +62,7 @@ impl Blue {
                 default: "0.2%",
                 least: 1,
                 most: 1_000_000,
-                doc: "what an empty queue takes from it",
+                doc: "the decrease of the probability when the queue is empty",
             },
             OptionDeclaration {
                 name: "hold",
@@ -70,7 +70,7 @@ impl Blue {
                 default: "100ms",
                 least: 0,
                 most: 60_000_000_000,
-                doc: "the least time between two changes",
+                doc: "the least time between two changes of the probability",
             },
             super::ECN,
             super::LIMIT,
@@ -78,20 +78,20 @@ impl Blue {
         ],
     };
 
-    /// With these parameters, and chance that begins with `seed`.
+    /// BLUE with these parameters and a generator with `seed`.
     pub fn new(rise: Parts, fall: Parts, hold: Nanos, limit: u32, seed: u32) -> Blue {
         let (rise, fall) = (red::fixed(rise), red::fixed(fall));
         Blue { rise, fall, hold, ecn: false, limit, chance: Register::new(seed) }
     }
 
-    /// With the values of its options.
+    /// BLUE with the values of its options.
     pub fn of(options: &Values<'_>) -> Result<Blue, BuildError> {
         let (rise, fall, hold) = (options.part("rise")?, options.part("fall")?, options.time("hold")?);
         let blue = Blue::new(rise, fall, hold, options.count("limit")?, options.count("seed")?);
         Ok(Blue { ecn: options.is_on("ecn")?, ..blue })
     }
 
-    /// The queue is full.
+    /// The queue overflows: raises the probability at most once in a hold time.
     fn overflows(&self, memory: &mut Memory, now: Instant) {
         if memory.changed.is_none_or(|changed| now.since(changed) > self.hold) {
             memory.probability = (memory.probability + self.rise).min(ONE);
@@ -99,7 +99,7 @@ impl Blue {
         }
     }
 
-    /// The queue is empty.
+    /// The queue is empty: lowers the probability.
     #[inline(always)]
     fn idles(&self, memory: &mut Memory, now: Instant) {
         if memory.probability > 0 {
@@ -107,9 +107,10 @@ impl Blue {
         }
     }
 
-    /// The queue has been empty since `busy`: the probability falls as often as holds ended in that time.
+    /// The queue has been empty since `busy`: lowers the probability once for each hold time that ended since then.
     #[inline(never)]
     fn falls(&self, memory: &mut Memory, now: Instant) {
+        // Changes are more than one hold apart, so at least a nanosecond more than that.
         let (hold, tick) = (self.hold, Nanos::new(1));
         let first = memory.changed.map_or(memory.busy, |changed| (changed + hold + tick).max(memory.busy));
         if now < first {
@@ -135,6 +136,7 @@ impl Manage for Blue {
             self.overflows(memory, now);
             return false;
         }
+        // Draw nothing at a probability of zero: the sequence then depends only on real decisions.
         let spared = memory.probability == 0 || !self.chance.happens(memory.probability);
         (spared || self.ecn && at.wires.mark() || waiting == 0) && at.wires.enqueue(at.queue)
     }
@@ -190,30 +192,30 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stays_empty_falls_once_a_hold_and_lets_a_packet_in_whatever_the_probability() {
+    fn empty_queue_lowers_probability_once_a_hold_and_admits_a_packet() {
         let node = Blue::new(Parts::percent(2), Parts::percent(1), Nanos::millis(100), 10, 3);
         let (mut scheme, mut model) = (Single::new(node), Model::default());
         scheme.remember(Memory { probability: ONE, ..Memory::default() });
-        // Each finds nothing waiting, at 6 % of the link; no scheme above asks about an empty queue.
+        // Each packet finds an empty queue, at 6 % of the link rate. No scheme evaluates an empty queue in between.
         for millis in [0u64, 13, 26, 1000, 2000] {
             model.now = Instant::START + Nanos::millis(millis);
             model.arrive(&mut scheme, &[100]);
             model.ready(&mut scheme, 1);
         }
         assert_eq!(model.fated(|fate| matches!(fate, crate::model::Fate::Sent(_))), 5);
-        // At 0 and each 100 ms and a moment from there on.
+        // The probability falls at 0 ms, and then each 100 ms plus a nanosecond.
         assert!((probability(&scheme) - 0.8).abs() < 1e-6, "{}", probability(&scheme));
     }
 
     #[test]
-    fn that_part_of_the_packets_is_dropped() {
+    fn blue_drops_packets_with_its_probability() {
         let mut node = Blue::new(Parts::percent(25), Parts::percent(1), Nanos::secs(50), 4, 3);
         node.rise = ONE / 4;
         let (mut scheme, mut model) = (Single::new(node), Model::default());
         model.arrive(&mut scheme, &[100; 5]);
         let before = model.fates.len();
         for _ in 0..10_000 {
-            // Behind another: one that finds nothing waiting is let in.
+            // Keep a packet waiting: one that finds an empty queue is always enqueued.
             model.ready(&mut scheme, usize::from(model.waiting() > 1));
             model.arrive(&mut scheme, &[100]);
         }

@@ -1,9 +1,9 @@
-//! CHOKe: a packet that comes is compared with one that waits, picked at random; are both of one flow both are dropped. A flow is
-//! hit the more often the more of the queue is its own, and nothing is remembered of flows (Pan, Prabhakar and Psounis, INFOCOM 2000).
-//! What is spared is dropped as [RED](super::red) does: all of it from `max` on, as in the paper, unless it is to be gentle.
+//! CHOKe: an arriving packet is compared with a random waiting one. If both are of the same flow, both are dropped. A flow is hit in proportion to
+//! its part of the queue, without any state of flows (Pan, Prabhakar and Psounis, INFOCOM 2000). Other packets are dropped as by [RED](super::red):
+//! all of them from `max` on, as in the paper, unless `gentle` is on.
 //!
-//! The wires reach a queue at its ends only. A packet in the middle that is to go is noted, and dropped when it comes to the
-//! front; it counts as waiting for nobody meanwhile.
+//! The wires reach only the ends of a queue. A packet to be dropped in the middle is marked as doomed, and dropped when it reaches the front.
+//! Meanwhile it does not count as waiting.
 
 use super::red::{self, Lot, Red};
 use super::{At, Manage, Turn};
@@ -21,35 +21,35 @@ pub struct Choke {
     chance: Register,
 }
 
-/// What CHOKe remembers of a queue.
+/// CHOKe's state of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     red: red::Memory,
-    /// Of each packet that waits, in order.
+    /// One entry for each waiting packet, in order.
     waiting: VecDeque<Waiting>,
     doomed: u32,
 }
 
-/// What is known of a packet that waits.
+/// The entry of a waiting packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Waiting {
-    /// Its flow.
+    /// Its flow hash.
     Of(u32),
-    /// It is to be dropped.
+    /// It will be dropped.
     Doomed,
-    /// It was there before CHOKe was.
+    /// It was enqueued before CHOKe was installed.
     Unknown,
 }
 
 impl Memory {
-    /// Takes the first packet's entry out.
+    /// Removes the entry of the first packet.
     fn leave(&mut self) -> Option<Waiting> {
         let first = self.waiting.pop_front();
         self.doomed -= u32::from(first == Some(Waiting::Doomed));
         first
     }
 
-    /// Others put packets on the queue or cleared it: so many wait really. What was there longest is not known, or gone.
+    /// Adjusts the entries to `stored` packets, after the link added or removed packets. Missing entries are those of the oldest packets.
     #[inline]
     fn agree(&mut self, stored: u32) {
         while self.waiting.len() > stored as usize {
@@ -61,29 +61,29 @@ impl Memory {
     }
 }
 
-/// The most packets of the queue: their flows are remembered in memory taken beforehand.
+/// The most packets of the queue: memory for their entries is allocated in advance.
 const LIMIT: OptionDeclaration = OptionDeclaration { most: 65536, ..super::LIMIT };
 
-/// The paper drops all from `max` on.
+/// In the paper all packets are dropped from `max` on.
 const GENTLE: OptionDeclaration = OptionDeclaration { default: "off", ..red::GENTLE };
 
 impl Choke {
-    /// As the configuration names it.
+    /// The declaration for configurations.
     pub const DECLARATION: Declaration = Declaration {
         name: "choke",
-        summary: "drops a packet and one of the same flow that waits, the likelier the more the flow has waiting; else as `red`",
+        summary: "compares an arriving packet with a random waiting one and drops both if they are of the same flow; otherwise like `red`",
         cost: DeclaredCost::None,
         source: "Pan, Prabhakar and Psounis, INFOCOM 2000",
         options: &[red::LEAST, red::MOST, red::MAXP, red::WEIGHT, GENTLE, red::MEAN, LIMIT, red::SEED],
     };
 
-    /// With RED's parameters, and chance that begins with `seed`.
+    /// CHOKe with RED's parameters and a generator with `seed`.
     pub fn new(red: Red, seed: u32) -> Choke {
-        // Another sequence than RED's own, or one choice would tell the other.
+        // A different sequence from RED's: the same one would correlate the two decisions.
         Choke { red, chance: Register::new(seed ^ 0x9e37_79b9) }
     }
 
-    /// With the values of its options.
+    /// CHOKe with the values of its options.
     pub fn of(options: &Values<'_>) -> Result<Choke, BuildError> {
         Ok(Choke::new(Red::shared(options)?, options.count("seed")?))
     }
@@ -104,11 +104,13 @@ impl Manage for Choke {
     fn arrive<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>, packet: &Record) -> bool {
         let stored = at.waiting.packets;
         memory.agree(stored);
+        // Doomed packets do not count for the average, but still occupy the queue.
         let waiting = stored.saturating_sub(memory.doomed);
         self.red.average(&mut memory.red, at, waiting);
         if stored >= self.red.limit {
             return false;
         }
+        // Below `min` no packets are compared (figure 1 of the paper).
         if memory.red.average_q16() >= u64::from(self.red.least) << 16 && stored > 0 {
             let picked = &mut memory.waiting[self.chance.below(stored) as usize];
             if *picked == Waiting::Of(packet.flow_hash) {
@@ -138,7 +140,7 @@ impl Manage for Choke {
         memory.red.retuned(waiting.packets.saturating_sub(memory.doomed));
     }
 
-    /// It compares single packets, and remembers a flow for each that waits.
+    /// It compares single packets, and stores the flow of each waiting one.
     fn splits_super_frames(&self) -> bool {
         true
     }
@@ -161,7 +163,7 @@ mod tests {
     use crate::single::Single;
     use units::{Nanos, Parts};
 
-    /// Packets of flow 1 and of flow 2 that were sent, where the first comes `times` as often.
+    /// The packets of flow 1 and of flow 2 that were sent, if flow 1 offers `times` as many.
     fn shares(times: usize) -> (usize, usize) {
         let red = Red::new(5, 60, Parts::percent(2), Parts::percent(2), 200, 5);
         let (mut scheme, mut model) = (Single::new(Choke::new(red, 5)), Model::default());
@@ -179,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_takes_most_of_the_queue_is_hit_most() {
+    fn choke_drops_most_of_the_flow_with_most_of_the_queue() {
         let (greedy, modest) = shares(4);
         assert!(greedy + modest > 39_500, "the link is not idle: {greedy} and {modest}");
         assert!(greedy < 2 * modest, "it sends four times as much, and gets less than twice: {greedy} and {modest}");
     }
 
     #[test]
-    fn all_that_is_spared_is_dropped_from_the_upper_threshold_on_unless_it_is_gentle() {
+    fn packets_are_all_dropped_from_max_on_unless_gentle() {
         let lost = |gentle: u64| {
             let options = [
                 ("min", 5),
@@ -200,7 +202,7 @@ mod tests {
             ];
             let choke = Choke::of(&Values(&options)).expect("all options are there");
             let (mut scheme, mut model) = (Single::new(choke), Model::default());
-            // Each is of a flow of its own: none is compared with its like. The eleventh finds an average of ten.
+            // Each packet is of a flow of its own, so comparisons never match. The eleventh arrives at an average of ten.
             let record = |flow_hash| Record { length: 100, flow_hash, ..Record::default() };
             model.arrive_all(&mut scheme, (0..11).map(record));
             model.fates.len()
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_the_middle_goes_when_it_comes_to_the_front() {
+    fn doomed_packet_is_dropped_when_it_reaches_the_front() {
         let red = Red::new(0, 1000, Parts::millionths(1), Parts::percent(100), 200, 5);
         let (mut scheme, mut model) = (Single::new(Choke::new(red, 5)), Model::default());
         let record = |flow| Record { length: 100, flow_hash: flow, ..Record::default() };

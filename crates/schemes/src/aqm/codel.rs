@@ -1,8 +1,8 @@
-//! CoDel: a packet is dropped at the front when packets have waited longer than a target for a whole interval, and then one
-//! more each time the [control law](super::law) says, until they wait less (Nichols and Jacobson, RFC 8289, section 5).
+//! CoDel: a packet is dropped at the front when packets have waited longer than a target for a whole interval. Then one more is dropped at each time
+//! given by the [control law](super::law), until packets wait less (Nichols and Jacobson, RFC 8289, section 5).
 //!
-//! The RFC drops in a loop. Here an evaluation drops one packet at most: the link, being ready still, asks again at the same
-//! time, and the loop's place is kept in [`Step`]. What is decided is the same, packet for packet (spec N-04).
+//! The RFC drops in a loop. Here an evaluation drops at most one packet. The link is still ready and evaluates again at the same time; the position
+//! in the loop is stored as [`Step`]. The decisions are the same, packet for packet (spec N-04).
 
 use super::law::Root;
 use super::{At, Manage, Turn};
@@ -12,50 +12,50 @@ use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos};
 
-/// How many drops are counted when dropping begins again soon after it ended.
+/// The drop count with which dropping restarts soon after it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Again {
-    /// Those of the last time, where it ended less than 16 intervals ago.
+    /// The drops of the last dropping phase, if it ended less than 16 intervals ago.
     Rfc8289,
-    /// All but two, where that is less than one interval ago; and it begins again only then, or a whole interval after
-    /// packets first waited too long (Nichols and Jacobson, ACM Queue 10(5), 2012).
+    /// All drops but two, if the phase ended less than one interval ago. Dropping restarts only then, or a whole interval after packets first
+    /// exceeded the target (Nichols and Jacobson, ACM Queue 10(5), 2012).
     Acm2012,
-    /// All but two, where that is less than 8 intervals ago; and the last drop of a time does not count (the queue of
-    /// "No Silver Bullet", HotNets 2013).
+    /// All drops but two, if the phase ended less than 8 intervals ago. The last drop of a phase does not count (the queue of "No Silver Bullet",
+    /// HotNets 2013).
     Sfqcodel,
 }
 
 impl Again {
-    /// As they are written in a configuration, in the order of [`Again::ALL`].
+    /// Their names in a configuration, in the order of [`Again::ALL`].
     pub const NAMES: &'static [&'static str] = &["rfc8289", "acm2012", "sfqcodel"];
-    /// All of them.
+    /// All variants.
     pub const ALL: [Again; 3] = [Again::Rfc8289, Again::Acm2012, Again::Sfqcodel];
 }
 
 /// CoDel's parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct CoDel {
-    /// How long packets may wait.
+    /// The acceptable delay.
     pub target: Nanos,
-    /// For how long they may wait longer: about a round trip.
+    /// The time for which packets may exceed it: about a round trip.
     pub interval: Nanos,
-    /// With so much or less behind it no packet is dropped.
+    /// A packet with at most this backlog behind it is not dropped.
     pub mtu: Bytes,
-    /// Packets that wait at most.
+    /// The most packets that wait.
     pub limit: u32,
-    /// Whether packets are marked instead where their sender understands it.
+    /// True to mark packets instead if they are ECN-capable.
     pub ecn: bool,
-    /// What is counted when dropping begins again.
+    /// The drop count with which dropping restarts.
     pub again: Again,
-    /// How the square root is taken.
+    /// The method of the square root.
     pub root: Root,
 }
 
 impl CoDel {
-    /// As the configuration names it.
+    /// The declaration for configurations.
     pub const DECLARATION: Declaration = Declaration {
         name: "codel",
-        summary: "drops at the front when packets have waited longer than `target` for an `interval`, ever faster until they do not",
+        summary: "drops at the front when packets have waited longer than `target` for an `interval`, at a growing rate until the delay is below it",
         cost: DeclaredCost::None,
         source: "RFC 8289",
         options: &[
@@ -65,7 +65,7 @@ impl CoDel {
                 default: "5ms",
                 least: 1_000,
                 most: 4_000_000_000_000,
-                doc: "how long packets may wait",
+                doc: "the acceptable delay",
             },
             OptionDeclaration {
                 name: "interval",
@@ -73,7 +73,7 @@ impl CoDel {
                 default: "100ms",
                 least: 1_000,
                 most: 4_000_000_000,
-                doc: "for how long they may wait longer than that; about the longest usual round trip",
+                doc: "the time for which packets may exceed `target`; about the longest usual round trip",
             },
             OptionDeclaration {
                 name: "mtu",
@@ -81,7 +81,7 @@ impl CoDel {
                 default: "1514b",
                 least: 0,
                 most: 1 << 20,
-                doc: "with so much or less waiting behind it no packet is dropped: by default the MTU of 1500 bytes (RFC 8289) and the Ethernet header, which counts here as in Linux",
+                doc: "a packet with at most this backlog behind it is not dropped; the default is the MTU of 1500 bytes (RFC 8289) and the Ethernet header, which counts here as in Linux",
             },
             super::LIMIT,
             super::ECN,
@@ -91,7 +91,7 @@ impl CoDel {
                 default: "rfc8289",
                 least: 0,
                 most: Again::NAMES.len() as u64 - 1,
-                doc: "how many drops are counted when dropping begins again soon after it ended",
+                doc: "the rule for the drop count when dropping restarts soon after it ended",
             },
             OptionDeclaration {
                 name: "root",
@@ -99,12 +99,12 @@ impl CoDel {
                 default: "exact",
                 least: 0,
                 most: Root::NAMES.len() as u64 - 1,
-                doc: "how the square root of the control law is taken",
+                doc: "the method for the square root of the control law",
             },
         ],
     };
 
-    /// With the values of its options.
+    /// CoDel with the values of its options.
     pub fn of(options: &Values<'_>) -> Result<CoDel, BuildError> {
         Ok(CoDel {
             target: options.time("target")?,
@@ -122,12 +122,12 @@ impl CoDel {
         from + self.root.divide(self.interval, count)
     }
 
-    /// Whether so long before `now` is less than `intervals` ago. The time may lie ahead.
+    /// True if `then` is less than `intervals` ago, or in the future.
     fn is_recent(&self, now: Instant, then: Instant, intervals: u64) -> bool {
         now.since(then) < self.interval * intervals
     }
 
-    /// Whether the first packet has, with those before it, waited too long for too long.
+    /// True if packets have exceeded the target for an interval, the first packet included.
     #[inline(always)]
     fn is_too_late(&self, memory: &mut Memory, now: Instant, head: &Record, behind: Bytes, last: bool) -> bool {
         if now.since(head.timestamp) < self.target || behind <= self.mtu || last {
@@ -143,18 +143,19 @@ impl CoDel {
         }
     }
 
-    /// Whether dropping begins with a packet that is too late; if so, what is counted from here on.
+    /// Decides whether dropping starts with a late packet. If so, sets the count.
     #[inline(never)]
     fn begin(&self, memory: &mut Memory, now: Instant) -> bool {
         let dropped = memory.count;
         let count = match self.again {
             Again::Rfc8289 => match dropped.saturating_sub(memory.before) {
+                // RFC 8289, section 5.5: delta is more than 1, and dropping ended less than 16 intervals ago.
                 lately if lately > 1 && self.is_recent(now, memory.drop_next, 16) => lately,
                 _ => 1,
             },
             Again::Acm2012 => {
                 let recent = self.is_recent(now, memory.drop_next, 1);
-                // `above` is an interval after the first packet that waited too long.
+                // `above` is one interval after the first packet that exceeded the target.
                 let long = memory.above.is_some_and(|above| now.since(above) >= self.interval);
                 if !recent && !long {
                     return false;
@@ -169,10 +170,11 @@ impl CoDel {
         true
     }
 
-    /// Where the next evaluation goes on, if the first packet is to get out of the way; nothing where it is sent.
+    /// The step after the drop of the first packet, or none if the packet is sent.
     #[inline(always)]
     fn judge(&self, memory: &mut Memory, now: Instant, late: bool) -> Option<Step> {
         let step = core::mem::take(&mut memory.step);
+        // Dropping started with the packet before. The RFC sends the next one without a check.
         if step == Step::Begun {
             return None;
         }
@@ -190,15 +192,16 @@ impl CoDel {
         if now < memory.drop_next {
             return None;
         }
-        // The queue of 2013 counts a drop once the next packet was found to be late too.
+        // The queue of 2013 counts a drop only when the next packet is late too.
         memory.count += u32::from(self.again != Again::Sfqcodel);
         Some(Step::Dropped)
     }
 
-    /// Gets the first packet out of the way: marked where that is wanted and understood, else dropped.
+    /// Marks the first packet if that is enabled and the packet is ECN-capable; otherwise drops it.
     #[inline(never)]
     fn punish<W: Wires>(&self, memory: &mut Memory, at: &mut At<'_, W>, head: &Record, step: Step) -> Turn {
         if self.ecn && head.ecn != 0 {
+            // A marked packet leaves and ends the loop of the RFC: advance its state here.
             if step == Step::Dropped {
                 memory.count += u32::from(self.again == Again::Sfqcodel);
                 memory.drop_next = self.law(memory.drop_next, memory.count);
@@ -210,34 +213,34 @@ impl CoDel {
     }
 }
 
-/// Where an evaluation goes on that follows another at the same time.
+/// The position in the loop of the RFC between two evaluations at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Step {
-    /// It begins.
+    /// At the beginning.
     #[default]
     Fresh,
-    /// The packet before was dropped while dropping went on.
+    /// After a drop while dropping was on.
     Dropped,
-    /// Dropping has begun with the packet before: this one goes.
+    /// After the drop that started dropping: the next packet is sent.
     Begun,
 }
 
-/// What CoDel remembers of a queue.
+/// CoDel's state of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
-    /// When packets will have waited too long for an interval.
+    /// When packets will have exceeded the target for an interval.
     above: Option<Instant>,
     drop_next: Instant,
     count: u32,
-    /// `count` when dropping last began.
+    /// `count` when dropping last started.
     before: u32,
     dropping: bool,
     step: Step,
 }
 
 impl Memory {
-    /// The queue may be empty now, and the next packet will then have nothing behind it: what its turn would find out is
-    /// known at once, and it need not be asked about.
+    /// If the queue is empty now, the next packet will have no backlog behind it. Its evaluation would only reset the state, so the state is reset
+    /// here, and the packet can bypass the scheme.
     #[inline]
     fn after<W: Wires>(&mut self, turn: Turn, at: &At<'_, W>) -> Turn {
         if at.size().packets == 0 {
@@ -281,7 +284,7 @@ impl Manage for CoDel {
 
     #[inline(always)]
     fn send_unquestioned<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) {
-        // Those that have not waited for long enough: each ends dropping, where no drop waits for its end.
+        // Packets that have waited less than the target. Each of them would end the dropping phase, if no drop is in progress.
         let since = Instant::new((at.wires.now().get() + 1).saturating_sub(self.target.get()));
         if memory.step == Step::Fresh && at.wires.send_while(at.queue, since) > 0 {
             memory.empty();

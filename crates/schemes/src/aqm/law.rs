@@ -1,32 +1,31 @@
-//! CoDel's control law: drops follow each other at intervals that shrink with the square root of their number, so that
-//! the rate of a TCP, which goes with the inverse square root of its losses, falls linearly (RFC 8289, section 3.3).
+//! CoDel's control law: the time between drops shrinks with the square root of their number. The rate of a TCP flow is proportional to the inverse
+//! square root of its loss rate, so it falls linearly (RFC 8289, section 3.3).
 
 use units::Nanos;
 
-/// How the square root is taken.
+/// The method of the square root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Root {
-    /// To the nanosecond.
+    /// Exact to the nanosecond.
     Exact,
-    /// From a table of 1024, as hardware does; later ones go as the last.
+    /// From a table of 1024 entries, as in hardware. Higher counts use the last entry.
     Table,
-    /// By Newton's steps on a reciprocal of 32 bits.
+    /// By Newton iterations of a 32-bit reciprocal.
     Newton,
 }
 
 impl Root {
-    /// As they are written in a configuration, in the order of [`Root::ALL`].
+    /// Their names in a configuration, in the order of [`Root::ALL`].
     pub const NAMES: &'static [&'static str] = &["exact", "table", "newton"];
-    /// All of them.
+    /// All variants.
     pub const ALL: [Root; 3] = [Root::Exact, Root::Table, Root::Newton];
 
-    /// `interval / sqrt(count)`; a count of zero counts as one. The interval must be below 2^32 ns (4.29 s) but for
-    /// [`Root::Exact`].
+    /// `interval / sqrt(count)`. A count of zero counts as one. Except for [`Root::Exact`] the interval must be below 2^32 ns (4.29 s).
     #[inline]
     pub fn divide(self, interval: Nanos, count: u32) -> Nanos {
         let (interval, count) = (interval.get(), count.max(1));
         Nanos::new(match self {
-            // 32 bits of a reciprocal are too few from here on.
+            // Above this count a 32-bit reciprocal has too few significant bits.
             _ if self == Root::Exact || self == Root::Newton && count > 1 << 20 => match interval.checked_mul(interval)
             {
                 Some(square) => (square / u64::from(count)).isqrt(),
@@ -44,7 +43,7 @@ fn scale(interval: u64, inverse: u32) -> u64 {
     ((u128::from(interval) * u128::from(inverse)) >> 32) as u64
 }
 
-/// `2^32 / sqrt(i)`, as near as 32 bits come; of zero as of one.
+/// `2^32 / sqrt(i)`, rounded to 32 bits. The entry of zero equals that of one.
 static TABLE: [u32; 1024] = {
     let mut table = [u32::MAX; 1024];
     let mut i = 2;
@@ -55,7 +54,7 @@ static TABLE: [u32; 1024] = {
     table
 };
 
-/// `2^32 / sqrt(count)`: a first guess from the highest bit, and steps x (3 - count x^2) / 2, each of which doubles the digits.
+/// `2^32 / sqrt(count)`: a first guess from the highest bit, then steps x (3 - count x^2) / 2, each of which doubles the correct digits.
 fn reciprocal(count: u32) -> u32 {
     if count == 1 {
         return u32::MAX;
@@ -64,7 +63,7 @@ fn reciprocal(count: u32) -> u32 {
     for _ in 0..5 {
         let square = (x * x) >> 32;
         let rest = (3u64 << 32) - u64::from(count) * square;
-        // Two bits fewer, that the product fits.
+        // Shift by two, so that the product fits in 64 bits.
         x = (x * (rest >> 2)) >> 31;
     }
     x.min(u32::MAX.into()) as u32
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counts_as_one_and_an_hour_does_not_overflow() {
+    fn count_zero_equals_one_and_an_hour_does_not_overflow() {
         assert_eq!(Root::Exact.divide(Nanos::millis(100), 0), Nanos::millis(100));
         assert_eq!(Root::Exact.divide(Nanos::secs(3600), 4), Nanos::secs(1800));
     }

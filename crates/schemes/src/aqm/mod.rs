@@ -1,7 +1,6 @@
-//! Active queue management: what becomes of a packet on its way into a queue and out of it.
+//! Active queue management: the fate of a packet on its way into a queue and out of it.
 //!
-//! A node has parameters; what it remembers of a queue lies beside them. It sees only the queue it is asked about, and how much
-//! waits altogether.
+//! A node has parameters; its state of each queue is stored beside it. It sees only the queue that it is called for, and the total backlog.
 
 mod blue;
 mod choke;
@@ -48,26 +47,25 @@ pub(crate) const BYTES: OptionDeclaration = OptionDeclaration {
     doc: "the most bytes that wait",
 };
 
-/// A queue that was empty for so long is not congested: an average of its length is zero, however slow the link is and however little a
-/// packet counts in it.
+/// A queue that was empty for this time is not congested. Its average length is then reset to zero, even on a slow link and with a small weight.
 const FORGOTTEN: Nanos = Nanos::secs(1);
 
 /// Marking instead of dropping (RFC 3168).
 const ECN: OptionDeclaration =
-    switch("ecn", "off", "whether packets are marked instead of dropped where their sender understands it");
+    switch("ecn", "off", "if on, packets of ECN-capable senders are marked instead of dropped");
 
-/// The queue in question, and the wires.
+/// A queue and the wires.
 pub(crate) struct At<'a, W> {
     pub wires: &'a mut W,
     pub queue: QueueId,
-    /// What waited in the queue when the node was asked.
+    /// The length of the queue when the node was called.
     pub waiting: Size,
-    /// Bytes that wait in all queues of the node.
+    /// The bytes in all queues of the node.
     pub backlog: Bytes,
 }
 
 impl<W: Wires> At<'_, W> {
-    /// What waits in the queue by now.
+    /// The present length of the queue.
     #[inline(always)]
     pub fn size(&self) -> Size {
         self.wires.size(self.queue)
@@ -80,7 +78,7 @@ impl<W: Wires> At<'_, W> {
         self.waiting.packets.saturating_add(packet.more) >= limit
     }
 
-    /// Takes the first packet out and sends it.
+    /// Sends the first packet.
     #[inline(always)]
     pub fn send(&mut self) -> Turn {
         match self.wires.dequeue(self.queue) {
@@ -92,7 +90,7 @@ impl<W: Wires> At<'_, W> {
         }
     }
 
-    /// Takes the first packet out, marks it and sends it; to be asked where its sender understands marks.
+    /// Marks the first packet and sends it. The caller has checked that it is ECN-capable.
     pub fn send_marked(&mut self) -> Turn {
         match self.wires.dequeue(self.queue) {
             Some(record) => {
@@ -110,19 +108,19 @@ impl<W: Wires> At<'_, W> {
     }
 }
 
-/// What one evaluation of `LinkReady` came to.
+/// The result of one evaluation of `LinkReady`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// A packet of so many bytes was given to the link.
+    /// A packet of this length was sent.
     Sent(u32),
-    /// A packet was dropped, and the queue has not said its last.
+    /// A packet was dropped; the queue must be evaluated again.
     Dropped,
     /// The queue is empty.
     Nothing,
 }
 
 impl Turn {
-    /// The same as a scheme answers it.
+    /// The result as a scheme returns it.
     #[inline(always)]
     pub fn progress(self) -> Progress {
         match self {
@@ -132,77 +130,75 @@ impl Turn {
     }
 }
 
-/// A way to manage a queue.
+/// A kind of queue management.
 pub(crate) trait Manage: Clone + Send + 'static {
-    /// What is remembered of a queue.
+    /// The state of a queue.
     type Memory: Clone + Default + core::fmt::Debug + Send;
-    /// Whether others that wait may have to go for a packet that arrives.
+    /// True if an arriving packet can cause drops of waiting ones.
     const PUSHES_OUT: bool = false;
-    /// Whether more is asked of a packet that is about to leave than how long it is.
+    /// True if an evaluation reads more of the first packet than its length.
     const LOOKS: bool = false;
 
-    /// What is remembered of a queue that nothing has come to, with room for all that will be.
+    /// The initial state of a queue, with all memory allocated.
     fn memory(&self) -> Self::Memory {
         Self::Memory::default()
     }
 
-    /// The packet that arrives is to be enqueued, marked or refused. Answers whether it is on the queue.
+    /// Enqueues, marks or refuses the arriving packet. Returns true if it is in the queue.
     fn arrive<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>, packet: &Record) -> bool;
 
-    /// One evaluation: at most one packet is dropped or sent.
+    /// One evaluation: drops or sends at most one packet.
     #[inline(always)]
     fn evaluate<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>) -> Turn {
         let _ = memory;
         at.send()
     }
 
-    /// Within which bounds packets are let in as they come, nothing being remembered of it; where there are such.
+    /// The bounds within which every packet is enqueued without a change of state; none if there are none.
     #[inline(always)]
     fn takes_any_within(&self) -> Option<Size> {
         None
     }
 
-    /// Sends those packets at once, from the first on, that as many evaluations would send one by one, with all that these would
-    /// remember. Wires that know a quicker way for many need not ask about each.
+    /// Sends at once those first packets that single evaluations would all send, and updates the state likewise. Wires with a batch operation then
+    /// need no call for each packet.
     #[inline(always)]
     fn send_unquestioned<W: Wires>(&mut self, memory: &mut Self::Memory, at: &mut At<'_, W>) {
         let _ = (memory, at);
     }
 
-    /// Tells what it remembers of a queue in which so much waits.
+    /// Reports the state of a queue of length `waiting`.
     fn state(&self, memory: &Self::Memory, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
         let _ = (memory, now, waiting, tell);
     }
 
-    /// The queue is empty, and others took its last packet, not [`Manage::evaluate`].
+    /// The queue is empty, and its last packet was not removed by [`Manage::evaluate`].
     fn emptied(&self, memory: &mut Self::Memory) {
         let _ = memory;
     }
 
-    /// It has other parameters than those by which it remembered this of a queue, in which so much waits. What would keep packets out by
-    /// the new ones though the queue is empty is to be forgotten.
+    /// The parameters have changed while the state was kept. Resets the state that would refuse packets of an empty queue under the new parameters.
     fn retuned(&self, memory: &mut Self::Memory, waiting: Size) {
         let _ = (memory, waiting);
     }
 
-    /// Whether what it remembers of a queue serves one with the parameters of `other`, too.
+    /// True if its state is usable with the parameters of `other`.
     fn remembers_like(&self, other: &Self) -> bool {
         let _ = other;
         true
     }
 
-    /// True if super-frames are split before they arrive, on any link: one might not fit an empty queue, or the node compares
-    /// single packets.
+    /// True if super-frames are split before they arrive, on any link: one may not fit an empty queue, or the node compares single packets.
     fn splits_super_frames(&self) -> bool {
         self.takes_any_within().is_none_or(is_short)
     }
 
-    /// As [`Scheme::wants_flow_hash`](crate::Scheme::wants_flow_hash).
+    /// Like [`Scheme::wants_flow_hash`](crate::Scheme::wants_flow_hash).
     fn wants_flow_hash(&self) -> bool {
         false
     }
 
-    /// As [`Scheme::passes_when_idle`](crate::Scheme::passes_when_idle), of one queue.
+    /// Like [`Scheme::passes_when_idle`](crate::Scheme::passes_when_idle), for one queue.
     fn passes_when_idle(&self) -> bool {
         false
     }

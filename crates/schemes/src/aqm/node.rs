@@ -1,4 +1,4 @@
-//! A node of any kind, with what it remembers of each of many queues: what the orders above need not tell apart.
+//! A node of any kind with its state of many queues. The orders do not depend on the kind.
 
 use super::{At, Blue, Choke, CoDel, Head, Manage, Pie, Red, Tail, Threshold, Turn};
 use crate::options::{BuildError, Values};
@@ -7,7 +7,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use units::{Bytes, Instant};
 
-/// A node and what it remembers of each queue.
+/// A node and its state of each queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Each<M: Manage> {
     node: M,
@@ -45,7 +45,7 @@ impl<M: Manage> Each<M> {
         }
     }
 
-    /// As [`Scheme::tune`](crate::Scheme::tune); so much waits in each queue.
+    /// Like [`Scheme::tune`](crate::Scheme::tune); `size` is the length of a queue.
     fn tune(&mut self, other: &Each<M>, size: impl Fn(usize) -> Size) -> bool {
         let like = self.queues.len() == other.queues.len() && self.node.remembers_like(&other.node);
         if like {
@@ -70,15 +70,15 @@ impl<M: Manage> Each<M> {
 
 macro_rules! nodes {
     ($($kind:ident),*) => {
-        /// A node that manages queues. Closed, so that one match leads to straight code for each, and none is boxed.
+        /// A node that manages queues. It is an enum, so that one match dispatches to inlined code and no node is boxed.
         #[derive(Clone, Debug)]
         pub(crate) enum Aqm { $($kind(Each<$kind>)),* }
 
         impl Aqm {
-            /// The packet that arrives is to be put on the queue, marked or refused. Answers what waits there then.
+            /// Enqueues, marks or refuses the arriving packet. Returns the new length of the queue.
             #[inline(always)]
             pub fn arrive<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>, packet: &Record) -> Size {
-                // What is usual in an order of many, and done in less than it takes to find out which it is.
+                // Tail drop is the usual node of an order of many queues, and cheaper than the dispatch.
                 if let Aqm::Tail(each) = self {
                     return each.arrive(queue, &mut at, packet);
                 }
@@ -90,7 +90,7 @@ macro_rules! nodes {
                 match self { $(Aqm::$kind(each) => each.arrive(queue, &mut at, packet)),* }
             }
 
-            /// A hint: the queue is about to be evaluated.
+            /// A hint that the queue is evaluated soon.
             #[inline(always)]
             pub fn fetch<W: Wires>(&self, queue: usize, wires: &W) {
                 if !matches!(self, Aqm::Tail(_)) {
@@ -103,7 +103,7 @@ macro_rules! nodes {
                 match self { $(Aqm::$kind(each) => each.fetch(queue, wires)),* }
             }
 
-            /// Whether more is asked of a packet that is about to leave than how long it is.
+            /// True if an evaluation reads more of the first packet than its length.
             #[inline(always)]
             pub fn looks(&self) -> bool {
                 fn of<M: Manage>(_: &Each<M>) -> bool {
@@ -112,7 +112,7 @@ macro_rules! nodes {
                 match self { $(Aqm::$kind(each) => of(each)),* }
             }
 
-            /// One evaluation of the queue.
+            /// Evaluates the queue once.
             #[inline(always)]
             pub fn evaluate<W: Wires>(&mut self, queue: usize, mut at: At<'_, W>) -> Turn {
                 if let Aqm::Tail(each) = self {
@@ -126,12 +126,12 @@ macro_rules! nodes {
                 match self { $(Aqm::$kind(each) => each.evaluate(queue, &mut at)),* }
             }
 
-            /// Tells what is remembered of a queue.
+            /// Reports the state of a queue.
             pub fn state(&self, queue: usize, now: Instant, waiting: Size, tell: &mut Tell<'_>) {
                 match self { $(Aqm::$kind(each) => each.state(queue, now, waiting, tell)),* }
             }
 
-            /// As [`Scheme::tune`](crate::Scheme::tune); so much waits in each queue.
+            /// Like [`Scheme::tune`](crate::Scheme::tune); `size` is the length of a queue.
             pub fn tune(&mut self, other: &Aqm, size: impl Fn(usize) -> Size) -> bool {
                 match (self, other) {
                     $((Aqm::$kind(each), Aqm::$kind(other)) => each.tune(other, size),)*
@@ -139,22 +139,22 @@ macro_rules! nodes {
                 }
             }
 
-            /// Others took the last packet of the queue.
+            /// The last packet of the queue was removed without an evaluation.
             pub fn emptied(&mut self, queue: usize) {
                 match self { $(Aqm::$kind(each) => each.emptied(queue)),* }
             }
 
-            /// Whether it tells flows apart.
+            /// True if it uses the flow hash.
             pub fn wants_flow_hash(&self) -> bool {
                 match self { $(Aqm::$kind(each) => each.node.wants_flow_hash()),* }
             }
 
-            /// As [`Manage::splits_super_frames`].
+            /// Like [`Manage::splits_super_frames`].
             pub fn splits_super_frames(&self) -> bool {
                 match self { $(Aqm::$kind(each) => each.node.splits_super_frames()),* }
             }
 
-            /// Whether packets may pass it while nothing waits.
+            /// True if packets may bypass it while the queue is empty.
             pub fn passes_when_idle(&self) -> bool {
                 match self { $(Aqm::$kind(each) => each.node.passes_when_idle()),* }
             }
@@ -171,7 +171,7 @@ macro_rules! nodes {
 nodes!(Blue, Choke, CoDel, Head, Pie, Red, Tail, Threshold);
 
 impl Aqm {
-    /// The node called `name`, for so many queues.
+    /// Builds the node `name` for `queues` queues.
     pub fn of(name: &str, options: &Values<'_>, queues: usize) -> Result<Aqm, BuildError> {
         fn each<M: Manage>(node: M, queues: usize) -> Aqm
         where

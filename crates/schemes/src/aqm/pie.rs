@@ -1,8 +1,8 @@
-//! PIE: packets are dropped at random as they come, with a probability that follows how long packets wait: what is above the
-//! reference raises it, and so does what is more than before (Pan et al., RFC 8033).
+//! PIE: arriving packets are dropped at random. The probability follows the queueing delay: it rises with the excess over the reference, and with the
+//! increase since the last update (Pan et al., RFC 8033).
 //!
-//! How long packets wait is read from the time stamp of the one that leaves (section 5.2), not estimated from a rate. The
-//! probability is computed when a packet comes or goes, as often as its period has passed since.
+//! The delay is read from the timestamp of the departing packet (section 5.2), not estimated from a rate. Updates of the probability are made at
+//! arrivals and departures, one for each period that has passed.
 
 use super::{At, Manage, Turn};
 use crate::chance::Register;
@@ -14,45 +14,45 @@ use units::{Bytes, Instant, Nanos, Parts};
 
 /// A probability of one.
 const ONE: i64 = 1 << 48;
-/// Updates that are made up for at most: behind so many idle ones nothing is left of any probability (0.98^1024 < 10^-8).
+/// The most missed updates that are made up for: 1024 idle updates reduce any probability to nothing (0.98^1024 < 10^-8).
 const MOST_UPDATES: u64 = 1024;
 
 /// PIE's parameters.
 #[derive(Clone, Debug)]
 pub struct Pie {
-    /// How long packets are to wait.
+    /// The reference delay.
     pub reference: Nanos,
     /// The time between two updates.
     pub period: Nanos,
-    /// How long a burst may be that nothing is dropped of.
+    /// The length of a burst without drops.
     pub burst: Nanos,
-    /// What a second above the reference adds, in millionths.
+    /// The increase for a second above the reference, in millionths.
     pub alpha: u32,
-    /// What a second more than before adds, in millionths.
+    /// The increase for a second more than at the last update, in millionths.
     pub beta: u32,
-    /// Whether packets are marked where their sender understands it, as long as the probability is below `ecn_most`.
+    /// True to mark ECN-capable packets while the probability is at most `ecn_most`.
     pub ecn: bool,
-    /// From this probability on packets are dropped all the same.
+    /// Above this probability packets are dropped instead of marked.
     pub ecn_most: Parts,
-    /// The usual size: two such packets are always let in.
+    /// The usual packet size. A packet is never dropped while two such packets or less wait.
     pub mean: Bytes,
-    /// Packets that wait at most.
+    /// The most packets that wait.
     pub limit: u32,
     chance: Register,
 }
 
-/// What PIE remembers of a queue.
+/// PIE's state of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
     probability: i64,
-    /// How long the packet that left last had waited; now, and at the update before.
+    /// The delay of the packet that left last; now, and at the last update.
     delay: Nanos,
     before: Nanos,
-    /// Of a burst, what is still let in.
+    /// The rest of the burst allowance.
     allowance: Nanos,
     /// When the next update is due; none before the first packet.
     due: Option<Instant>,
-    /// Probabilities since the last drop, added up: drops are neither close together nor far apart (section 5.4).
+    /// The sum of the probabilities since the last drop, which keeps drops neither too close together nor too far apart (section 5.4).
     spent: i64,
 }
 
@@ -64,10 +64,10 @@ impl Memory {
 }
 
 impl Pie {
-    /// As the configuration names it.
+    /// The declaration for configurations.
     pub const DECLARATION: Declaration = Declaration {
         name: "pie",
-        summary: "drops at random so that packets wait about `target`",
+        summary: "drops at random to keep the queueing delay near `target`",
         cost: DeclaredCost::None,
         source: "RFC 8033",
         options: &[
@@ -77,7 +77,7 @@ impl Pie {
                 default: "15ms",
                 least: 1_000,
                 most: 4_000_000_000,
-                doc: "how long packets are to wait",
+                doc: "the reference delay",
             },
             OptionDeclaration {
                 name: "update",
@@ -85,7 +85,7 @@ impl Pie {
                 default: "15ms",
                 least: 100_000,
                 most: 4_000_000_000,
-                doc: "how often the probability is computed",
+                doc: "the time between two updates of the probability",
             },
             OptionDeclaration {
                 name: "burst",
@@ -93,7 +93,7 @@ impl Pie {
                 default: "150ms",
                 least: 0,
                 most: 60_000_000_000,
-                doc: "how long a burst may last that nothing is dropped of",
+                doc: "the length of a burst without drops",
             },
             OptionDeclaration {
                 name: "alpha",
@@ -101,7 +101,7 @@ impl Pie {
                 default: "12.5%",
                 least: 0,
                 most: 100_000_000,
-                doc: "what each second above `target` adds to the probability",
+                doc: "the increase of the probability for each second of delay above `target`",
             },
             OptionDeclaration {
                 name: "beta",
@@ -109,7 +109,7 @@ impl Pie {
                 default: "125%",
                 least: 0,
                 most: 100_000_000,
-                doc: "what each second more than at the last update adds",
+                doc: "the increase of the probability for each second of delay more than at the last update",
             },
             super::ECN,
             OptionDeclaration {
@@ -126,14 +126,14 @@ impl Pie {
                 default: "1000b",
                 least: 1,
                 most: 1 << 20,
-                doc: "the usual size of a packet: with two of them or less waiting none is dropped",
+                doc: "the usual packet size; with at most two such packets waiting none is dropped",
             },
             super::LIMIT,
             super::red::SEED,
         ],
     };
 
-    /// As RFC 8033 has it, but for these.
+    /// PIE with the defaults of RFC 8033, except for these parameters.
     pub fn new(reference: Nanos, period: Nanos, limit: u32, seed: u32) -> Pie {
         Pie {
             reference,
@@ -149,7 +149,7 @@ impl Pie {
         }
     }
 
-    /// With the values of its options.
+    /// PIE with the values of its options.
     pub fn of(options: &Values<'_>) -> Result<Pie, BuildError> {
         let (reference, period) = (options.time("target")?, options.time("update")?);
         Ok(Pie {
@@ -176,21 +176,23 @@ impl Pie {
         }
         let missed = now.since(due).get() / self.period.get().max(1) + 1;
         memory.due = Some(due + self.period * missed);
+        // An empty queue has no delay, although no departure reports it.
         if at.waiting.packets == 0 {
             memory.delay = Nanos::ZERO;
         }
         (0..missed.min(MOST_UPDATES)).for_each(|_| self.update(memory));
     }
 
-    /// Section 5.3 with the corrections of section 4.2, and section 4.4 about bursts.
+    /// One update: section 5.3 with the corrections of section 4.2, and the burst allowance of section 4.4.
     fn update(&self, memory: &mut Memory) {
         let nanos = |time: Nanos| i128::from(time.get());
         let above = nanos(memory.delay) - nanos(self.reference);
         let more = nanos(memory.delay) - nanos(memory.before);
-        // Millionths of a second's effect and billionths of a second.
+        // Millionths of the effect of a second, times nanoseconds: the unit is 10^-15.
         let effect = above * i128::from(self.alpha) + more * i128::from(self.beta);
         let mut step = effect.clamp(-(1 << 70), 1 << 70) * i128::from(ONE) / 1_000_000_000_000_000;
         let below = |part: i64| memory.probability < ONE / part;
+        // Section 4.2: smaller steps at a small probability.
         step /= match () {
             () if below(1_000_000) => 2048,
             () if below(100_000) => 512,
@@ -201,10 +203,12 @@ impl Pie {
             () => 1,
         };
         if !below(10) {
+            // Section 5.5: from a probability of 10 % on, it rises by at most 2 % an update.
             step = step.min(i128::from(ONE / 50));
         }
         let mut probability = i128::from(memory.probability) + step;
         if memory.delay == Nanos::ZERO && memory.before == Nanos::ZERO {
+            // Without delay the probability decays by 2 % an update.
             probability -= probability / 50;
         }
         memory.probability = probability.clamp(0, ONE.into()) as i64;
@@ -216,18 +220,22 @@ impl Pie {
         memory.before = memory.delay;
     }
 
-    /// Whether the packet that arrives is dropped or marked (section 5.1, and 5.4).
+    /// True if the arriving packet is dropped or marked (sections 5.1 and 5.4).
     fn hits<W: Wires>(&mut self, memory: &mut Memory, at: &At<'_, W>) -> bool {
+        // Section 4.4: no drops while the burst allowance lasts.
         if memory.allowance > Nanos::ZERO {
             return false;
         }
+        // Section 4.1: no drops at a short delay and a low probability.
         if memory.before.get() < self.reference.get() / 2 && memory.probability < ONE / 5 {
             return false;
         }
+        // Section 4.1: no drops with at most two packets waiting.
         if at.waiting.bytes.get() <= 2 * self.mean.get() {
             return false;
         }
         memory.spent = if memory.probability == 0 { 0 } else { memory.spent.saturating_add(memory.probability) };
+        // Section 5.4: below a sum of 0.85 no drop, from 8.5 on always one.
         if memory.spent < ONE / 100 * 85 {
             return false;
         }
@@ -238,7 +246,7 @@ impl Pie {
         hit
     }
 
-    /// Whether the packet that arrives may be let in, marked where it is hit and that is done instead.
+    /// True if the arriving packet may be enqueued. Marks it if it is hit and may be marked.
     fn admits<W: Wires>(&mut self, memory: &mut Memory, at: &mut At<'_, W>) -> bool {
         if !self.hits(memory, at) {
             return true;
@@ -257,7 +265,7 @@ impl Manage for Pie {
         self.catch_up(memory, at);
         let kept = !at.is_full(self.limit, packet) && self.admits(memory, at) && at.wires.enqueue(at.queue);
         if !kept {
-            // Drops keep their distance to a tail drop, too (RFC 8033, appendix B).
+            // A tail drop also restarts the distance to the next drop (RFC 8033, appendix B).
             memory.spent = 0;
         }
         kept
@@ -298,7 +306,7 @@ mod tests {
         Pie::new(Nanos::millis(15), Nanos::millis(15), 10_000, 11)
     }
 
-    /// A packet a millisecond leaves, `load` come; for so many milliseconds.
+    /// For `millis` milliseconds `load` packets arrive in each, and one leaves.
     fn run(scheme: &mut Single<Pie>, model: &mut Model, millis: u64, load: f64) {
         let mut offered = 0.0;
         for _ in 0..millis {
@@ -314,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_wait_as_long_as_they_are_to_under_a_load_that_nothing_slows_down() {
+    fn pie_keeps_the_delay_at_the_target_under_an_unresponsive_load() {
         let (mut scheme, mut model) = (Single::new(pie()), Model::default());
         run(&mut scheme, &mut model, 30_000, 1.25);
         let before = model.fates.len();
@@ -326,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_dropped_of_a_burst_that_lasts_no_longer_than_it_may() {
+    fn burst_within_its_allowance_loses_no_packet() {
         let (mut scheme, mut model) = (Single::new(pie()), Model::default());
         run(&mut scheme, &mut model, 140, 3.0);
         assert_eq!(model.fated(|fate| matches!(fate, Fate::Refused(_))), 0);
@@ -335,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_of_congestion_fades_while_nothing_comes() {
+    fn congestion_estimate_decays_while_no_packets_arrive() {
         let (mut scheme, mut model) = (Single::new(pie()), Model::default());
         run(&mut scheme, &mut model, 3000, 2.0);
         assert!(scheme.memory().probability() > 1 << 28);
@@ -348,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_marked_as_long_as_few_are_and_dropped_where_most_would_be() {
+    fn pie_marks_at_a_low_probability_and_drops_at_a_high_one() {
         let (mut scheme, mut model) = (Single::new(Pie { ecn: true, ..pie() }), Model::default());
         run(&mut scheme, &mut model, 3000, 1.04);
         assert!(!model.marked.is_empty());
@@ -357,10 +365,10 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_finds_the_queue_full_counts_as_a_drop_for_the_distance_to_the_next() {
+    fn tail_drop_restarts_the_distance_to_the_next_drop() {
         let mut model = Model::default();
         let mut scheme = Single::new(Pie { limit: 3, ..pie() });
-        // A packet more would be one of those that may be dropped: 0.85 and more are added up.
+        // One more packet could be dropped: the sum has passed 0.85.
         let near = Memory {
             probability: ONE / 10,
             due: Some(Instant::new(1)),
@@ -375,7 +383,7 @@ mod tests {
         assert_eq!((model.fates.len(), scheme.memory().spent), (1, 0));
     }
 
-    /// RFC 8033, sections 4.2 and 5.3, in real numbers.
+    /// RFC 8033, sections 4.2 and 5.3, in floating point.
     fn real(p: f64, delay: f64, before: f64) -> f64 {
         let (alpha, beta, reference) = (0.125, 1.25, 0.015);
         let mut step = alpha * (delay - reference) + beta * (delay - before);
@@ -389,8 +397,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each update is the RFC's, from where the one before led: near a bound of its table a last bit would choose
-        /// another row, and what follows could not be compared.
+        /// Each update is compared from the state before it. Near a bound of the RFC's table the last bit may select another row, after which a
+        /// longer sequence would diverge.
         #[test]
         fn pie_rfc8033_probability(delays in prop::collection::vec(prop_oneof![Just(0u64), 0u64..60_000_000], 1..400)) {
             let (pie, mut memory, mut before) = (pie(), Memory::default(), 0.0);
@@ -407,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_dropped_while_two_packets_wait_or_packets_waited_less_than_half_the_target() {
+    fn no_drop_while_two_packets_wait_or_delay_is_below_half_the_target() {
         let sure = Memory { probability: ONE / 5, due: Some(Instant::new(1)), spent: ONE, ..Memory::default() };
         let mut model = Model::default();
         let mut node = pie();

@@ -1,8 +1,8 @@
-//! RED: packets are dropped or marked at random, the more likely the longer the queue is on average (Floyd and Jacobson, IEEE/ACM
-//! Transactions on Networking 1(4), 1993). All is decided as packets arrive.
+//! RED: packets are dropped or marked at random, with a probability that rises with the average queue length (Floyd and Jacobson, IEEE/ACM
+//! Transactions on Networking 1(4), 1993). All decisions are made at arrivals.
 //!
-//! Gaps between drops are spread evenly: p_a = p_b / (1 - count p_b) (section 7, method 2). The average is kept to 2^-32 of a
-//! packet, since with 2^-16 a weight of 0.002 would lose differences below 0.01 packets.
+//! Gaps between drops are uniform: p_a = p_b / (1 - count p_b) (section 7, method 2). The average has 32 fractional bits. With 16 bits, a weight of
+//! 0.002 would lose differences below 0.01 packets.
 
 use super::{At, Manage, Turn};
 use crate::chance::Register;
@@ -12,60 +12,60 @@ use crate::{Record, Size, Tell, Wires};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Instant, Nanos, Parts, Rate};
 
-/// One packet, one whole: fixed-point numbers have 32 bits behind the point.
+/// One packet, or a probability of one: fixed-point numbers have 32 fractional bits.
 const ONE: u64 = 1 << 32;
 
 /// RED's parameters.
 #[derive(Clone, Debug)]
 pub struct Red {
-    /// Average packets below which none is dropped.
+    /// The average in packets below which no packet is dropped.
     pub least: u32,
-    /// Those from which all are, unless `gentle`.
+    /// The average from which all packets are dropped, unless `gentle`.
     pub most: u32,
     /// The probability just below `most`, of 2^32.
     pub probability: u64,
-    /// What a packet counts in the average, of 2^32.
+    /// The weight of a packet in the average, of 2^32.
     pub weight: u64,
-    /// From `most` to twice that the probability rises to one, instead of at once.
+    /// If true the probability rises to one between `most` and twice that, instead of at once.
     pub gentle: bool,
-    /// Whether the probability goes with the length of a packet, and of what length it is.
+    /// The packet length with the full probability, if the probability is proportional to the length.
     pub bytewise: Option<Bytes>,
-    /// Whether packets are marked instead where their sender understands it.
+    /// True to mark packets instead if they are ECN-capable.
     pub ecn: bool,
-    /// What a packet has on average: while the queue is empty the average falls as if such packets left.
+    /// The mean packet length: while the queue is empty the average decays as if such packets left.
     pub mean: Bytes,
-    /// Packets that wait at most.
+    /// The most packets that wait.
     pub limit: u32,
     chance: Register,
 }
 
-/// What RED remembers of a queue.
+/// RED's state of a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// Packets, of 2^-32.
+    /// The average in packets, with 32 fractional bits.
     average: u64,
-    /// Packets since the last one dropped; none while the average is below `least`.
+    /// Packets since the last drop; none while the average is below `least`.
     count: Option<u32>,
-    /// The time up to which all is accounted for.
+    /// The time up to which idle time is accounted for.
     seen: Instant,
-    /// When packets were last known to wait, or to leave.
+    /// When the queue was last known to be non-empty.
     busy: Instant,
-    /// For how long the queue was empty, as far as no packet has been taken from the average for it.
+    /// Idle time that the average has not decayed for yet: less than a packet time.
     idle: Nanos,
 }
 
 impl Memory {
-    /// The average length of the queue in packets, 16 bits behind the point.
+    /// The average queue length in packets, with 16 fractional bits.
     pub fn average_q16(&self) -> u64 {
         self.average >> 16
     }
 
-    /// The average with a packet arriving now.
+    /// Updates the average for a packet that arrives now.
     #[inline(always)]
     pub(super) fn update(&mut self, weight: u64, waiting: u32, now: Instant, rate: Rate, mean: Bytes) {
         if waiting > 0 {
             let above = (i64::from(waiting) << 32).wrapping_sub_unsigned(self.average);
-            // Rounded down, below the average too: the whole packets, and what is behind the point.
+            // Rounded down, also below the average: multiply the whole packets and the fraction separately.
             let (whole, part) = (above >> 32, above as u64 & (ONE - 1));
             let change = whole * weight as i64 + ((part * weight) >> 32) as i64;
             self.average = self.average.wrapping_add_signed(change);
@@ -75,24 +75,24 @@ impl Memory {
         }
     }
 
-    /// A packet waits now, or has left.
+    /// A packet waits now or has just left.
     #[inline(always)]
     pub(super) fn touch(&mut self, now: Instant) {
         (self.seen, self.busy) = (now, now);
     }
 
-    /// The packet that found so many waiting is on the queue, or not.
+    /// Records whether the arriving packet, which found `waiting` packets, was enqueued.
     #[inline(always)]
     pub(super) fn keeps(&mut self, kept: bool, waiting: u32, now: Instant) -> bool {
-        // Behind others the queue was seen by `update`.
+        // If packets waited, `update` has recorded the time.
         if waiting == 0 && kept {
             self.touch(now);
         }
         kept
     }
 
-    /// A packet finds the queue empty, on a link that takes so long for one. The queue was empty since it was last seen, whichever scheme
-    /// emptied it. That time counts once, also if packets are refused meanwhile. A rest that is shorter than a packet is kept.
+    /// Decays the average when a packet arrives at an empty queue; `packet` is the link's time for a packet of mean length. The queue was empty since
+    /// `seen`, also if another scheme emptied it. Idle time counts once, even if packets are refused meanwhile. A remainder below one packet time is kept.
     #[inline(never)]
     fn decay(&mut self, weight: u64, now: Instant, packet: Nanos) {
         let since = core::mem::replace(&mut self.seen, now);
@@ -109,20 +109,21 @@ impl Memory {
         }
     }
 
-    /// The parameters are others. They begin with the length of the queue, if the average is above it.
+    /// After a change of parameters, starts with the queue length if the average is above it.
     pub(super) fn retuned(&mut self, waiting: u32) {
         self.average = self.average.min(u64::from(waiting) << 32);
         self.count = None;
     }
 }
 
-/// The product of two fixed-point numbers, the second of which is one at most. In two steps, for WebAssembly multiplies 64 bits at most.
+/// The product of two fixed-point numbers, of which the second is at most one. It is computed in two steps, because WebAssembly has no 128-bit
+/// multiplication.
 #[inline]
 fn times(a: u64, b: u64) -> u64 {
     (a >> 32) * b + (((a & (ONE - 1)) * b) >> 32)
 }
 
-/// `base` to the power of `exponent`, by squaring.
+/// `base` to the power of `exponent`, by repeated squaring.
 fn power(mut base: u64, mut exponent: u64) -> u64 {
     let mut result = ONE;
     while exponent > 0 && result > 0 {
@@ -146,7 +147,7 @@ pub(super) const LEAST: OptionDeclaration = OptionDeclaration {
     default: "5",
     least: 0,
     most: 65536,
-    doc: "packets that wait on average without any being dropped",
+    doc: "the average queue length in packets below which none is dropped",
 };
 pub(super) const MOST: OptionDeclaration = OptionDeclaration {
     name: "max",
@@ -154,7 +155,7 @@ pub(super) const MOST: OptionDeclaration = OptionDeclaration {
     default: "15",
     least: 1,
     most: 65536,
-    doc: "packets that wait on average when drops are as likely as `maxp`",
+    doc: "the average queue length in packets at which the drop probability is `maxp`",
 };
 pub(super) const MAXP: OptionDeclaration = OptionDeclaration {
     name: "maxp",
@@ -162,7 +163,7 @@ pub(super) const MAXP: OptionDeclaration = OptionDeclaration {
     default: "10%",
     least: 1,
     most: 1_000_000,
-    doc: "the part of the packets dropped when `max` wait on average",
+    doc: "the drop probability at an average queue length of `max`",
 };
 pub(super) const WEIGHT: OptionDeclaration = OptionDeclaration {
     name: "weight",
@@ -170,7 +171,7 @@ pub(super) const WEIGHT: OptionDeclaration = OptionDeclaration {
     default: "0.2%",
     least: 1,
     most: 1_000_000,
-    doc: "what each packet counts in the average",
+    doc: "the weight of each arriving packet in the average",
 };
 pub(super) const MEAN: OptionDeclaration = OptionDeclaration {
     name: "mean",
@@ -178,34 +179,34 @@ pub(super) const MEAN: OptionDeclaration = OptionDeclaration {
     default: "500b",
     least: 1,
     most: 1 << 20,
-    doc: "the usual size of a packet: while nothing waits the average falls as if such packets left",
+    doc: "the usual packet size; while the queue is empty the average decays as if such packets left",
 };
 pub(super) const GENTLE: OptionDeclaration =
-    switch("gentle", "on", "whether drops become certain only at twice `max`, not at `max`");
-/// What chance begins with.
+    switch("gentle", "on", "if on, drops become certain at twice `max`, not at `max`");
+/// The seed of the generator.
 pub(super) const SEED: OptionDeclaration = OptionDeclaration {
     name: "seed",
     unit: Unit::Count,
     default: "1",
     least: 1,
     most: u32::MAX as u64,
-    doc: "what chance begins with: the same seed and arrivals, the same decisions",
+    doc: "the seed of the random generator: the same seed and arrivals give the same decisions",
 };
 
-/// What happens to a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lot {
-    /// It is let in.
+    /// It is enqueued.
     Spared,
     /// It is dropped or marked.
     Hit,
 }
 
 impl Red {
-    /// As the configuration names it.
+    /// The declaration for configurations.
     pub const DECLARATION: Declaration = Declaration {
         name: "red",
-        summary: "drops at random, the more likely the more packets wait on average",
+        summary: "drops at random, with a probability that rises with the average queue length",
         cost: DeclaredCost::None,
         source: "Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993",
         options: &[
@@ -220,7 +221,7 @@ impl Red {
                 default: "packets",
                 least: 0,
                 most: 1,
-                doc: "whether all packets are as likely to be dropped, or long ones likelier: of `mtu` as they are, shorter ones less",
+                doc: "drop all packets with the same probability, or in proportion to their length, with the full probability at `mtu`",
             },
             OptionDeclaration {
                 name: "mtu",
@@ -228,7 +229,7 @@ impl Red {
                 default: "1514b",
                 least: 64,
                 most: 1 << 20,
-                doc: "the length that `mode = bytes` compares with",
+                doc: "the packet length with the full probability, for `mode = bytes`",
             },
             super::ECN,
             MEAN,
@@ -237,7 +238,7 @@ impl Red {
         ],
     };
 
-    /// With these parameters, and chance that begins with `seed`.
+    /// RED with these parameters and a generator with `seed`.
     pub fn new(least: u32, most: u32, maxp: Parts, weight: Parts, limit: u32, seed: u32) -> Red {
         Red {
             least,
@@ -253,7 +254,7 @@ impl Red {
         }
     }
 
-    /// With the values of its options.
+    /// RED with the values of its options.
     pub fn of(options: &Values<'_>) -> Result<Red, BuildError> {
         Ok(Red {
             bytewise: options.choice("mode", &[None, Some(options.bytes("mtu")?)])?,
@@ -262,7 +263,7 @@ impl Red {
         })
     }
 
-    /// The same with the options that CHOKe has too.
+    /// RED with the options that CHOKe shares.
     pub(super) fn shared(options: &Values<'_>) -> Result<Red, BuildError> {
         let (maxp, weight) = (options.part("maxp")?, options.part("weight")?);
         let (limit, seed) = (options.count("limit")?, options.count("seed")?);
@@ -270,14 +271,14 @@ impl Red {
         Ok(Red { mean: options.bytes("mean")?, gentle: options.is_on("gentle")?, ..red })
     }
 
-    /// The probability by the average alone, of 2^32; none below `least`.
+    /// The probability p_b by the average alone, of 2^32; none below `least`.
     #[inline]
     fn base(&self, average: u64) -> Option<u64> {
         let (least, most) = (u64::from(self.least) << 32, u64::from(self.most) << 32);
         if average < least {
             return None;
         }
-        // Both are in units of 2^-32, the divisor a whole number of them: what is left is a division of 64 bits.
+        // Both are fixed-point, and the divisor is a whole number: a 64-bit division is exact enough.
         let part = |above: u64, of: u64| above / (of >> 32);
         Some(if average < most {
             times(self.probability, part(average - least, most - least))
@@ -288,7 +289,7 @@ impl Red {
         })
     }
 
-    /// Whether the packet that arrives is hit, by the average as it is.
+    /// Decides whether the arriving packet is hit, by the present average.
     #[inline(always)]
     pub(super) fn cast(&mut self, memory: &mut Memory, length: u32) -> Lot {
         let Some(mut base) = self.base(memory.average) else {
@@ -296,15 +297,18 @@ impl Red {
             return Lot::Spared;
         };
         if base >= ONE {
+            // A certain drop restarts the count like any other.
             memory.count = Some(0);
             return Lot::Hit;
         }
+        // The first packet at or above `least` has the count zero.
         let count = memory.count.map_or(0, |count| count.saturating_add(1));
         if let Some(mtu) = self.bytewise {
             base = (base * u64::from(length) / mtu.get().max(1)).min(ONE);
         }
+        // 1 - count p_b of the paper.
         let left = ONE.saturating_sub(base.saturating_mul(count.into()));
-        // With the probability `base / left`, without a division: drawn < base * 2^32 / left, rounded down.
+        // A hit with probability `base / left`, without a division: drawn < base * 2^32 / left, rounded down.
         let hit = left == 0 || {
             let drawn = u64::from(self.chance.draw());
             base >= left || (base << 32).checked_sub(left).is_some_and(|most| drawn * left <= most)
@@ -313,13 +317,13 @@ impl Red {
         if hit { Lot::Hit } else { Lot::Spared }
     }
 
-    /// The average, and the probability that goes with it (p_b of the paper).
+    /// Reports the average and its probability (p_b of the paper).
     pub(super) fn tell(&self, memory: &Memory, tell: &mut Tell<'_>) {
         tell("avg", memory.average as f64 / ONE as f64);
         tell("p", self.base(memory.average).unwrap_or(0) as f64 / ONE as f64);
     }
 
-    /// The average with a packet arriving now.
+    /// Updates the average for a packet that arrives now.
     #[inline(always)]
     pub(super) fn average<W: Wires>(&self, memory: &mut Memory, at: &At<'_, W>, waiting: u32) {
         memory.update(self.weight, waiting, at.wires.now(), at.wires.link_rate(), self.mean);
@@ -339,7 +343,7 @@ impl Manage for Red {
                 _ => at.wires.enqueue(at.queue),
             };
         memory.keeps(kept, waiting, at.wires.now());
-        // Each further segment of a super-frame finds those before it waiting, if they were let in.
+        // Each further segment of a super-frame finds the segments before it waiting, if they were enqueued.
         (1..packet.packets()).for_each(|before| self.average(memory, at, waiting + if kept { before } else { 0 }));
         kept
     }
@@ -391,7 +395,7 @@ mod tests {
     }
 
     proptest! {
-        /// The average is that of real numbers, to a thousandth of a packet.
+        /// The average equals one in floating point, to a thousandth of a packet.
         #[test]
         fn the_average_is_that_of_real_numbers(
             arrivals in prop::collection::vec((0u32..100, 0u64..200), 1..2000),
@@ -427,7 +431,7 @@ mod tests {
         assert_eq!(memory.average, 0, "after weeks nothing is left");
     }
 
-    /// Gaps between hits at an average that stays.
+    /// Gaps between hits at a constant average.
     fn gaps(red: &mut Red, average: u64, hits: usize) -> Vec<u32> {
         let mut memory = Memory { average: average * ONE, ..Memory::default() };
         let (mut gaps, mut gap) = (Vec::new(), 0);
@@ -443,7 +447,7 @@ mod tests {
 
     #[test]
     fn red_uniform_gap_between_marks() {
-        // p_b is 0.1 * (10 - 5) / 10 = 1/20. The first packet behind a hit counts as one: gaps are spread evenly over 1 to 19.
+        // p_b is 0.1 * (10 - 5) / 10 = 1/20. The first packet behind a hit counts as one: gaps are uniform over 1 to 19.
         let gaps = gaps(&mut red(), 10, 20_000);
         let mut counts = [0u32; 20];
         gaps.iter().for_each(|gap| counts[*gap as usize] += 1);
@@ -455,14 +459,15 @@ mod tests {
         let mean = |gaps: &[u32]| gaps.iter().sum::<u32>() as f64 / gaps.len() as f64;
         let mut sharp = Red { gentle: false, ..red() };
         assert_eq!(mean(&gaps(&mut sharp, 15, 100)), 1.0, "all are hit from `max` on");
-        // Gently p_b is 0.1 + 0.9 * (18 - 15) / 15 = 0.28: one is hit with 0.28/0.72, else the next with 0.28/0.44, else the third.
+        // With `gentle`, p_b is 0.1 + 0.9 * (18 - 15) / 15 = 0.28. A packet is hit with probability 0.28/0.72, else the next with 0.28/0.44, else the
+        // third.
         let gently = mean(&gaps(&mut red(), 18, 20_000));
         assert!((1.80..1.86).contains(&gently), "{gently}");
         assert_eq!(mean(&gaps(&mut red(), 30, 100)), 1.0);
     }
 
     #[test]
-    fn short_packets_are_hit_less_often_where_that_is_wanted() {
+    fn byte_mode_drops_short_packets_less_often() {
         let mut bytewise = Red { bytewise: Some(Bytes::new(2000)), ..red() };
         let mean = |gaps: &[u32]| gaps.iter().sum::<u32>() as f64 / gaps.len() as f64;
         let (half, whole) = (mean(&gaps(&mut bytewise, 10, 20_000)), mean(&gaps(&mut red(), 10, 20_000)));
@@ -475,7 +480,7 @@ mod tests {
             let node = Red { ecn, weight: fixed(Parts::percent(5)), ..red() };
             let (mut scheme, mut model) = (Single::new(node), Model::default());
             for step in 0..20_000u32 {
-                // A source that slows down where packets are lost or marked, as a TCP does, would be steady; this one is not.
+                // Unlike TCP, this source does not slow down when packets are lost or marked.
                 let packets = 1 + usize::from(step % 16 == 0);
                 let record = Record { length: 1000, ecn: 1, ..Record::default() };
                 model.arrive_all(&mut scheme, core::iter::repeat_n(record, packets));
@@ -493,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_beyond_the_limit_is_refused_whatever_the_average() {
+    fn packet_beyond_the_limit_is_refused_at_any_average() {
         let node = Red { limit: 3, ..red() };
         let (mut scheme, mut model) = (Single::new(node), Model::default());
         model.arrive(&mut scheme, &[1000; 5]);

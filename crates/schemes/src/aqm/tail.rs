@@ -1,29 +1,29 @@
-//! Queues that do nothing until they are full: then the packet that comes is refused, or the one that waited longest goes.
+//! Drop tail and drop head: a full queue refuses the arriving packet, or drops the oldest.
 
 use super::{At, Manage};
 use crate::{Record, Size, Wires};
 use units::{Bytes, Instant};
 
-/// A packet that finds the queue full is refused.
+/// A full queue refuses the arriving packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
-    /// Packets that wait at most.
+    /// The most packets that wait.
     pub limit: u32,
-    /// Bytes that wait at most.
+    /// The most bytes that wait.
     pub bytes: Bytes,
 }
 
-/// A packet that finds the queue full takes the place of the first.
+/// A full queue drops from the front to make room for the arriving packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head(pub Tail);
 
 impl Tail {
-    /// What waits at most.
+    /// The bounds of the queue.
     fn bounds(&self) -> Size {
         Size { packets: self.limit, bytes: self.bytes }
     }
 
-    /// Returns whether this packet fits into a queue of this size.
+    /// True if this packet fits into a queue of this size.
     #[inline(always)]
     fn fits(&self, size: Size, packet: &Record) -> bool {
         size.packets.saturating_add(packet.more) < self.limit
@@ -61,7 +61,7 @@ impl Manage for Head {
         if u64::from(packet.length) > self.0.bytes.get() || packet.packets() > self.0.limit {
             return false;
         }
-        // One small packet for a large one may not do; the largest there is bounds how many go.
+        // Several small packets may have to make room for a large one. The loop is bounded by the largest packet length.
         while !self.0.fits(at.size(), packet) {
             if at.wires.drop_front(at.queue).is_none() {
                 return false;
@@ -95,7 +95,7 @@ mod tests {
     const SMALL: Tail = Tail { limit: 2, bytes: Bytes::new(1000) };
 
     #[test]
-    fn the_packet_that_finds_the_queue_full_goes_or_the_one_that_waited_longest() {
+    fn full_queue_drops_the_arriving_or_the_oldest_packet() {
         let mut model = Model::default();
         let mut tail = Single::new(SMALL);
         model.arrive(&mut tail, &[100; 3]);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_go_as_a_long_packet_takes_and_none_for_one_that_never_fits() {
+    fn head_drop_makes_room_for_a_long_packet_unless_it_never_fits() {
         let mut model = Model::default();
         let mut head = Single::new(Head(Tail { limit: 10, ..SMALL }));
         model.arrive(&mut head, &[300, 300, 300, 1001, 700]);

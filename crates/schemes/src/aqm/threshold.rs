@@ -1,5 +1,5 @@
-//! Marking by a threshold, as DCTCP asks of a switch: a packet that comes while more than K wait is marked (Alizadeh et al.,
-//! SIGCOMM 2010, section 3.1; RFC 8257, section 3.1). Nothing is averaged: senders do that. Packets that cannot be marked pass.
+//! A marking threshold, as DCTCP requires of a switch: a packet that arrives while more than K wait is marked (Alizadeh et al., SIGCOMM 2010, section
+//! 3.1; RFC 8257, section 3.1). The queue length is not averaged; senders average the marks. Packets that cannot be marked are enqueued unmarked.
 
 use super::{At, Manage};
 use crate::options::{BuildError, Values};
@@ -11,17 +11,17 @@ use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 /// The threshold.
 #[derive(Clone, Copy, Debug)]
 pub struct Threshold {
-    /// Packets behind which others are marked.
+    /// The number of waiting packets above which arriving ones are marked.
     pub mark: u32,
-    /// Packets that wait at most.
+    /// The most packets that wait.
     pub limit: u32,
 }
 
 impl Threshold {
-    /// As the configuration names it.
+    /// The declaration for configurations.
     pub const DECLARATION: Declaration = Declaration {
         name: "threshold",
-        summary: "marks packets that find more than `mark` waiting; senders that understand it never fill the queue",
+        summary: "marks packets that arrive while more than `mark` packets wait; DCTCP senders then keep the queue short",
         cost: DeclaredCost::None,
         source: "RFC 8257, section 3.1; Alizadeh et al., SIGCOMM 2010",
         options: &[
@@ -31,13 +31,13 @@ impl Threshold {
                 default: "65",
                 least: 0,
                 most: 65536,
-                doc: "packets that wait without one that comes being marked: 65 for 10 Gbit/s, 20 for 1 Gbit/s",
+                doc: "the most packets that wait without marks for arriving ones: 65 for 10 Gbit/s, 20 for 1 Gbit/s",
             },
             super::LIMIT,
         ],
     };
 
-    /// With the values of its options.
+    /// The threshold with the values of its options.
     pub fn of(options: &Values<'_>) -> Result<Threshold, BuildError> {
         Ok(Threshold { mark: options.count("mark")?, limit: options.count("limit")? })
     }
@@ -79,7 +79,7 @@ mod tests {
     use crate::single::Single;
 
     #[test]
-    fn packets_behind_more_than_the_threshold_are_marked_where_they_can_be_and_none_is_dropped_for_it() {
+    fn packets_above_the_threshold_are_marked_if_ecn_capable_and_never_dropped() {
         let mut scheme = Single::new(Threshold { mark: 2, limit: 6 });
         let mut model = Model::default();
         let record = |ecn| Record { length: 100, ecn, ..Record::default() };

@@ -1,29 +1,29 @@
-//! Least attained service: the bin that has sent the fewest bytes since it last ran empty is next, and of several the one that
-//! has waited longest for a turn (Rai, Urvoy-Keller and Biersack, SIGMETRICS 2003).
+//! Least attained service: the bin that has sent the fewest bytes since it was last empty is next. Of several, the one that has waited longest is
+//! next (Rai, Urvoy-Keller and Biersack, SIGMETRICS 2003).
 //!
-//! A heap of the bins that have something, in which each knows its place: a turn costs the logarithm of their number.
+//! The waiting bins are in an indexed heap: a turn costs the logarithm of their number.
 
 use super::Order;
 use crate::Record;
 use alloc::vec::Vec;
 
-/// No place in the heap.
+/// Not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Attained {
-    /// By bin: bytes sent since it was empty, and when that last changed, in changes.
+    /// By bin: bytes sent since it was empty, and the sequence number of the last change, which breaks ties.
     keys: Vec<(u64, u64)>,
-    /// By bin: its place in the heap.
+    /// By bin: its index in the heap.
     places: Vec<u32>,
-    /// A binary heap, the least first. Room for all bins.
+    /// A binary heap with the least key first, and room for all bins.
     heap: Vec<u32>,
     changes: u64,
 }
 
 impl Attained {
-    /// So many bins, all empty.
+    /// `bins` empty bins.
     pub fn new(bins: usize) -> Attained {
         let heap = Vec::with_capacity(bins);
         Attained { keys: alloc::vec![(0, 0); bins], places: alloc::vec![NOWHERE; bins], heap, changes: 0 }
@@ -94,6 +94,7 @@ impl Order for Attained {
             return;
         }
         let (place, last) = (place as usize, self.heap.len() - 1);
+        // The last element takes the place, and may have to move in either direction.
         self.swap(place, last);
         self.heap.pop();
         self.places[bin] = NOWHERE;

@@ -1,23 +1,23 @@
-//! Surplus round robin (Adiseshu, Parulkar and Varghese, SIGCOMM 1996): each turn gives a bin a quantum. The bin sends packets as long as
-//! it has credit, and its next turn owes the surplus of the last one. Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) ends a
-//! turn before a packet that is too long, and has to know its length. Both are fair to a quantum and the longest packet.
+//! Surplus round robin (Adiseshu, Parulkar and Varghese, SIGCOMM 1996): each turn gives a bin a quantum of credit. The bin sends packets while it has
+//! credit, and its next turn owes the surplus of the last packet. Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) ends a turn before a
+//! packet that is too long, and must know its length. Both are fair to within a quantum and the longest packet.
 //!
-//! FQ-CoDel has this form (RFC 8290, section 4.2): bins that begin to send go before those that have sent already, once. A bin of weight
-//! two has two quanta a turn. With a quantum of zero each packet is a turn.
+//! FQ-CoDel uses this form (RFC 8290, section 4.2). Bins that start to send precede those that have already sent, for one turn. A bin of weight two
+//! gets two quanta a turn. With a quantum of zero each packet is a turn.
 //!
-//! All that is known of a bin lies in its place in the round, in the order of the turns, and not by its number: however many bins
-//! there are, the next ones are in the cache line of this one. By number is known only which round a bin is in.
+//! The state of a bin is stored in its slot of the round, in the order of the turns, not by its number. With any number of bins the next ones are
+//! therefore in the same cache line. Only the membership in a round is stored by number.
 
 use super::round::{Round, Turn};
 use super::{Order, Soon};
 use crate::{Record, Wires};
 use alloc::vec::Vec;
 
-/// Where a bin waits for its turn.
+/// The round in which a bin waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Seat {
     Nowhere,
-    /// In the round of those that begin to send.
+    /// The round of bins that start to send.
     New,
     Old,
 }
@@ -25,38 +25,37 @@ enum Seat {
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct Deficit {
-    /// Bytes of a turn.
+    /// The bytes of a turn.
     quantum: u32,
     /// By bin.
     seats: Vec<Seat>,
     new: Round,
     old: Round,
-    /// Whether bins that begin to send go first.
+    /// True if bins that start to send go first.
     favours_new: bool,
 }
 
 impl Deficit {
-    /// So many bins with turns of so many bytes; of one packet, where that is zero. Where bins that begin to send go first all weigh the
-    /// same.
+    /// `bins` bins with turns of `quantum` bytes; if it is zero, a turn is one packet. With `favours_new` all bins have the same weight.
     pub fn new(bins: usize, quantum: u32, favours_new: bool) -> Deficit {
         let new = Round::new(if favours_new { bins } else { 0 });
         Deficit { quantum, seats: alloc::vec![Seat::Nowhere; bins], new, old: Round::new(bins), favours_new }
     }
 
-    /// The turn of a bin that has not sent since it was empty.
+    /// The turn of a bin that was empty.
     fn first_turn(&self, bin: usize, weight: u32) -> Turn {
         let quantum = if self.favours_new { self.quantum } else { self.quantum.saturating_mul(weight) };
         Turn { bin: bin as u32, quantum, credit: quantum.into() }
     }
 
-    /// Puts a bin at the end of the round of those that have sent already.
+    /// Appends a bin to the round of those that have already sent.
     #[inline]
     fn enter_old(&mut self, turn: Turn) {
         self.seats[turn.bin as usize] = Seat::Old;
         self.old.push(turn);
     }
 
-    /// The bin whose turn it is among those that begin to send. Nothing where its turn is over: it is an old one then.
+    /// The next bin of those that start to send. If its turn is over it moves to the old round, and the result is none.
     #[inline(never)]
     fn pick_new(&mut self) -> Option<usize> {
         let turn = *self.new.first()?;
@@ -68,7 +67,7 @@ impl Deficit {
         None
     }
 
-    /// A bin that has nothing leaves its round: for the other one, where it was new.
+    /// Removes an empty bin from its round. A new one moves to the old round.
     fn leave(&mut self, bin: usize) {
         match core::mem::replace(&mut self.seats[bin], Seat::Nowhere) {
             Seat::Nowhere => {}
@@ -76,7 +75,7 @@ impl Deficit {
                 self.old.remove(bin);
             }
             Seat::New => {
-                // One that is not the first has not had its turn yet.
+                // A bin behind the first has not had its turn yet.
                 let turn = self.new.remove(bin).unwrap_or_else(|| self.first_turn(bin, 1));
                 self.enter_old(turn);
             }
@@ -87,7 +86,7 @@ impl Deficit {
 impl Order for Deficit {
     #[inline]
     fn wake(&mut self, bin: usize, weight: u32, _: &Record) {
-        // Else it had run empty, and its turn has not come since: it keeps its place and its credit.
+        // Otherwise the bin became empty, and its turn has not come since: it keeps its slot and credit.
         if self.seats[bin] == Seat::Nowhere {
             let turn = self.first_turn(bin, weight);
             if self.favours_new {
@@ -112,13 +111,14 @@ impl Order for Deficit {
             if turn.goes_on() {
                 return Some(turn.bin as usize);
             }
+            // The turn is over: to the end of the round, with another quantum.
             self.old.again(turn.next());
         }
     }
 
     #[inline(always)]
     fn sent(&mut self, bin: usize, length: u32, _: u32) {
-        // The bin that was picked is the first of its round.
+        // The picked bin is the first of its round.
         let first = if self.new.len() > 0 { self.new.first() } else { self.old.first() };
         if let Some(turn) = first {
             debug_assert_eq!(turn.bin as usize, bin, "only the bin that has its turn sends");
@@ -128,8 +128,8 @@ impl Order for Deficit {
 
     #[inline]
     fn empty(&mut self, bin: usize, length: u32) {
-        // RFC 8290, section 4.2: whether it is empty is found when its turn comes; a packet that comes before finds its place kept. A
-        // new one then goes behind the old ones first: else it could be new again and again.
+        // RFC 8290, section 4.2: an empty bin is only detected at its turn, so a packet that arrives before finds the slot kept. A new bin then moves
+        // behind the old ones: otherwise it could become new again and again.
         if length > 0 && self.favours_new {
             return self.sent(bin, length, 0);
         }
@@ -137,6 +137,7 @@ impl Order for Deficit {
     }
 
     fn tune(&mut self, other: &Deficit) -> Option<bool> {
+        // With a quantum of zero the credit has another meaning.
         let kind = |order: &Deficit| (order.favours_new, order.quantum == 0);
         let like = kind(self) == kind(other);
         like.then(|| core::mem::replace(&mut self.quantum, other.quantum) != other.quantum)

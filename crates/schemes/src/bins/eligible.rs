@@ -1,15 +1,15 @@
-//! Worst-case fair weighted fair queueing: of the bins whose turn has begun in an ideal division, the one leaves whose packet is to
-//! be through first (WF2Q+: Bennett and Zhang, IEEE/ACM Transactions on Networking 5(5), 1997). So nobody is ahead of its share
-//! by more than a packet, as it may be with [`Finish`](super::Finish).
+//! Worst-case fair weighted fair queueing. Only bins whose turn has begun in an ideal division may send; of these the packet with the earliest finish
+//! leaves (WF2Q+: Bennett and Zhang, IEEE/ACM Transactions on Networking 5(5), 1997). A bin is therefore never ahead of its share by more than a
+//! packet, unlike with [`Finish`](super::Finish).
 //!
-//! With weights that add up to W a bin of weight w has a start S and, L being the length of its first packet, a finish S + L/w; a
-//! packet sent moves S on by L/w and the virtual time V by L/W. V is never before the least start of those that wait.
+//! Let the weights add up to W, and L be the length of the first packet of a bin of weight w. The bin has a start S and a finish S + L/w. A packet
+//! sent advances S by L/w and the virtual time V by L/W. V is never below the least start of the waiting bins.
 //!
-//! Two heaps below a thousand bins: those that may send by their finish, the others by their start. It is what the
-//! [groups](super::groups) for more of them are tried against.
+//! Below a thousand bins there are two heaps: bins that may send, by finish, and the others, by start. The [groups](super::groups) for more bins are
+//! tested against them.
 //!
-//! **The bound.** The work of a bin that waits is never further behind its share of what the link sends than its longest packet
-//! and, times its share, the longest of all (theorem 4 there).
+//! **The bound.** The work of a waiting bin lags behind its share of the bytes sent by at most its longest packet and, times its share, the longest
+//! packet of all (theorem 4 there).
 
 use super::list::{Link, Linked};
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
@@ -18,21 +18,21 @@ use crate::{Record, Wires};
 use alloc::vec::Vec;
 use units::Heap;
 
-/// The slot of a bin that is nowhere.
+/// The slot of a bin that does not wait.
 pub(super) const NOWHERE: u16 = u16::MAX;
 
-/// A bin's tags, and where it waits: half a cache line.
+/// A bin's tags and its position: half a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct Bin {
-    /// Where its first packet begins; where its last one ended if it has none.
+    /// The start of its first packet; for an empty bin the finish of its last one.
     pub start: Virtual,
-    /// Where that ends.
+    /// The finish of its first packet.
     pub finish: Virtual,
     slope: Slope,
-    /// Up to that of [`Weights`](super::Weights).
+    /// At most the largest of [`Weights`](super::Weights).
     weight: u16,
-    /// For who has lists: which of them it is in, and who are its neighbours there.
+    /// For structures with lists: its list and its neighbours there.
     pub(super) slot: u16,
     pub(super) link: Link,
 }
@@ -46,19 +46,19 @@ impl Linked for Bin {
     }
 }
 
-/// The bins that have something.
+/// The structure of the waiting bins.
 pub(crate) trait Waiting: core::fmt::Debug + Send {
     fn new(bins: usize) -> Self;
     fn contains(&self, bins: &[Bin], bin: usize) -> bool;
-    /// A bin that is not there.
+    /// Inserts a bin that does not wait.
     fn insert(&mut self, bins: &mut [Bin], bin: usize, now: Virtual);
-    /// A bin that is.
+    /// Removes a waiting bin.
     fn remove(&mut self, bins: &mut [Bin], bin: usize);
-    /// Whose turn it is, and what the time is then.
+    /// The next bin and the new virtual time.
     fn pick(&mut self, bins: &[Bin], now: Virtual) -> Option<(usize, Virtual)>;
-    /// All of them leave.
+    /// Removes all bins.
     fn clear(&mut self, bins: &mut [Bin]);
-    /// The bin that is next so many turns after `bin`, which has its turn, as far as that is known.
+    /// The bin that is `turns` turns after `bin`, which sends now, as far as known.
     fn later(&self, bins: &[Bin], bin: usize, turns: usize) -> Option<usize> {
         let _ = (bins, bin, turns);
         None
@@ -70,19 +70,19 @@ pub(crate) trait Waiting: core::fmt::Debug + Send {
 pub(crate) struct Eligible<T> {
     bins: Vec<Bin>,
     waiting: T,
-    /// How many wait.
+    /// The number of waiting bins.
     count: usize,
     clock: Clock,
     latest: Virtual,
-    /// Whose turn it was last.
+    /// The bin picked last.
     picked: usize,
 }
 
-/// With few bins.
+/// The form for few bins.
 pub(crate) type Exact = Eligible<Heaps>;
 
 impl<T: Waiting> Eligible<T> {
-    /// So many bins, all empty.
+    /// `bins` empty bins.
     pub fn new(bins: usize) -> Eligible<T> {
         let bin = Bin { start: 0, finish: 0, slope: Slope::of(1), weight: 1, slot: NOWHERE, link: Link::NONE };
         let waiting = T::new(bins);
@@ -105,7 +105,7 @@ impl<T: Waiting> Eligible<T> {
         self.latest = self.latest.max(*start);
     }
 
-    /// All tags are set back. Those that wait are put in again, for it is they that know where they are.
+    /// Sets all tags back. Waiting bins are inserted again, because the structure depends on their tags.
     #[cold]
     fn set_back(&mut self) {
         self.clock.set_back();
@@ -117,7 +117,7 @@ impl<T: Waiting> Eligible<T> {
             *start = start.saturating_sub(EPOCH);
             *finish = if waits { *finish - EPOCH } else { *start };
         }
-        // A packet ends behind where it begins.
+        // A waiting bin is recognised by its finish, which is behind its start.
         for bin in 0..self.bins.len() {
             if self.bins[bin].finish > self.bins[bin].start {
                 self.waiting.insert(&mut self.bins, bin, self.clock.now());
@@ -135,6 +135,7 @@ impl<T: Waiting> Order for Eligible<T> {
             return;
         }
         let Bin { start, .. } = self.bins[bin];
+        // Idle time earns no credit, and a lead over V is kept.
         let start = start.max(self.clock.now());
         let (slope, weight) = (Slope::of(weight), u16::try_from(weight).unwrap_or(u16::MAX));
         let weighed = &mut self.bins[bin];
@@ -180,12 +181,13 @@ impl<T: Waiting> Order for Eligible<T> {
         self.waiting.remove(&mut self.bins, bin);
         self.clock.remove(self.bins[bin].weight.into());
         self.count -= 1;
+        // The busy period ends: all leads are forgotten.
         if self.count == 0 {
             self.clock.rest(self.latest);
         }
     }
 
-    /// Not far: who is next is known from bin to bin, each of which has to be there to say it.
+    /// Only a few turns: a bin only links to the next one, so its cache line must be loaded first.
     #[inline]
     fn look_ahead<W: Wires>(&mut self, soon: &Soon<'_, W>) {
         let later = |turns| self.waiting.later(&self.bins, self.picked, turns);
@@ -215,9 +217,9 @@ impl<T: Waiting> Order for Eligible<T> {
 /// The exact form.
 #[derive(Debug)]
 pub(crate) struct Heaps {
-    /// Those whose start has come, by their finish.
+    /// Bins whose start has come, by finish.
     may: Heap,
-    /// The others, by their start.
+    /// The other bins, by start.
     ahead: Heap,
 }
 

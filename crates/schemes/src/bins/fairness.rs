@@ -1,4 +1,4 @@
-//! What those that share by weights are held to: an ideal division, and a search through all that wait.
+//! Tests of the orders with weights: against an ideal division, and against a search of all waiting bins.
 
 use super::eligible::Waiting;
 use super::virtual_time::{Clock, Slope, Virtual};
@@ -6,7 +6,7 @@ use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-/// A bin that always has something, of these lengths in turn.
+/// A backlogged bin with packets of these lengths in turn.
 #[derive(Clone, Debug)]
 struct Source {
     weight: u32,
@@ -22,8 +22,8 @@ fn packet(length: u32) -> Record {
     Record { length, ..Record::default() }
 }
 
-/// The most that any bin was behind its part of all that was sent, and ahead of it, less what it may be as `behind` and `ahead` say
-/// for its longest packet, the longest of all, and its part.
+/// The greatest lag and lead of a bin relative to its part of all bytes sent. The bounds `behind` and `ahead` are subtracted; they depend on the
+/// bin's longest packet, the longest of all, and its part.
 fn beyond<O: Order>(
     mut order: O,
     sources: &[Source],
@@ -55,14 +55,14 @@ fn beyond<O: Order>(
     worst
 }
 
-/// Bytes that rounding may come to.
+/// The rounding error in bytes.
 const ROUNDED: f64 = 2.0;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn nobody_is_behind_or_ahead_of_its_share_by_more_than_is_said(sources in sources(24)) {
+    fn lag_and_lead_of_each_bin_stay_within_their_bounds(sources in sources(24)) {
         let any = |_: f64, _: f64, _: f64| f64::INFINITY;
         let (behind, _) = beyond(Finish::new(24), &sources, |_, all, _| all, any);
         prop_assert!(behind <= ROUNDED, "wfq: {behind} more than the longest packet");
@@ -74,7 +74,7 @@ proptest! {
     }
 }
 
-/// What somebody would do who goes through all bins for each packet.
+/// A reference that searches all bins for each packet.
 #[derive(Debug, Default)]
 struct Search(Vec<usize>);
 
@@ -101,7 +101,7 @@ impl Waiting for Search {
     }
 }
 
-/// What happens to bins: packets come, leave or are dropped.
+/// A step: a packet arrives, leaves or is dropped.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     bin: usize,
@@ -114,7 +114,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..400)
 }
 
-/// Does the steps to an order, and answers who left in turn. `weight` is a bin's.
+/// Applies the steps to an order and returns the bins in the order of departures. `weight` is the weight of a bin.
 fn play(order: &mut impl Order, steps: &[Step], weight: impl Fn(usize) -> u32) -> Vec<usize> {
     let (mut queues, mut left) = (alloc::vec![Vec::<u32>::new(); 12], Vec::new());
     for &Step { bin, length, what } in steps {
@@ -152,15 +152,15 @@ fn play(order: &mut impl Order, steps: &[Step], weight: impl Fn(usize) -> u32) -
 
 proptest! {
     #[test]
-    fn two_heaps_do_what_a_search_through_all_would(steps in steps()) {
+    fn two_heaps_equal_a_search_of_all_bins(steps in steps()) {
         let weight = |bin: usize| 1 + bin as u32 % 5;
         let (mut heaps, mut search) = (Exact::new(12), super::eligible::Eligible::<Search>::new(12));
         prop_assert_eq!(play(&mut heaps, &steps, weight), play(&mut search, &steps, weight));
     }
 
-    /// Whoever has something leaves, and nobody else, in whatever form.
+    /// In every form exactly the waiting bins send.
     #[test]
-    fn all_that_wait_leave(steps in steps()) {
+    fn all_waiting_bins_send(steps in steps()) {
         fn drained(mut order: impl Order, steps: &[Step]) -> Option<usize> {
             play(&mut order, steps, |bin| 1 + bin as u32 % 5);
             order.pick()
@@ -233,7 +233,7 @@ impl Order for Lists {
 
 proptest! {
     #[test]
-    fn a_ring_with_gaps_does_what_lists_would(
+    fn ring_with_gaps_equals_lists(
         steps in steps(),
         quantum in prop::sample::select(alloc::vec![0u32, 300, 1514]),
         favours_new: bool,
@@ -242,7 +242,7 @@ proptest! {
         let mut lists = Lists { quantum, favours_new, bins, new: Vec::new(), old: Vec::new() };
         let mut ring = Deficit::new(12, quantum, favours_new);
         let mut queues = alloc::vec![Vec::<u32>::new(); 12];
-        // To both the same is done, as bins do it.
+        // Calls both like `Bins` does.
         macro_rules! both {
             ($call:ident($($with:expr),*)) => {{
                 let done = lists.$call($($with),*);
@@ -255,7 +255,7 @@ proptest! {
                 0..=2 => {
                     queues[bin].push(length);
                     if queues[bin].len() == 1 {
-                        // Where new ones are favoured all weigh the same, whatever is said of them.
+                        // With new bins favoured all have the same weight.
                         let weight = 1 + bin as u32 % 5;
                         lists.wake(bin, if favours_new { 1 } else { weight }, &packet(length));
                         ring.wake(bin, weight, &packet(length));
@@ -285,7 +285,7 @@ proptest! {
     }
 }
 
-/// Two thousand bins of one weight send as in turns, whoever keeps their order.
+/// Two thousand bins of one weight take turns in every order.
 #[test]
 fn many_of_one_weight_take_turns() {
     fn turns<O: Order>(mut order: O) -> Vec<usize> {
@@ -307,7 +307,7 @@ fn many_of_one_weight_take_turns() {
     }
 }
 
-/// The bound of the fluid division: what a heavy bin sends at once in the one, it sends spread out in the other.
+/// The bound of the ideal division: a heavy bin's burst in one order is spread out in the other.
 #[test]
 fn wfq_runs_ahead_where_wf2q_does_not() {
     fn first_twenty<O: Order>(mut order: O) -> Vec<usize> {
@@ -319,7 +319,7 @@ fn wfq_runs_ahead_where_wf2q_does_not() {
         };
         (0..20).map(|_| next()).collect()
     }
-    // Bennett and Zhang 1996, figure 2: ten of the heavy one's packets in a row.
+    // Bennett and Zhang 1996, figure 2: ten packets of the heavy bin in a row.
     let heavy = |turns: &[usize]| turns.iter().take_while(|bin| **bin == 0).count();
     assert_eq!(heavy(&first_twenty(Finish::new(11))), 10);
     let spread = first_twenty(Exact::new(11));
@@ -327,14 +327,14 @@ fn wfq_runs_ahead_where_wf2q_does_not() {
     assert!(!in_a_row && (9..=10).contains(&all), "{spread:?}");
 }
 
-/// When tags have become long, all are set back, and nobody notices.
+/// A set-back of all tags does not change the order.
 #[test]
 fn virtual_time_may_be_set_back() {
     fn far<O: Order>(mut order: O) -> [u32; 3] {
         let weights = [1, 2, 5];
         weights.iter().enumerate().for_each(|(bin, weight)| order.wake(bin, *weight, &packet(u32::MAX)));
         let mut turns = [0; 3];
-        // Each is as long as a packet can be said to be; with the least weight it takes 2^48 units.
+        // Each packet has the greatest length; with the least weight it takes 2^48 units.
         for _ in 0..500_000 {
             let bin = order.pick().expect("all have something");
             order.sent(bin, u32::MAX, u32::MAX);

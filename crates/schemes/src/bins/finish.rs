@@ -1,10 +1,9 @@
-//! Weighted fair queueing: the packet leaves next that would be the first to be through if all bins sent at once, each at a rate
-//! as its weight (Demers, Keshav and Shenker, SIGCOMM 1989; Parekh and Gallager, IEEE/ACM Transactions on Networking 1(3),
-//! 1993, section III).
+//! Weighted fair queueing: the packet leaves next that would finish first if all bins sent at once, at rates in proportion to their weights.
+//! Sources: Demers, Keshav and Shenker, SIGCOMM 1989; Parekh and Gallager, IEEE/ACM Transactions on Networking 1(3), 1993, section III.
 //!
-//! The round number of the paper moves with the bytes sent, which on a busy link is time. A bin that has run empty counts in its
-//! pace for as long as it would still be sending there. A packet begins where the one before it ends as long as its bin holds
-//! packets, so that a tag is needed for each bin and not for each packet.
+//! The round number of the paper advances with the bytes sent, which on a busy link is time. An empty bin counts in its pace for as long as it would
+//! still be sending in the ideal division. While a bin holds packets, each starts at the finish of the one before. One tag for each bin is therefore
+//! enough.
 
 use super::Order;
 use super::virtual_time::{Clock, EPOCH, Slope, Virtual};
@@ -14,7 +13,7 @@ use units::Heap;
 
 #[derive(Clone, Copy, Debug)]
 struct Bin {
-    /// Where its first packet begins; where its last one ended if it has none.
+    /// The start of its first packet; for an empty bin the finish of its last one.
     start: Virtual,
     weight: u32,
     slope: Slope,
@@ -24,17 +23,17 @@ struct Bin {
 #[derive(Debug)]
 pub(crate) struct Finish {
     bins: Vec<Bin>,
-    /// Those that have something, by where their first packet ends.
+    /// Waiting bins, by the finish of their first packet.
     waiting: Heap,
-    /// Those that have nothing any more, but would, by where they end.
+    /// Empty bins that would still be sending in the ideal division, by their finish.
     ahead: Heap,
     clock: Clock,
-    /// The latest end there is.
+    /// The latest finish.
     latest: Virtual,
 }
 
 impl Finish {
-    /// So many bins, all empty.
+    /// `bins` empty bins.
     pub fn new(bins: usize) -> Finish {
         let bin = Bin { start: 0, weight: 1, slope: Slope::of(1) };
         let [mut waiting, mut ahead] = [Heap::default(), Heap::default()];
@@ -43,10 +42,11 @@ impl Finish {
         Finish { bins: alloc::vec![bin; bins], waiting, ahead, clock: Clock::default(), latest: 0 }
     }
 
-    /// The clock moves on by what was sent; those whose end it passes leave on the way, and it goes faster behind them.
+    /// Advances the clock by the bytes sent. Empty bins whose finish it passes leave the ideal division, which makes it faster.
     fn advance(&mut self, mut length: u32) {
         while let Some((end, bin)) = self.ahead.first() {
             let way = self.clock.until(end).get();
+            // The next empty bin leaves only after more bytes than these.
             if way > u64::from(length) {
                 break;
             }
@@ -58,7 +58,7 @@ impl Finish {
         self.clock.advance(length);
     }
 
-    /// A bin has moved on. Where nothing waits any more, nobody is ahead of anybody.
+    /// A bin has advanced. If no bin waits, all leads are forgotten.
     fn settle(&mut self) {
         if self.waiting.is_empty() {
             self.ahead.clear();
@@ -101,6 +101,7 @@ impl Order for Finish {
         if self.waiting.contains(bin) {
             return;
         }
+        // The bin still counts in the ideal division: it is added again below with its present weight.
         if self.ahead.contains(bin) {
             self.ahead.remove(bin);
             self.clock.remove(self.bins[bin].weight);
@@ -137,6 +138,7 @@ impl Order for Finish {
         }
         self.waiting.remove(bin);
         let Bin { start: end, weight, .. } = self.bins[bin];
+        // In the ideal division the bin still sends: its weight counts until then.
         if end > self.clock.now() {
             self.ahead.set(end, bin);
         } else {

@@ -1,18 +1,18 @@
-//! More than a thousand bins: groups of bins whose packets are of like virtual length ([`Slots`]), in each slot first come, first
-//! served. What a packet costs does not depend on how many bins wait.
+//! More than a thousand bins: groups of bins whose packets have similar virtual lengths ([`Slots`]), first come, first served within a slot. The cost
+//! of a packet does not depend on the number of waiting bins.
 //!
-//! Where no group may go at V, V becomes the least start of them.
+//! If no group may send at V, V jumps to their least start.
 //!
-//! **The bound.** A packet may leave s before its start, and 2s after its finish as the [exact](super::eligible) tags have them.
-//! So the work of a bin that waits is never further behind its share than 3 w s and, times its share, two of the longest packets
-//! (QFQ, theorem 3), s being less than twice L/w: less than 6 L + 2 l w/W, where the exact form has L + l w/W.
+//! **The bound.** Let s be less than twice L/w. A packet may leave s before its start, and 2s after its finish in the [exact](super::eligible) form.
+//! The work of a waiting bin therefore lags behind its share by at most 3 w s and, times its share, two of the longest packets (QFQ, theorem 3). That
+//! is less than 6 L + 2 l w/W; the exact form has L + l w/W.
 
 use super::eligible::{Bin, Eligible, NOWHERE, Waiting};
 use super::list::List;
 use super::virtual_time::Virtual;
 use alloc::vec::Vec;
 
-/// The coarsest takes whatever there is: no packet is longer than 2^32 bytes, in units of 2^-16.
+/// The coarsest group holds any packet: none is longer than 2^32 bytes, in units of 2^-16.
 type Slots = units::Slots<50>;
 
 /// WF2Q+ with many bins.
@@ -22,7 +22,7 @@ pub(crate) type Grouped = Eligible<Groups>;
 #[derive(Debug)]
 pub(crate) struct Groups {
     slots: Slots,
-    /// What lies in each slot.
+    /// The bins of each slot.
     lists: Vec<List>,
 }
 
@@ -59,6 +59,7 @@ impl Waiting for Groups {
         let group = match self.slots.turn(now) {
             Some(group) => group,
             None => {
+                // No group may send at V: V jumps to the least start.
                 now = self.slots.least_start()?;
                 self.slots.turn(now)?
             }
@@ -72,7 +73,7 @@ impl Waiting for Groups {
         }
     }
 
-    /// As far as they lie in the same slot.
+    /// Only within the same slot.
     #[inline]
     fn later(&self, bins: &[Bin], bin: usize, turns: usize) -> Option<usize> {
         (0..turns).try_fold(bin, |bin, _| bins[bin].link.behind())

@@ -1,38 +1,38 @@
-//! Isolation of hosts: each host has as much of the link, and each of its flows as much of that, so that nobody has more by
-//! opening more connections (Høiland-Jørgensen, Täht and Morton, "Piece of CAKE", IEEE LANMAN 2018, section III-B).
+//! Host isolation: hosts share the link equally, and the flows of a host share its part. A host gains nothing by opening more connections
+//! (Høiland-Jørgensen, Täht and Morton, "Piece of CAKE", IEEE LANMAN 2018, section III-B).
 //!
-//! A flow counts for one over the number of flows that its source has on the link, or its destination, or whichever has more of
-//! them. The bins go by start tags (Goyal, Vin and Cheng, SIGCOMM 1996), each moving on by L times that number: with the turns of CAKE
-//! a host of a thousand flows has turns of a byte. A flow that begins starts where the link is, and so before all that wait.
+//! The weight of a flow is the inverse of its load: the number of flows of its source, of its destination, or of the host with more of them. Bins are
+//! ordered by start tags (Goyal, Vin and Cheng, SIGCOMM 1996); a packet of length L advances its bin by L times the load. With the quanta of CAKE, a
+//! host of a thousand flows would have turns of a byte. A new flow starts at the virtual time of the link, ahead of all waiting ones.
 
 use super::Order;
 use crate::Record;
 use alloc::vec::Vec;
 use units::Heap;
 
-/// Which hosts are isolated.
+/// The isolated hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Isolate {
-    /// None: each flow has as much.
+    /// None: all flows have equal parts.
     Flows,
-    /// Those that send.
+    /// Sources.
     Sources,
-    /// Those that are sent to.
+    /// Destinations.
     Destinations,
     /// Both.
     Both,
 }
 
-/// Hosts that are told apart.
+/// The number of host buckets.
 const HOSTS: usize = 1024;
-/// Tags are set back by so much where they come to twice that.
+/// Tags are set back by this when they reach twice its value.
 const EPOCH: u64 = 1 << 61;
 
 #[derive(Clone, Copy, Debug)]
 struct Bin {
-    /// Where its next packet begins.
+    /// The start of its next packet.
     start: u64,
-    /// The places of its source and its destination.
+    /// The buckets of its source and its destination.
     hosts: [u16; 2],
 }
 
@@ -42,14 +42,14 @@ pub(crate) struct Hosts {
     isolate: Isolate,
     bins: Vec<Bin>,
     waiting: Heap,
-    /// How many flows each source has that wait, and each destination.
+    /// The number of waiting flows of each source and each destination.
     loads: [Vec<u32>; 2],
-    /// Where the packet sent last began.
+    /// The start of the packet sent last.
     now: u64,
 }
 
 impl Hosts {
-    /// So many bins, all empty.
+    /// `bins` empty bins.
     pub fn new(bins: usize, isolate: Isolate) -> Hosts {
         let mut waiting = Heap::default();
         waiting.grow(bins);
@@ -57,7 +57,7 @@ impl Hosts {
         Hosts { isolate, bins: alloc::vec![Bin { start: 0, hosts: [0; 2] }; bins], waiting, loads, now: 0 }
     }
 
-    /// Flows that a bin shares with.
+    /// The load of a bin: the number of flows that it shares with.
     #[inline]
     fn load(&self, bin: usize) -> u64 {
         let [source, destination] = self.bins[bin].hosts.map(usize::from);
@@ -74,6 +74,7 @@ impl Hosts {
     #[inline]
     fn go_on(&mut self, bin: usize, length: u32) {
         self.now = self.now.max(self.bins[bin].start);
+        // The load at this moment: flows that start or end later affect later packets only.
         self.bins[bin].start += u64::from(length) * self.load(bin);
     }
 
@@ -90,6 +91,7 @@ impl Order for Hosts {
         if self.waiting.contains(bin) {
             return;
         }
+        // The upper bits of a product spread hashes evenly over the buckets.
         let place = |hash: u32| ((u64::from(hash) * HOSTS as u64) >> 32) as u16;
         let hosts = [packet.source, packet.destination].map(place);
         for (loads, host) in self.loads.iter_mut().zip(hosts) {
@@ -142,13 +144,13 @@ impl Order for Hosts {
 mod tests {
     use super::*;
 
-    /// A packet of one of the hosts, which are far apart.
+    /// A packet between two hosts, whose hashes are far apart.
     fn between(source: u32, destination: u32) -> Record {
         let far = |host: u32| host.wrapping_mul(0x1000_0000);
         Record { length: 1000, source: far(source), destination: far(destination), ..Record::default() }
     }
 
-    /// Turns that bins have which always have something, of `turns`.
+    /// The turns of each of the backlogged bins, out of `turns`.
     fn turns<const N: usize>(isolate: Isolate, packets: [Record; N], turns: usize) -> [usize; N] {
         let mut order = Hosts::new(N, isolate);
         packets.iter().enumerate().for_each(|(bin, packet)| order.wake(bin, 1, packet));
@@ -162,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_more_by_opening_more_connections() {
-        // Host 1 has three flows, host 2 one; three of the four go to host 7, which begins with host 1's first.
+    fn host_gains_nothing_by_opening_more_connections() {
+        // Host 1 has three flows, host 2 has one. Three of the four go to host 7, among them the first of host 1.
         let packets = [between(1, 7), between(1, 8), between(1, 7), between(2, 7)];
         assert_eq!(turns(Isolate::Flows, packets, 1200), [300; 4]);
         let [a, b, c, d] = turns(Isolate::Sources, packets, 1200);
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_begins_is_next_and_those_that_ended_count_no_more() {
+    fn new_flow_is_next_and_ended_flows_do_not_count() {
         let mut order = Hosts::new(4, Isolate::Sources);
         order.wake(0, 1, &between(1, 7));
         order.wake(1, 1, &between(1, 7));

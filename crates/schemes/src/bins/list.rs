@@ -1,17 +1,17 @@
-//! Lists of bins, linked by number: a bin is in one of them at most, and comes and goes in constant time. The links are where the
-//! rest of what is known of a bin is, so that one look at memory is for both.
+//! Intrusive lists of bins, linked by number. A bin is in at most one of them, and is inserted and removed in constant time. The links are stored
+//! with the other data of a bin, so that one cache miss fetches both.
 
 /// No bin.
 const NONE: u32 = u32::MAX;
 
-/// Which bins are before and behind one in its list.
+/// The neighbours of a bin in its list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     before: u32,
     behind: u32,
 }
 
-/// What has a link.
+/// An element with a link.
 pub(super) trait Linked {
     fn link(&mut self) -> &mut Link;
 }
@@ -27,7 +27,7 @@ impl Link {
     /// In no list.
     pub const NONE: Link = Link { before: NONE, behind: NONE };
 
-    /// The bin behind.
+    /// The next bin.
     #[inline]
     pub fn behind(self) -> Option<usize> {
         (self.behind != NONE).then_some(self.behind as usize)
@@ -43,7 +43,7 @@ impl List {
         (self.first != NONE).then_some(self.first as usize)
     }
 
-    /// Puts a bin that is in no list at the end.
+    /// Appends a bin that is in no list.
     #[inline]
     pub fn push(&mut self, bins: &mut [impl Linked], bin: usize) {
         let number = bin as u32;
@@ -55,7 +55,7 @@ impl List {
         self.last = number;
     }
 
-    /// Takes a bin out that is in the list.
+    /// Removes a bin that is in this list.
     #[inline]
     pub fn remove(&mut self, bins: &mut [impl Linked], bin: usize) {
         let Link { before, behind } = *bins[bin].link();

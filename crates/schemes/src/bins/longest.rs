@@ -1,33 +1,33 @@
-//! Which of many bins holds the most bytes, for packets to be dropped there when all bins hold too many together.
+//! The bin with the most bytes, which loses packets when all bins together exceed the limit.
 //!
-//! Only an overload asks for it, so only one pays for it. While what waits is well below the limit, nothing is kept but which bins
-//! have something, in a bit each. Near the limit a heap is filled, a few bins with each packet, so that it is complete when the limit
-//! is reached; it is emptied as slowly when the overload is over. So no packet costs more than a few steps of O(log n), however
-//! many bins there are.
+//! It is needed only in an overload, so it costs only then. Well below the limit only a bitmap of the non-empty bins is kept. Near the limit a heap
+//! is filled, a few bins with each packet, so that it is complete when the limit is reached. After the overload it is emptied at the same rate. No
+//! packet therefore costs more than a few steps of O(log n), for any number of bins.
 
 use alloc::vec::Vec;
 use units::Heap;
 
-/// With no more bins than that they are looked at one by one.
+/// Up to this number all bins are scanned.
 const FEW: usize = 64;
-/// The heap is filled within an eighth of the limit, and emptied within another: by so many bins a packet it is done by then.
+/// The bins entered into or removed from the heap with each packet. At most `limit` bins are non-empty, so ten with each packet are enough within an
+/// eighth of the limit.
 const AT_ONCE: usize = 10;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Longest {
     bins: usize,
-    /// Whether all bins are looked at.
+    /// True if all bins are scanned.
     searches: bool,
-    /// The bins that have something.
+    /// The non-empty bins.
     waiting: Bits,
-    /// Those of them that have been entered, the longest first; of two alike the one with the higher number.
+    /// Those of them that have been entered, the longest first; of equal ones the higher number.
     heap: Heap,
-    /// From this bin on they are still to be entered.
+    /// Bins from this one on are not entered yet.
     next: usize,
     phase: Phase,
     limit: u32,
-    /// With so many packets there is something to do.
+    /// From this number of packets on [`Longest::changed`] must be called.
     from: u32,
 }
 
@@ -35,14 +35,14 @@ pub(super) struct Longest {
 enum Phase {
     /// The heap is empty.
     Calm,
-    /// It is being filled, or full.
+    /// It is being filled, or complete.
     Near,
     /// It is being emptied.
     Over,
 }
 
 impl Longest {
-    /// Among so many bins, which hold at most `limit` packets.
+    /// For `bins` bins, which hold at most `limit` packets.
     pub fn new(bins: usize, limit: u32) -> Longest {
         if bins <= FEW {
             return Longest::searching(bins);
@@ -53,33 +53,34 @@ impl Longest {
         Longest { bins, searches: false, waiting, heap, next: 0, phase: Phase::Calm, limit, from }
     }
 
-    /// Remembers nothing, and looks at all bins: the same decisions in more steps.
+    /// Keeps no state and scans all bins: the same decisions in more steps.
     pub fn searching(bins: usize) -> Longest {
         let (waiting, heap) = (Bits::new(0), Heap::default());
         Longest { bins, searches: true, waiting, heap, next: 0, phase: Phase::Calm, limit: u32::MAX, from: u32::MAX }
     }
 
-    /// Another limit holds.
+    /// Changes the limit.
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
+        // In the other phases `from` stays zero until the heap is empty again.
         if self.phase == Phase::Calm && !self.searches {
             self.from = near(limit);
         }
     }
 
-    /// A bin has something now, or nothing any more.
+    /// A bin became non-empty.
     #[inline(always)]
     pub fn wakes(&mut self, bin: usize) {
         self.waiting.set(bin);
     }
 
-    /// See [`Longest::wakes`].
+    /// A bin became empty.
     #[inline(always)]
     pub fn empties(&mut self, bin: usize) {
         self.waiting.clear(bin);
     }
 
-    /// Nothing waits any more, as far as is known.
+    /// Resets to no waiting packets.
     pub fn clear(&mut self) {
         self.waiting.clear_all();
         self.heap.clear();
@@ -87,19 +88,19 @@ impl Longest {
         self.set_limit(self.limit);
     }
 
-    /// Whether [`Longest::changed`] is to be called where all bins hold so many packets.
+    /// True if [`Longest::changed`] must be called when all bins hold this number of packets.
     #[inline(always)]
     pub fn is_near(&self, packets: u32) -> bool {
         packets >= self.from
     }
 
-    /// What waits in a bin has changed; all of them hold so many packets. `bytes` says what waits in any of them.
+    /// The length of a bin has changed. All bins hold `packets`; `bytes` returns the bytes of a bin.
     #[inline(never)]
     pub fn changed(&mut self, bin: usize, packets: u32, bytes: impl Fn(usize) -> u64) {
         match self.phase {
             Phase::Calm => (self.phase, self.next, self.from) = (Phase::Near, 0, 0),
             Phase::Near if packets < self.limit / 4 * 3 => self.phase = Phase::Over,
-            // Some that are still there were entered long ago: they all go before others come.
+            // Some entries are left from the last time and out of date: remove them all before new ones are entered.
             Phase::Over if packets >= near(self.limit) => {
                 self.shed(usize::MAX);
                 (self.phase, self.next, self.from) = (Phase::Near, 0, 0);
@@ -117,7 +118,7 @@ impl Longest {
         self.fill(AT_ONCE, bytes);
     }
 
-    /// The bin that holds the most bytes.
+    /// The bin with the most bytes.
     #[cold]
     pub fn first(&mut self, bytes: impl Fn(usize) -> u64) -> Option<usize> {
         if self.searches {
@@ -133,12 +134,12 @@ impl Longest {
         self.heap.first().map(|(_, place)| self.bins - 1 - place)
     }
 
-    /// Of two that are alike the heap has the lower number first.
+    /// The heap breaks ties by the lower number, so bins are numbered from the end.
     fn place(&self, bin: usize) -> usize {
         self.bins - 1 - bin
     }
 
-    /// Enters so many of the bins that are still to be entered.
+    /// Enters up to `most` of the remaining bins.
     fn fill(&mut self, most: usize, bytes: impl Fn(usize) -> u64) {
         for _ in 0..most {
             let Some(bin) = self.waiting.next(self.next) else {
@@ -147,13 +148,14 @@ impl Longest {
             };
             self.next = bin + 1;
             let place = self.place(bin);
+            // `changed` may have entered the bin already.
             if !self.heap.contains(place) {
                 self.heap.insert(!bytes(bin), place);
             }
         }
     }
 
-    /// Takes so many out of the heap.
+    /// Removes up to `most` bins from the heap.
     fn shed(&mut self, most: usize) {
         for _ in 0..most {
             if self.heap.shed().is_none() {
@@ -164,15 +166,15 @@ impl Longest {
     }
 }
 
-/// With so many packets the limit is near.
+/// The number of packets from which the limit is near.
 fn near(limit: u32) -> u32 {
     (limit - limit / 8).saturating_add(1)
 }
 
-/// Numbers, a bit each, and above them which words have any.
+/// A hierarchical bitmap: the upper levels tell which words below are not zero.
 #[derive(Debug)]
 struct Bits {
-    /// The lowest level first: each bit of another says whether a word of the one below has any.
+    /// The lowest level first. Each bit of a level tells whether a word of the level below is not zero.
     levels: [Vec<u64>; LEVELS],
 }
 
@@ -195,6 +197,7 @@ impl Bits {
         for level in &mut self.levels {
             let Some(word) = level.get_mut(at / 64) else { return };
             let had = core::mem::replace(word, *word | 1 << (at % 64));
+            // The levels above know already that this word is not zero.
             if had != 0 {
                 return;
             }
@@ -208,6 +211,7 @@ impl Bits {
         for level in &mut self.levels {
             let Some(word) = level.get_mut(at / 64) else { return };
             *word &= !(1 << (at % 64));
+            // The word is still not zero: the levels above stay as they are.
             if *word != 0 {
                 return;
             }
@@ -219,13 +223,13 @@ impl Bits {
         self.levels.iter_mut().for_each(|level| level.fill(0));
     }
 
-    /// The first number that is set from this one on.
+    /// The first number in the set from this one on.
     fn next(&self, from: usize) -> Option<usize> {
         let mut at = from;
         for (level, words) in self.levels.iter().enumerate() {
             let left = words.get(at / 64).map_or(0, |word| word & u64::MAX << (at % 64));
             if left == 0 {
-                // Nothing more in this word: the level above knows the next one that has any.
+                // No more bits in this word: the level above knows the next word that is not zero.
                 at = at / 64 + 1;
                 continue;
             }
@@ -234,7 +238,7 @@ impl Bits {
                 words.get(found).map(|word| found * 64 + word.trailing_zeros() as usize)
             });
         }
-        // More words than a word of the highest level has bits.
+        // There may be more words than a word of the highest level has bits.
         let top = self.levels.last()?;
         let word = (at..top.len()).find(|word| top[*word] != 0)?;
         let found = word * 64 + top[word].trailing_zeros() as usize;

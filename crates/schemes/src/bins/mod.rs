@@ -1,7 +1,7 @@
-//! Many queues on one link: which packet waits where, and whose turn it is.
+//! Many queues on one link: the queue of each packet, and the order of the queues.
 //!
-//! A *bin* is a queue under the management of a [node](crate::aqm). An [`Order`] says which bin is next; it knows bins by number,
-//! and lengths, but neither packets nor wires.
+//! A *bin* is a queue with its [node](crate::aqm). An [`Order`] determines which bin sends next. It knows bins by number, and packet lengths, but
+//! neither packets nor wires.
 
 mod attained;
 mod deficit;
@@ -35,52 +35,51 @@ use core::any::Any;
 use longest::Longest;
 use units::{Bytes, Instant, QueueId, Rate};
 
-/// Whose turn it is. A bin is *waiting* from [`Order::wake`] to [`Order::empty`]; besides those, bins that have just run empty may
-/// be named: they are told to be [empty](Order::empty) once more, or twice, and then are not.
+/// The order of the bins. A bin is *waiting* from [`Order::wake`] to [`Order::empty`]. An order may also pick bins that have just become empty: it is
+/// then told that they are [empty](Order::empty) once or twice more, and forgets them.
 pub(crate) trait Order: core::fmt::Debug + Send {
-    /// Whether it wants to know how long the first packet of a bin is; else zero is said.
+    /// True if it needs the length of the first packet of a bin; otherwise zero is passed.
     const LOOKS: bool = false;
 
-    /// This packet has come to a bin that had none, and that counts so much.
+    /// This packet has arrived at an empty bin of weight `weight`.
     fn wake(&mut self, bin: usize, weight: u32, packet: &Record);
-    /// The bin whose first packet is to leave. It is the same until that was [sent](Order::sent) or the bin is
-    /// [empty](Order::empty).
+    /// The bin whose first packet leaves next. It stays the same until that packet was [sent](Order::sent), or the bin is [empty](Order::empty).
     fn pick(&mut self) -> Option<usize>;
-    /// A packet of so many bytes left, and others wait there, of which the first has `next`.
+    /// A packet of `length` bytes left the bin, which is not empty. Its first packet now has `next` bytes.
     fn sent(&mut self, bin: usize, length: u32, next: u32);
-    /// The first packet was dropped, and the one behind it has `next` bytes.
+    /// The first packet was dropped. The one behind it has `next` bytes.
     fn dropped(&mut self, bin: usize, next: u32) {
         let _ = (bin, next);
     }
-    /// The bin has nothing any more: a packet of so many bytes left it, or none where its last one was dropped.
+    /// The bin is empty: a packet of `length` bytes left it, or its last one was dropped if that is zero.
     fn empty(&mut self, bin: usize, length: u32);
-    /// No bin has anything.
+    /// All bins are empty.
     fn clear(&mut self);
 
-    /// Takes the parameters of another. Answers whether it has to be [cleared](Order::clear) and told anew of all that wait;
-    /// nothing where the other is no order of the same kind.
+    /// Takes over the parameters of another. Returns true if the order must be [cleared](Order::clear) and all waiting bins woken again. None if the
+    /// other is of another kind.
     fn tune(&mut self, other: &Self) -> Option<bool> {
         let _ = other;
         Some(false)
     }
 
-    /// A bin was [picked](Order::pick): says which will be before long, as far as that is known by now, and has what they take fetched.
+    /// Called after a [pick](Order::pick): names the bins that will be picked soon, as far as known, and prefetches its own state of them.
     fn look_ahead<W: Wires>(&mut self, soon: &Soon<'_, W>) {
         let _ = soon;
     }
 
-    /// A bin is about to be named: what is kept of it is fetched.
+    /// Prefetches its state of a bin that is used soon.
     fn fetch<W: Wires>(&self, bin: usize, wires: &W) {
         let _ = (bin, wires);
     }
 
-    /// As [`Scheme::ranks_classes`], where bins are classes.
+    /// Like [`Scheme::ranks_classes`], if bins are classes.
     fn ranks(&self) -> bool {
         false
     }
 }
 
-/// Where an order says which bins it will name before long.
+/// Receives the bins that an order will pick soon.
 pub(crate) struct Soon<'a, W> {
     wires: &'a W,
     aqm: &'a Aqm,
@@ -93,50 +92,50 @@ impl<W: Wires> Soon<'_, W> {
         QueueId(self.first + bin as u32)
     }
 
-    /// This one.
+    /// Prefetches this bin.
     #[inline(always)]
     pub fn bin(&self, bin: usize) {
         self.wires.soon(self.queue(bin));
         self.aqm.fetch(bin, self.wires);
     }
 
-    /// Whether anybody looks at packets before they leave: else [`Soon::head`] is for nothing.
+    /// True if packets are read before they leave; otherwise [`Soon::head`] is useless.
     #[inline(always)]
     pub fn looks(&self) -> bool {
         self.aqm.looks()
     }
 
-    /// This one, which was said before, even sooner: the first packet of it, and those behind that make up so many bytes.
+    /// Prefetches the first packets, up to so many bytes, of a bin that was named before.
     #[inline(always)]
     pub fn head(&self, bin: usize, bytes: u32) {
         self.wires.head_soon(self.queue(bin), bytes);
     }
 
-    /// The order itself will use what it keeps there.
+    /// Prefetches state of the order.
     #[inline(always)]
     pub fn fetch<T>(&self, kept: &T) {
         self.wires.fetch(kept);
     }
 }
 
-/// By what packets are told apart.
+/// The key that distinguishes packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum By {
-    /// The hash of their flow.
+    /// The flow hash.
     Flow,
-    /// Their class: the highest has the first bin, and those above share it.
+    /// The class. The highest class has the first bin, and classes above it share that bin.
     Class,
 }
 
-/// With more bins than that they are fetched from memory before they are needed.
+/// With more bins than this they are prefetched.
 const NEAR: u32 = 256;
-/// How many packets ahead of those that arrive.
+/// The number of arriving packets to look ahead.
 const ARRIVALS: usize = 24;
 
-/// How many packets of the longest bin go at once where all bins hold too many (RFC 8290, section 4.1).
+/// The most packets dropped at once from the longest bin when all bins exceed the limit (RFC 8290, section 4.1).
 const MOST_AT_ONCE: u32 = 64;
 
-/// Bins, their management and their order: a scheme.
+/// Bins with their management and their order: a scheme.
 #[derive(Debug)]
 pub(crate) struct Bins<O> {
     order: O,
@@ -146,9 +145,9 @@ pub(crate) struct Bins<O> {
     /// The queue of the first bin; the others follow.
     first: u32,
     count: u32,
-    /// Packets that all bins hold at most.
+    /// The most packets of all bins together.
     limit: u32,
-    /// What all bins hold.
+    /// The length of all bins together.
     packets: u32,
     bytes: u64,
     longest: Longest,
@@ -162,12 +161,12 @@ impl<O: Order> Bins<O> {
         Bins { order, aqm, by, weights, first: 0, count, limit, packets: 0, bytes: 0, longest }
     }
 
-    /// With these weights of classes.
+    /// Sets the weights of classes.
     pub fn weighing(self, weights: Weights) -> Bins<O> {
         Bins { weights, ..self }
     }
 
-    /// Unmanaged, to be tried: it may look at all bins whenever too much waits.
+    /// Unmanaged bins for a test. With `searches` all bins are scanned for the longest.
     #[cfg(test)]
     pub fn tried(order: O, bins: usize, limit: u32, searches: bool) -> Bins<O> {
         let unbounded = [("limit", 0), ("bytes", 0), ("drop", 0), ("unbounded", 1)];
@@ -184,7 +183,7 @@ impl<O: Order> Bins<O> {
         QueueId(self.first + bin as u32)
     }
 
-    /// How long the first packet of a bin is, where the order wants to know.
+    /// The length of the first packet of a bin, if the order needs it.
     #[inline(always)]
     fn next_of<W: Wires>(&self, wires: &W, bin: usize) -> u32 {
         if O::LOOKS { wires.head_length(self.queue(bin)).unwrap_or(0) } else { 0 }
@@ -194,37 +193,37 @@ impl<O: Order> Bins<O> {
     fn bin(&self, packet: &Record) -> usize {
         let count = self.count;
         let place = match self.by {
-            // The upper bits of a product spread as evenly as a remainder, and cost no division.
+            // The upper bits of a product distribute as evenly as a remainder, without a division.
             By::Flow => ((u64::from(packet.flow_hash) * u64::from(count)) >> 32) as u32,
             By::Class => count - 1 - u32::from(packet.class).min(count - 1),
         };
         place as usize
     }
 
-    /// What waits in a bin has changed.
+    /// Updates the totals after a change of a bin.
     #[inline(always)]
     fn account(&mut self, before: Size, after: Size) {
         self.packets = self.packets + after.packets - before.packets;
         self.bytes = self.bytes + after.bytes.get() - before.bytes.get();
     }
 
-    /// Counts a packet that left a bin, which held `before` until then. Returns how many packets the bin holds now.
+    /// Counts a packet that left a bin of length `before`. Returns the number of packets left in the bin.
     #[inline(always)]
     fn left<W: Wires>(&mut self, wires: &W, queue: QueueId, before: Size) -> u32 {
-        // A bin with a count of one held one packet: it is empty now.
+        // With one packet before, the bin is empty now: save the read of its size.
         let left = if before.packets > 1 { wires.size(queue).packets } else { 0 };
         self.packets -= before.packets - left;
         left
     }
 
-    /// A bin has nothing any more.
+    /// The bin became empty.
     #[inline(always)]
     fn empty(&mut self, bin: usize, length: u32) {
         self.longest.empties(bin);
         self.order.empty(bin, length);
     }
 
-    /// Notes the new length of a bin, near the limit only.
+    /// Updates the heap of the longest bins; only near the limit.
     #[inline(always)]
     fn changed<W: Wires>(&mut self, wires: &W, bin: usize) {
         if self.longest.is_near(self.packets) {
@@ -234,7 +233,7 @@ impl<O: Order> Bins<O> {
         }
     }
 
-    /// Fetches what the next but so many packets that arrive will need.
+    /// Prefetches for the packet that arrives [`ARRIVALS`] packets later.
     #[inline]
     fn foresee<W: Wires>(&self, wires: &mut W) {
         if let Some(packet) = wires.foresee() {
@@ -257,15 +256,16 @@ impl<O: Order> Bins<O> {
                 self.longest.wakes(bin);
                 self.order.wake(bin, self.weights.of(packet.class), packet);
             }
+            // The management has dropped all packets of the bin, and this one was not enqueued.
             (_, 0) => self.empty(bin, 0),
             _ => {}
         }
         self.changed(wires, bin);
-        // A super-frame may count as more than go at once.
+        // A super-frame may count as more packets than one call drops.
         while self.packets > self.limit && self.relieve(wires) {}
     }
 
-    /// Drops packets at the front of the longest bin: half of them, or as many as may go at once. Answers whether any went.
+    /// Drops packets at the front of the longest bin: half of them, but at most [`MOST_AT_ONCE`]. Returns true if any was dropped.
     #[cold]
     fn relieve<W: Wires>(&mut self, wires: &mut W) -> bool {
         let first = self.first;
@@ -291,7 +291,7 @@ impl<O: Order> Bins<O> {
 
     #[inline(always)]
     fn turn<W: Wires>(&mut self, wires: &mut W) -> Turn {
-        // Each bin that is empty is named twice at most: the order then forgets it.
+        // An empty bin is picked at most twice: then the order forgets it.
         while let Some(bin) = self.order.pick() {
             let (queue, backlog) = (self.queue(bin), Bytes::new(self.bytes));
             let before = wires.size(queue);
@@ -373,7 +373,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
     }
 
     fn holds_at_most(&self) -> u32 {
-        // One more comes before others go for it.
+        // The arriving packet is enqueued before others are dropped for it.
         self.limit.saturating_add(1)
     }
 
@@ -409,6 +409,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
         let weighs = core::mem::replace(&mut self.weights, other.weights) != other.weights;
         self.limit = other.limit;
         self.longest.set_limit(other.limit);
+        // The order restarts from the present queues; leads and credits are lost.
         if changed || weighs {
             self.recount(wires);
         }
@@ -420,7 +421,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
     }
 
     fn serve(&mut self, wires: &mut W) {
-        // With the evaluation compiled into it: it is most of what a packet costs.
+        // The evaluation is inlined into this loop: it is most of the cost of a packet.
         while wires.link_ready() && self.turn(wires) != Turn::Nothing {}
     }
 
@@ -437,6 +438,7 @@ impl<W: Wires, O: Order + 'static> Scheme<W> for Bins<O> {
                     self.longest.wakes(bin);
                     self.order.wake(bin, self.weights.of(head.class), &head);
                 }
+                // The state of an empty queue must not refuse its next packet.
                 None => self.aqm.emptied(bin),
             }
         }

@@ -1,9 +1,9 @@
-//! Strict priority: the first bin that has something is next (RFC 2475, section 2.3.3.3).
+//! Strict priority: the first waiting bin is next (RFC 2475, section 2.3.3.3).
 
 use super::Order;
 use crate::Record;
 
-/// The bins that have something, a bit each.
+/// A bitmap of the waiting bins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rank(u64);
 

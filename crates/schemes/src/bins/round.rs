@@ -1,40 +1,40 @@
-//! The bins that wait for their turns, in the order of these, in a ring.
+//! The bins that wait for their turns, as a ring in the order of the turns.
 //!
-//! A bin that goes before its turn leaves a gap. Which gap is known by counting: of the turns that a bin has here, so many of the first
-//! are not its own any more. So a turn that is over is moved to the end without saying where to anybody, and only bins that come or
-//! go early write anything else. Where the ring is full of gaps they are closed up, once for as many as make up a part of it.
+//! A bin that leaves before its turn leaves a gap. Gaps are recognised by counting: `left` holds, for each bin, how many of its first slots in the
+//! ring are gaps. A turn that is over therefore moves to the end without an index to update, and only bins that leave early cost more writes. When
+//! the ring is full of gaps it is compacted, which is amortised over a quarter of its slots.
 
 use super::Soon;
 use crate::Wires;
 use alloc::vec::Vec;
 
-/// So many turns ahead a bin is fetched, and then its first packets.
+/// The number of turns ahead at which a bin is prefetched, and then its first packets.
 const BINS: u32 = 16;
 const HEADS: u32 = 8;
-/// The same for the turns themselves.
+/// The number of turns ahead at which the slots themselves are prefetched.
 const TURNS: u32 = 48;
-/// So many turns are looked at together: a cache line of them.
+/// The slots of a cache line, which are handled together.
 const TOGETHER: u32 = 4;
 
 /// A bin in the round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Turn {
-    /// Bytes it may send before the next has its turn.
+    /// The bytes that it may still send in this turn.
     pub credit: i64,
-    /// Which.
+    /// The bin.
     pub bin: u32,
-    /// Bytes of its turn; none where a turn is a packet.
+    /// The bytes of its turn; zero if a turn is a packet.
     pub quantum: u32,
 }
 
 impl Turn {
-    /// Whether it is not over.
+    /// True if the turn is not over.
     #[inline(always)]
     pub fn goes_on(self) -> bool {
         self.credit > 0 || self.quantum == 0 && self.credit == 0
     }
 
-    /// The bin's next one: as many quanta as it takes to have credit again are given in the turns to come.
+    /// The bin's next turn. A bin in debt gets as many quanta, one a turn, as it needs to have credit again.
     #[inline(always)]
     pub fn next(self) -> Turn {
         let credit = if self.quantum == 0 { 0 } else { self.credit + i64::from(self.quantum) };
@@ -45,21 +45,22 @@ impl Turn {
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub(super) struct Round {
-    /// As many as a power of two.
+    /// The slots; their number is a power of two.
     turns: Vec<Turn>,
-    /// The first, which is no gap, and how many there are from it on. Counted up; only the lower bits say where.
+    /// The first slot, which is never a gap, and the number of slots in use. `start` counts up; its lower bits are the index.
     start: u32,
     length: u32,
-    /// How many of those are gaps; by bin.
+    /// The number of gaps, in total and by bin.
     gaps: u32,
     left: Vec<u8>,
-    /// Up to where turns were looked at.
+    /// The turn up to which bins were prefetched.
     looked: u32,
 }
 
 impl Round {
-    /// With room for so many bins, and gaps.
+    /// A round with room for `bins` bins and some gaps.
     pub fn new(bins: usize) -> Round {
+        // A quarter more slots than bins, so that compaction is rare.
         let places = if bins == 0 { 0 } else { (bins + bins.div_ceil(4)).next_power_of_two() };
         let turns = alloc::vec![Turn { credit: 0, bin: 0, quantum: 0 }; places];
         Round { turns, start: 0, length: 0, gaps: 0, left: alloc::vec![0; bins], looked: 0 }
@@ -70,20 +71,20 @@ impl Round {
         place as usize & self.turns.len().wrapping_sub(1)
     }
 
-    /// How many there are, gaps included; none where all would be gaps.
+    /// The number of slots in use, gaps included; zero if there would be only gaps.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.length as usize
     }
 
-    /// Whose turn it is.
+    /// The present turn.
     #[inline(always)]
     pub fn first(&mut self) -> Option<&mut Turn> {
         let at = self.at(self.start);
         if self.length == 0 { None } else { self.turns.get_mut(at) }
     }
 
-    /// Has the bins fetched whose turns are next, and what these are read from and written to.
+    /// Prefetches the bins of the next turns and the slots that are read and written then.
     #[inline(always)]
     pub fn look_ahead<W: Wires>(&mut self, soon: &Soon<'_, W>) {
         if self.start.wrapping_sub(self.looked) >= TOGETHER {
@@ -91,18 +92,19 @@ impl Round {
         }
     }
 
-    // By itself: what it takes in registers is much, and seldom needed.
+    // A function of its own: it needs many registers, and runs once in four turns.
     #[inline(never)]
     fn look<W: Wires>(&mut self, soon: &Soon<'_, W>) {
+        // Aligned to a cache line of slots.
         self.looked = self.start & !(TOGETHER - 1);
-        // Fewer are so soon back that they are still near.
+        // With fewer bins each is used again so soon that it is still in the cache.
         if self.length < BINS + TOGETHER {
             return;
         }
         for place in [TURNS, self.length + TURNS] {
             self.turns.get(self.at(self.looked.wrapping_add(place))).into_iter().for_each(|turn| soon.fetch(turn));
         }
-        // A gap's bin is fetched for nothing.
+        // The prefetch of a gap's bin is wasted.
         for turn in self.together(BINS) {
             soon.bin(turn.bin as usize);
         }
@@ -113,14 +115,14 @@ impl Round {
         }
     }
 
-    /// Those that are looked at together, so many turns ahead.
+    /// The slots of a cache line, `turns` turns ahead.
     #[inline(always)]
     fn together(&self, turns: u32) -> &[Turn] {
         let at = self.at(self.looked.wrapping_add(turns));
         self.turns.get(at..at + TOGETHER as usize).unwrap_or_default()
     }
 
-    /// Puts one at the end.
+    /// Appends a turn.
     #[inline]
     pub fn push(&mut self, turn: Turn) {
         if self.len() == self.turns.len() {
@@ -131,7 +133,7 @@ impl Round {
         self.length += 1;
     }
 
-    /// The first turn is over, and its bin has this one at the end.
+    /// The first turn is over; its bin gets this turn at the end.
     #[inline(always)]
     pub fn again(&mut self, turn: Turn) {
         let place = self.at(self.start.wrapping_add(self.length));
@@ -142,7 +144,7 @@ impl Round {
         }
     }
 
-    /// The first goes.
+    /// Removes the first turn.
     #[inline(always)]
     pub fn pop(&mut self) {
         self.start = self.start.wrapping_add(1);
@@ -152,7 +154,7 @@ impl Round {
         }
     }
 
-    /// Whether a turn is a gap, where all before it have been looked at: it is none any more then.
+    /// True if this slot is a gap, given that all slots before it were checked. The gap is then counted as removed.
     fn fill(&mut self, turn: Turn) -> bool {
         let left = &mut self.left[turn.bin as usize];
         let gap = *left > 0;
@@ -161,7 +163,7 @@ impl Round {
         gap
     }
 
-    /// The gaps before the first turn that is none go.
+    /// Removes the gaps before the first turn.
     #[cold]
     fn skip(&mut self) {
         while self.length > 0 && self.fill(self.turns[self.at(self.start)]) {
@@ -170,7 +172,7 @@ impl Round {
         }
     }
 
-    /// A bin goes that has its turn here; answers that where it was the first.
+    /// Removes a bin. Returns its turn if it was the first.
     #[inline]
     pub fn remove(&mut self, bin: usize) -> Option<Turn> {
         let first = self.first().filter(|turn| turn.bin as usize == bin).copied();
@@ -186,12 +188,13 @@ impl Round {
     fn leave(&mut self, bin: usize) {
         self.left[bin] += 1;
         self.gaps += 1;
+        // The counter is full: compact the ring before it overflows.
         if self.left[bin] == u8::MAX {
             self.close_up();
         }
     }
 
-    /// Closes the gaps.
+    /// Compacts the ring.
     #[cold]
     fn close_up(&mut self) {
         let mut kept = 0;
@@ -206,7 +209,7 @@ impl Round {
         self.length = kept;
     }
 
-    /// All go.
+    /// Removes all turns.
     pub fn clear(&mut self) {
         (self.length, self.gaps) = (0, 0);
         self.left.fill(0);
@@ -220,7 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Bins come at the end, the first goes, or any.
+        /// Bins are appended, the first one is removed, or any.
         #[test]
         fn a_round_is_a_queue_that_one_may_leave(steps in prop::collection::vec((0u32..12, 0u8..4), 1..600)) {
             let (mut round, mut oracle) = (Round::new(12), VecDeque::new());

@@ -11,7 +11,7 @@ use units::Nanos;
 
 const UNBOUNDED: Options<'_> = &[("limit", 0), ("bytes", 0), ("drop", 0), ("unbounded", 1)];
 
-/// A node that drops only where `limit` packets wait.
+/// A node that drops only when `limit` packets wait.
 fn tail(limit: u64, queues: usize) -> Aqm {
     let options = [("limit", limit), ("bytes", 1 << 30), ("drop", 0), ("unbounded", 0)];
     Aqm::of("fifo", &Values(&options), queues).expect("it is declared")
@@ -31,7 +31,7 @@ fn codel(queues: usize) -> Aqm {
     Aqm::of("codel", &Values(CODEL), queues).expect("it is declared")
 }
 
-/// A hash that is spread to bin `bin` of `bins`.
+/// A flow hash that selects bin `bin` of `bins`.
 fn hash(bin: u32, bins: u32) -> u32 {
     ((u64::from(bin) << 32).div_ceil(u64::from(bins))) as u32
 }
@@ -65,7 +65,7 @@ fn a_link_has_more_queues_than_sixteen_bits_can_tell() {
 
 #[test]
 fn drr_shares() {
-    // Packets of 100, 500, 900 and 1500 bytes, as many bytes each.
+    // Packets of 100, 500, 900 and 1500 bytes; each flow gets as many bytes.
     let (mut scheme, mut model) = (Bins { limit: 10_000, ..fair(1500, false) }, Model::default());
     let lengths = [100, 500, 900, 1500];
     let packets = (0..4u32).flat_map(|bin| core::iter::repeat_n(of(bin, lengths[bin as usize]), 300));
@@ -82,7 +82,7 @@ fn drr_shares() {
 }
 
 #[test]
-fn with_a_quantum_of_nothing_a_turn_is_a_packet() {
+fn quantum_zero_makes_a_turn_of_one_packet() {
     let (mut scheme, mut model) = (fair(0, false), Model::default());
     model.arrive_all(&mut scheme, [of(0, 64), of(0, 64), of(0, 64), of(1, 1500), of(1, 1500), of(2, 700)].into_iter());
     model.ready(&mut scheme, 9);
@@ -94,11 +94,11 @@ fn fq_new_flow_position() {
     let (mut scheme, mut model) = (fair(3000, true), Model::default());
     model.arrive_all(&mut scheme, [of(0, 1500); 6].into_iter());
     model.ready(&mut scheme, 3);
-    // Flow 0 is old by now, in the middle of its turn. A new one goes behind the other new one, and before the old one.
+    // Flow 0 is old by now, in the middle of its turn. A new flow goes behind the other new one, and before the old one.
     model.arrive_all(&mut scheme, [of(2, 1500), of(1, 100), of(2, 1500)].into_iter());
     model.ready(&mut scheme, 3);
     assert_eq!(model.fates[3..], [Sent(6), Sent(8), Sent(7)]);
-    // Flow 1 has run empty, which its next turn finds out: it is behind the old ones then, and not new again.
+    // Flow 1 became empty, which is detected at its next turn: it is then behind the old ones, and not new again.
     model.ready(&mut scheme, 1);
     model.arrive_all(&mut scheme, [of(1, 100)].into_iter());
     model.ready(&mut scheme, 9);
@@ -106,7 +106,7 @@ fn fq_new_flow_position() {
 }
 
 #[test]
-fn a_bin_that_has_run_empty_holds_nobody_up() {
+fn empty_bin_delays_no_other() {
     let (mut scheme, mut model) = (fair(300, true), Model::default());
     model.arrive_all(&mut scheme, [of(0, 300), of(0, 300), of(1, 300), of(2, 300)].into_iter());
     model.ready(&mut scheme, 9);
@@ -135,7 +135,7 @@ fn fcfs_eq_fq_one_bin() {
 }
 
 #[test]
-fn what_is_remembered_of_queues_stays_when_parameters_change() {
+fn state_of_queues_is_kept_when_parameters_change() {
     let new = || Bins::new(Deficit::new(1, 1514, true), codel(1), By::Flow, 1, 100_000);
     let (mut kept, mut tuned, like) = (new(), new(), new());
     let (mut a, mut b) = (Model::default(), Model::default());
@@ -153,7 +153,7 @@ fn what_is_remembered_of_queues_stays_when_parameters_change() {
 }
 
 #[test]
-fn other_weights_hold_from_then_on() {
+fn changed_weights_take_effect_at_once() {
     let new = |weights| {
         Bins::new(Deficit::new(2, 1000, false), tail(10_000, 2), By::Class, 2, 100_000).weighing(Weights::new(weights))
     };
@@ -170,8 +170,7 @@ fn other_weights_hold_from_then_on() {
 
 #[test]
 fn fq_total_backlog_rule() {
-    // Each bin has less than an MTU behind its first packet, all together more: packets that wait too long are dropped all
-    // the same, but not the last of a bin.
+    // Each bin has less than an MTU behind its first packet, but all together have more. Late packets are dropped, except the last of a bin.
     let mut scheme = Bins::new(Deficit::new(4, 1514, true), codel(4), By::Flow, 4, 1000);
     let mut model = Model::default();
     for _ in 0..400 {
@@ -197,13 +196,13 @@ fn pool_full_drops_longest() {
 }
 
 #[test]
-fn an_interval_of_codel_ends_where_others_drop_the_last_packet() {
+fn codel_interval_ends_when_the_last_packet_is_dropped_elsewhere() {
     let mut scheme = Bins::new(Deficit::new(4, 1500, false), codel(4), By::Flow, 4, 2);
     let mut model = Model::default();
     let at = |millis| Instant::START + Nanos::millis(millis);
     model.arrive_all(&mut scheme, [of(0, 2000); 2].into_iter());
     model.now = at(6);
-    // The first has waited too long: the interval begins.
+    // The first packet is late: the interval begins.
     model.ready(&mut scheme, 1);
     model.arrive_all(&mut scheme, [of(1, 500); 2].into_iter());
     assert_eq!(
@@ -220,14 +219,14 @@ fn an_interval_of_codel_ends_where_others_drop_the_last_packet() {
 }
 
 #[test]
-fn who_has_sent_least_goes_first_until_it_runs_empty() {
+fn las_serves_the_flow_with_the_least_bytes_until_it_is_empty() {
     let mut scheme = Bins::new(Attained::new(4), tail(1000, 4), By::Flow, 4, 1000);
     let mut model = Model::default();
     model.arrive_all(&mut scheme, [of(0, 1000); 4].into_iter());
     model.ready(&mut scheme, 2);
     model.arrive_all(&mut scheme, [of(1, 600); 5].into_iter());
     model.ready(&mut scheme, 9);
-    // Flow 1 has sent 600, 1200, 1800 and 2400 when flow 0, with 2000, has its next turn, then 3000.
+    // Flow 1 has sent 600, 1200, 1800 and 2400 when flow 0, which had sent 2000, gets its next turn, and then 3000.
     assert_eq!(model.fates[2..], [Sent(4), Sent(5), Sent(6), Sent(7), Sent(2), Sent(8), Sent(3)]);
     model.arrive_all(&mut scheme, [of(0, 1000), of(1, 600)].into_iter());
     model.ready(&mut scheme, 9);
@@ -235,7 +234,7 @@ fn who_has_sent_least_goes_first_until_it_runs_empty() {
 }
 
 #[test]
-fn the_highest_class_leaves_first_and_within_one_who_came_first() {
+fn highest_class_leaves_first_and_fifo_within_a_class() {
     let (mut scheme, mut model) = (ranked(2, 10), Model::default());
     model.arrive_as(&mut scheme, &[(100, 0), (100, 0), (100, 1), (100, 7), (100, 0)]);
     assert_eq!(Scheme::<Model>::next(&scheme, &model), Next::Ready);
@@ -247,7 +246,7 @@ fn the_highest_class_leaves_first_and_within_one_who_came_first() {
 }
 
 #[test]
-fn what_others_did_to_the_queues_is_counted_anew() {
+fn recount_counts_packets_that_the_link_added_or_removed() {
     let mut model = Model::default();
     let mut scheme = fair(1500, true);
     model.arrive_all(&mut scheme, [of(0, 100), of(0, 100), of(2, 100)].into_iter());
@@ -261,7 +260,7 @@ fn what_others_did_to_the_queues_is_counted_anew() {
     assert_eq!(Scheme::<Model>::next(&another, &model), Next::Idle);
 }
 
-/// What a list of packets with their classes, searched anew for each departure, would do.
+/// A reference: a list of packets with their classes, searched for each departure.
 fn naive(steps: &[(Vec<(u32, u8)>, usize)], levels: u32, limit: usize) -> Vec<Fate> {
     let (mut waiting, mut number, mut fates): (VecDeque<(usize, u32)>, _, _) = (VecDeque::new(), 0, Vec::new());
     for (arrivals, room) in steps {
@@ -284,7 +283,7 @@ fn naive(steps: &[(Vec<(u32, u8)>, usize)], levels: u32, limit: usize) -> Vec<Fa
 
 proptest! {
     #[test]
-    fn priority_does_what_a_search_through_all_that_waits_would(
+    fn priority_equals_a_search_of_all_waiting_packets(
         steps in prop::collection::vec((prop::collection::vec((1u32..100, 0u8..9), 0..20), 0usize..20), 0..12),
         levels in 2u32..=8,
         limit in 1usize..8,
@@ -297,9 +296,9 @@ proptest! {
         prop_assert_eq!(model.fates, naive(&steps, levels, limit));
     }
 
-    /// The heap names who a search through all that wait would.
+    /// The heap picks the same bin as a search of all waiting bins.
     #[test]
-    fn attained_does_what_a_search_would(steps in prop::collection::vec((0usize..6, 0u8..3, 1u32..2000), 1..300)) {
+    fn attained_service_equals_a_search(steps in prop::collection::vec((0usize..6, 0u8..3, 1u32..2000), 1..300)) {
         let (mut order, mut waiting) = (Attained::new(6), [None::<(u64, usize)>; 6]);
         for (time, (bin, what, length)) in steps.into_iter().enumerate() {
             match (what, waiting[bin]) {
@@ -324,7 +323,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_but_memory_bounds_what_is_unbounded() {
+fn unbounded_queues_are_bounded_by_memory_only() {
     let aqm = Aqm::of("fifo", &Values(UNBOUNDED), 4).expect("it is declared");
     let mut scheme = Bins::new(Deficit::new(4, 0, false), aqm, By::Flow, 4, u32::MAX);
     let mut model = Model::default();
@@ -334,7 +333,7 @@ fn nothing_but_memory_bounds_what_is_unbounded() {
 }
 
 #[test]
-fn turns_are_as_long_as_weights_say() {
+fn turns_are_proportional_to_weights() {
     let order = Deficit::new(4, 300, false);
     let mut scheme = Bins::new(order, tail(10_000, 4), By::Class, 4, 100_000).weighing(Weights::new(0x0004_0201));
     let mut model = Model::default();
@@ -346,7 +345,7 @@ fn turns_are_as_long_as_weights_say() {
         let Sent(number) = *fate else { panic!("nothing is dropped") };
         sent[usize::from(packets[number].1)] += u64::from(packets[number].0);
     }
-    // What is said for class 2 counts for class 3 as well.
+    // The last weight, given for class 2, holds for class 3 too.
     let parts = [sent[0], sent[1] / 2, sent[2] / 4, sent[3] / 4];
     let (least, most) = (parts.iter().min().unwrap(), parts.iter().max().unwrap());
     assert!(most - least <= 300 + 1300 && *least > 50_000, "{parts:?}");

@@ -1,25 +1,26 @@
-//! What a class counts for.
+//! The weights of classes.
 
-/// The weights of classes from zero on; the last counts for those above, too.
+/// The weights of classes from zero on. The last one holds for all higher classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Weights([u8; 8]);
 
 impl Weights {
-    /// All count the same.
+    /// All weights are one.
     pub const EQUAL: Weights = Weights([1; 8]);
 
-    /// As an option has them ([`units::declare::Unit::Weights`]).
+    /// From the value of an option ([`units::declare::Unit::Weights`]).
     pub fn new(packed: u64) -> Weights {
         let mut weights = packed.to_le_bytes();
         let mut last = 1;
         for weight in &mut weights {
+            // A zero byte repeats the weight before it.
             last = if *weight == 0 { last } else { *weight };
             *weight = last;
         }
         Weights(weights)
     }
 
-    /// That of a class.
+    /// The weight of a class.
     #[inline(always)]
     pub fn of(self, class: u8) -> u32 {
         self.0[usize::from(class.min(7))].into()

@@ -1,5 +1,5 @@
-//! What an overload leaves behind: whatever has come before, a queue that has been empty for a second lets a packet in, and of a light
-//! load nearly all gets through. For every scheme inside of every other that may have it.
+//! Recovery from overload. After any load, a queue that was empty for a second accepts a packet, and nearly all packets of a light load are sent.
+//! Tested for every nesting of schemes.
 
 use super::{Built, any_scheme, declared, defaults, retuned};
 use crate::model::Fate;
@@ -10,10 +10,11 @@ use proptest::prelude::*;
 use units::Nanos;
 use units::declare::{Inside, OrderDeclaration};
 
-/// Overloads in thousandths of the link and milliseconds: a little for long, a flood, and as long as BLUE takes to drop nearly all.
+/// Overloads in thousandths of the link rate, and milliseconds: a slight one for long, a flood, and for BLUE one that lasts until it drops nearly
+/// all.
 const OVERLOADS: &[(u64, u64)] = &[(1_500, 1_000), (4_000, 100), (40_000, 100)];
 const LONG: (u64, u64) = (3_000, 6_000);
-/// With its defaults, but no more than a few queues: a thousand take a thousand times the memory, and are no other case.
+/// A scheme with its defaults, but few queues: a thousand need a thousand times the memory and test nothing else.
 fn usual(name: &'static str, inside: Vec<Built>) -> Built {
     let mut built = defaults(declared(name), inside);
     let few = |(name, value): &mut (&str, u64)| *value = if *name == "flows" { 16 } else { *value };
@@ -21,7 +22,7 @@ fn usual(name: &'static str, inside: Vec<Built>) -> Built {
     built
 }
 
-/// The same as several branches, one for each class.
+/// `inside` in several branches, one for each class.
 fn branches(branch: &OrderDeclaration, inside: &Built) -> Vec<Built> {
     let of = |class: u64| {
         let mut built = usual(branch.declaration.name, Vec::from([inside.clone()]));
@@ -31,7 +32,7 @@ fn branches(branch: &OrderDeclaration, inside: &Built) -> Vec<Built> {
     (0..3).map(of).collect()
 }
 
-/// Every nesting of so many schemes: of each order each scheme that it may have inside.
+/// Every nesting of up to `depth` schemes: each order with each scheme that it may have inside.
 fn nestings(depth: usize) -> Vec<Built> {
     let alone: Vec<Built> = DECLARATIONS.iter().map(|declaration| usual(declaration.name, Vec::new())).collect();
     if depth <= 1 {
@@ -49,7 +50,7 @@ fn nestings(depth: usize) -> Vec<Built> {
     alone.iter().cloned().chain(ORDERS.iter().flat_map(around)).collect()
 }
 
-/// As [`Trial::try_overload`].
+/// Like [`Trial::try_overload`].
 fn recovers(built: &Built, (load, millis): (u64, u64)) -> Result<(), Broken> {
     let mut trial = Trial::new(built.made());
     trial.try_overload(Load(load), Nanos::millis(millis))?;
@@ -57,7 +58,7 @@ fn recovers(built: &Built, (load, millis): (u64, u64)) -> Result<(), Broken> {
 }
 
 #[test]
-fn behind_any_overload_an_empty_queue_admits_and_a_light_load_gets_through_in_every_nesting() {
+fn every_nesting_recovers_from_overload() {
     let nestings = nestings(3);
     assert!(nestings.len() > 200, "{}", nestings.len());
     let mut broken = Vec::new();
@@ -72,7 +73,7 @@ fn behind_any_overload_an_empty_queue_admits_and_a_light_load_gets_through_in_ev
     assert!(broken.is_empty(), "{} are broken:\n{}", broken.len(), broken.join("\n"));
 }
 
-/// While one class or flow overloads the link another one's queue, which was overloaded before, has been empty for a second.
+/// While other classes or flows overload the link, the queue of one, which was overloaded before, has been empty for a second.
 #[test]
 fn a_queue_that_was_empty_for_a_second_admits_a_packet_while_others_are_full() {
     for built in nestings(3) {
@@ -87,7 +88,7 @@ fn a_queue_that_was_empty_for_a_second_admits_a_packet_while_others_are_full() {
         }
         let held = (|| {
             trial.try_load(&trial::flows(), Load(4_000), Nanos::millis(200))?;
-            // Others have the link, but for what the first flow has a right to: its packets leave, and none comes any more.
+            // The other flows have the link, except for the share of the first one. Its packets leave, and no more arrive.
             trial.try_load(&others, Load(700), Nanos::secs(5))?;
             trial.try_load(&others, Load(2_000), Nanos::millis(1500))?;
             trial.try_load(&[first], Load(1000), Nanos::millis(1))
@@ -96,9 +97,9 @@ fn a_queue_that_was_empty_for_a_second_admits_a_packet_while_others_are_full() {
     }
 }
 
-/// RED with an average above its thresholds, an empty queue and no time in which the average could fall.
+/// RED with an average above its thresholds, an empty queue, and no time for the average to decay.
 #[test]
-fn another_parameter_has_an_empty_queue_admit_at_once() {
+fn changed_parameter_makes_an_empty_queue_admit_at_once() {
     for mut built in nestings(3).into_iter().filter(|built| built.has("red")) {
         for (option, value) in [("weight", 500_000), ("gentle", 0), ("mean", 1 << 20)] {
             built.set(option, value);
@@ -129,9 +130,9 @@ fn overloads() -> impl Strategy<Value = Vec<(u64, u64)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(super::CASES / 8))]
 
-    /// Whatever the options are, on a link however slow, also where they change meanwhile.
+    /// For any options and link rate, also with a change of parameters in between.
     #[test]
-    fn behind_any_overload_an_empty_queue_admits_whatever_the_options(
+    fn empty_queue_admits_after_overload_with_any_options(
         (built, other) in any_scheme(3).prop_flat_map(|built| (Just(built.clone()), retuned(built))),
         overloads in overloads(),
         rate in 100_000u64..20_000_000,

@@ -1,5 +1,5 @@
-//! Every scheme decides as recorded in `decisions/` about what comes in `arrivals/`: docs/conformance.md has both formats.
-//! `UPDATE_EXPECT=1` records anew.
+//! Every scheme decides about `arrivals/` as recorded in `decisions/`. docs/conformance.md describes both formats. `UPDATE_EXPECT=1` records the
+//! decisions anew.
 
 #[path = "../described/mod.rs"]
 mod described;
@@ -10,7 +10,7 @@ use schemes::{DECLARATIONS, ORDERS};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// What is recorded: the name of the recording, that of its arrivals, and the scheme.
+/// The recordings: the name, the name of the arrivals, and the scheme.
 const RECORDED: &[(&str, &str, &str)] = &[
     ("fifo", "greedy", "fifo(limit=20)"),
     ("fifo-head", "greedy", "fifo(limit=20, drop=head)"),

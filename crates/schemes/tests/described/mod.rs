@@ -1,10 +1,10 @@
-//! Schemes as configurations write them.
+//! Schemes in the syntax of configurations.
 
 use plan::{Call, Catalogue};
 use schemes::model::Model;
 use schemes::{DECLARATIONS, Layer, ORDERS, Scheme, build};
 
-/// The scheme of this description.
+/// Builds the scheme of this description.
 pub fn described(text: &str) -> Box<dyn Scheme<Model>> {
     fn layer(call: &Call) -> Layer<'_> {
         Layer { name: call.name, options: &call.options, inside: call.inner.iter().map(layer).collect() }

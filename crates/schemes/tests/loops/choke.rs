@@ -1,5 +1,5 @@
-//! CHOKe with a loop: packets that lost a comparison stay where they are, and go when a packet is wanted that does not.
-//! Source: Pan, Prabhakar and Psounis, INFOCOM 2000, figure 1.
+//! CHOKe with a loop: doomed packets stay in the queue, and are removed at a dequeue, until one that is not doomed is found. Source: Pan, Prabhakar
+//! and Psounis, INFOCOM 2000, figure 1.
 
 use crate::Loops;
 use crate::red::Red;
@@ -11,9 +11,9 @@ use units::Instant;
 
 pub struct Choke {
     red: Red,
-    /// Whom to compare with.
+    /// The generator that picks the packet to compare with.
     register: Register,
-    /// Numbers, flows, and whether they are to go.
+    /// Numbers, flows, and whether packets are doomed.
     waiting: VecDeque<(usize, u32, bool)>,
 }
 
@@ -26,7 +26,7 @@ impl Choke {
         self.waiting.iter().filter(|(_, _, goes)| !goes).count()
     }
 
-    /// Whether the packet is of the same flow as one that is picked, which then is to go.
+    /// True if the packet is of the same flow as the picked one, which is then doomed.
     fn meets_its_own(&mut self, flow: u32) -> bool {
         let picked = self.register.below(self.waiting.len() as u32) as usize;
         let (_, other, goes) = &mut self.waiting[picked];

@@ -1,4 +1,4 @@
-//! The pseudocode of RFC 8289, section 5, with its loop; and the two older ways to count.
+//! The pseudocode of RFC 8289, section 5, with its loop; and the two older ways to count drops.
 
 use crate::Loops;
 use schemes::Record;
@@ -10,7 +10,7 @@ const TARGET: Nanos = Nanos::millis(5);
 const INTERVAL: Nanos = Nanos::millis(100);
 const MTU: u64 = 1514;
 
-/// How many drops are counted when dropping begins again.
+/// The drop count with which dropping restarts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Again {
     Rfc8289,
@@ -30,10 +30,10 @@ impl Again {
     }
 }
 
-/// Packets that wait: their numbers, when they came, and their lengths.
+/// Waiting packets: their numbers, arrival times and lengths.
 pub type Waiting = VecDeque<(usize, Instant, u64)>;
 
-/// What CoDel remembers of a queue.
+/// CoDel's state of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct CoDel {
     again: Again,
@@ -57,7 +57,7 @@ impl CoDel {
         CoDel { again, above: None, drop_next: Instant::START, count: 0, before: 0, dropping: false }
     }
 
-    /// The first packet, and whether it may be dropped. `backlog` is what waits altogether.
+    /// The first packet, and whether it may be dropped. `backlog` is the total backlog.
     fn take(&mut self, queue: &mut Waiting, backlog: &mut u64, now: Instant) -> (Option<(usize, u64)>, bool) {
         let Some((number, came, length)) = queue.pop_front() else {
             self.above = None;
@@ -135,7 +135,7 @@ impl CoDel {
     }
 }
 
-/// A queue under it.
+/// A queue with CoDel.
 pub struct Queue {
     codel: CoDel,
     queue: Waiting,

@@ -1,4 +1,4 @@
-//! FQ-CoDel as RFC 8290 tells it (sections 3 and 4), with its loops; and the turns of one packet of "No Silver Bullet".
+//! FQ-CoDel by RFC 8290, sections 3 and 4, with its loops; and the variant of "No Silver Bullet", where a turn is one packet.
 
 use crate::Loops;
 use crate::codel::{CoDel, Waiting};
@@ -7,7 +7,7 @@ use schemes::model::Fate;
 use std::collections::VecDeque;
 use units::Instant;
 
-/// One queue of many.
+/// One of the queues.
 struct Bin {
     waiting: Waiting,
     codel: CoDel,
@@ -15,14 +15,14 @@ struct Bin {
     listed: bool,
 }
 
-/// Queues, and the two lists of those that are active.
+/// Queues, and the two lists of active ones.
 pub struct Fair {
     bins: Vec<Bin>,
     new: VecDeque<usize>,
     old: VecDeque<usize>,
-    /// None where a turn is a packet: then nobody is new, and who has nothing is in no list.
+    /// None if a turn is one packet: then no queue is new, and empty queues are in no list.
     quantum: Option<i64>,
-    /// Whether the first of the old ones has had its turn, where that is a packet.
+    /// True if the first old queue has sent in this turn, if a turn is one packet.
     served: bool,
     backlog: u64,
     limit: usize,
@@ -47,7 +47,7 @@ impl Fair {
         Fair { quantum: None, ..Fair::new(bins, 0, limit, codel) }
     }
 
-    /// Section 4.1: half of the packets of the queue with the most bytes go, 64 at most, from its head.
+    /// Section 4.1: half of the packets of the queue with the most bytes are dropped from its head, 64 at most.
     fn overflow(&mut self, fates: &mut Vec<Fate>) {
         let bytes = |bin: &Bin| bin.waiting.iter().map(|(.., length)| length).sum::<u64>();
         let fattest = self.bins.iter_mut().max_by_key(|bin| bytes(bin)).expect("there are some");
@@ -58,7 +58,7 @@ impl Fair {
         }
     }
 
-    /// A turn is over when the next one begins: who began to send in between goes before the one that had it.
+    /// A turn ends when the next one begins: a queue that became active in between precedes the one that had the turn.
     fn turn(&mut self, now: Instant, fates: &mut Vec<Fate>) -> Option<(usize, u64)> {
         if std::mem::take(&mut self.served) {
             self.old.rotate_left(1);

@@ -1,4 +1,4 @@
-//! A queue that drops at its head until the packet that comes fits.
+//! A queue that drops at its head until the arriving packet fits.
 
 use crate::Loops;
 use schemes::Record;

@@ -1,6 +1,5 @@
-//! The documents say `while`, hardware can only say `if`: an evaluation here drops or sends one packet at most, and the link, ready
-//! still, asks again. These are the loops as they are written down, over a million packets each: what is decided is the same,
-//! packet for packet (spec N-04).
+//! The documents use `while`, hardware only has `if`: an evaluation here drops or sends at most one packet, and the link, still ready, evaluates
+//! again. These are the loops of the documents, over a million packets each. The decisions are the same, packet for packet (spec N-04).
 
 #[path = "../described/mod.rs"]
 mod described;
@@ -18,27 +17,27 @@ use schemes::Record;
 use schemes::model::{Fate, Model};
 use units::{Instant, Nanos};
 
-/// Packets of a run; so many hundredths are quick enough for every test run where instructions are emulated.
+/// Packets of a run; fewer where instructions are emulated, so that every test run stays short.
 const PACKETS: usize = if cfg!(target_arch = "x86_64") { 1_000_000 } else { 20_000 };
 
-/// A scheme that loops as its document does.
+/// A scheme with the loops of its document.
 trait Loops {
-    /// A packet comes, whose number is given.
+    /// The packet `number` arrives.
     fn arrive(&mut self, number: usize, packet: &Record, fates: &mut Vec<Fate>);
-    /// The link takes a packet.
+    /// The link accepts a packet.
     fn dequeue(&mut self, now: Instant, fates: &mut Vec<Fate>);
 }
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Time passes, then a packet comes.
+    /// Time passes, then a packet arrives.
     Arrives(Nanos, Record),
-    /// Time passes, then the link takes one.
+    /// Time passes, then the link accepts a packet.
     Leaves(Nanos),
 }
 
-/// Seeded: now more comes than leaves, now less, of some flows whose packets are of a length of their own.
+/// Seeded traffic with alternating overload and underload, of several flows with a packet length each.
 struct Traffic {
     state: u64,
     left: usize,
@@ -65,7 +64,7 @@ impl Iterator for Traffic {
         if self.left == 0 {
             return None;
         }
-        // Every so many packets another load, and once in a while nothing for longer than anything is remembered.
+        // The load changes every 700 packets. Occasionally there is a pause in which all state expires.
         let hundredths = [105, 160, 60, 120, 97][self.left / 700 % 5];
         let pause = if self.draw(20_000) == 0 { 2_000_000_000 } else { self.draw(1_000_000) };
         if self.draw(100 + hundredths) >= hundredths {
@@ -83,7 +82,7 @@ impl Iterator for Traffic {
     }
 }
 
-/// What the scheme of this description decides, and what the loop does.
+/// The decisions of the scheme and those of the loop.
 fn both(scheme: &str, mut reference: impl Loops, steps: impl Iterator<Item = Step>) -> (Vec<Fate>, Vec<Fate>) {
     let mut scheme = described(scheme);
     let (mut model, mut fates) = (Model::with(scheme.queues() as usize), Vec::new());
@@ -105,7 +104,7 @@ fn both(scheme: &str, mut reference: impl Loops, steps: impl Iterator<Item = Ste
     (model.fates, fates)
 }
 
-/// Holds a scheme to a loop over a million packets, of which some hundreds are dropped.
+/// Compares a scheme with a loop over a million packets, of which several hundred are dropped.
 fn holds(scheme: &str, reference: impl Loops) {
     let (found, expected) = both(scheme, reference, Traffic::of(0x2545_f491_4f6c_dd1d, PACKETS));
     if let Some(first) = (0..expected.len().max(found.len())).find(|i| expected.get(*i) != found.get(*i)) {
@@ -152,7 +151,7 @@ fn red_lfsr_matches_rtl() {
 
 #[test]
 fn bufferbloat_eq_codel_target_1000s() {
-    // Both spellings of a queue that nobody manages (spec N-14), alone and in each flow's own queue.
+    // Two descriptions of an unmanaged queue (spec N-14), alone and as the queue of each flow.
     let spellings = [
         ("fifo(unbounded=on)", "codel(target=1000s, limit=65536)"),
         (
@@ -179,9 +178,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The same, for whatever comes and goes.
+    /// The same for random arrivals and departures.
     #[test]
-    fn codel_while_eq_if_level_whatever_comes(
+    fn codel_while_eq_if_level_for_random_steps(
         steps in steps(),
         again in prop::sample::select(codel::Again::ALL.to_vec()),
     ) {

@@ -1,5 +1,5 @@
-//! RED as hardware has it: an average of 32 bits behind the point in a multiply-accumulate, and a [register](crate::register) for
-//! chance. Source: Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993, figure 2; `gentle` as `docs/schemes.md` has it.
+//! RED as in hardware: an average with 32 fractional bits in a multiply-accumulate unit, and a shift [register](crate::register) for randomness.
+//! Source: Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993, figure 2; `gentle` as described in `docs/schemes.md`.
 
 use crate::Loops;
 use crate::register::Register;
@@ -8,12 +8,12 @@ use schemes::model::Fate;
 use std::collections::VecDeque;
 use units::Instant;
 
-/// One, with 32 bits behind the point.
+/// One, with 32 fractional bits.
 const ONE: u128 = 1 << 32;
-/// How long the link of the model takes for 500 bytes at 10 Mbit/s, in nanoseconds.
+/// The time of the model's link for 500 bytes at 10 Mbit/s, in nanoseconds.
 const PACKET: u64 = 400_000;
 
-/// Cut off behind 32 bits.
+/// Truncated to 32 fractional bits.
 fn product(a: u128, b: u128) -> u128 {
     (a * b) >> 32
 }
@@ -21,16 +21,16 @@ fn product(a: u128, b: u128) -> u128 {
 pub struct Red {
     least: u128,
     most: u128,
-    /// The probability just below `most`: a tenth.
+    /// The probability just below `most`: 10 %.
     probability: u128,
     weight: u128,
-    /// Whether the probability rises on beyond `most`, instead of being one at once.
+    /// True if the probability rises on beyond `most`, instead of being one at once.
     gentle: bool,
     limit: usize,
     average: u128,
     /// Packets since the last drop; -1 while the average is low.
     count: i64,
-    /// When packets were last there, up to when idle time was counted, and what of it was less than a packet.
+    /// When packets last waited, the time up to which idle time was counted, and its remainder below one packet time.
     busy: Instant,
     counted: Instant,
     rest: u64,
@@ -39,7 +39,7 @@ pub struct Red {
 }
 
 impl Red {
-    /// The weight in millionths.
+    /// `weight` is in millionths.
     pub fn new(least: u128, most: u128, weight: u128, limit: usize, seed: u32) -> Red {
         Red {
             least,
@@ -58,7 +58,7 @@ impl Red {
         }
     }
 
-    /// As the paper has it: all are dropped from `most` on.
+    /// As in the paper: all packets are dropped from `most` on.
     pub fn sharp(self) -> Red {
         Red { gentle: false, ..self }
     }
@@ -74,7 +74,7 @@ impl Red {
     /// Figure 2: "calculate the new average queue size".
     pub fn average(&mut self, waiting: usize, now: Instant) {
         if waiting > 0 {
-            // avg + w (q - avg), as one sum: cut off below where it is less, too.
+            // avg + w (q - avg) as one sum, truncated downwards in both directions.
             let new = (waiting as u128 * self.weight) << 32;
             self.average = (self.average * (ONE - self.weight) + new) >> 32;
             self.busy = now;
@@ -89,7 +89,7 @@ impl Red {
                 packets /= 2;
             }
             self.average = product(self.average, factor);
-            // A second without packets, as docs/schemes.md has it.
+            // A second without packets resets the average, as in docs/schemes.md.
             if now.since(self.busy).get() >= 1_000_000_000 {
                 self.average = 0;
             }
@@ -97,7 +97,7 @@ impl Red {
         self.counted = now;
     }
 
-    /// Figure 2: whether the packet that arrives is marked, which here is dropped.
+    /// Figure 2: decides whether the arriving packet is marked, which here means dropped.
     pub fn hits(&mut self) -> bool {
         let (least, most) = (self.least * ONE, self.most * ONE);
         if self.average < least {
@@ -128,7 +128,7 @@ impl Red {
         hit
     }
 
-    /// A packet came to the queue or left it.
+    /// A packet was enqueued or left.
     pub fn busy(&mut self, now: Instant) {
         self.busy = now;
     }

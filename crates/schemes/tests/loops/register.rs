@@ -1,15 +1,14 @@
-//! The shift register of chance as a hardware description has it: 32 flip-flops, one shift a clock; and what mathematics says of it.
+//! The shift register as in a hardware description, with 32 flip-flops and one shift a clock, and its mathematical properties.
 
-/// Of x^32 + x^22 + x^2 + x + 1: the powers but the highest, which are the flip-flops that the bit that falls out turns over,
-/// counted from the left.
+/// The exponents of x^32 + x^22 + x^2 + x + 1 except zero. They are the flip-flops, counted from the left, that the output bit inverts.
 const TAPS: [usize; 4] = [32, 22, 2, 1];
 
-/// Flip-flops 1 to 32 from the right, of which number 1 is the bit that falls out.
+/// Flip-flops 1 to 32 from the right. Number 1 holds the output bit.
 #[derive(Clone)]
 pub struct Register([bool; 33]);
 
 impl Register {
-    /// Zero leads nowhere: it begins with one instead.
+    /// Zero is a fixed point and is replaced by one.
     pub fn new(seed: u32) -> Register {
         let seed = if seed == 0 { 1 } else { seed };
         Register(std::array::from_fn(|flop| flop > 0 && seed >> (flop - 1) & 1 == 1))
@@ -29,7 +28,7 @@ impl Register {
         self.0[1..].iter().enumerate().map(|(bit, set)| u32::from(*set) << bit).sum()
     }
 
-    /// Of 2^32.
+    /// The probability is in parts of 2^32.
     pub fn happens(&mut self, part: u64) -> bool {
         u64::from(self.draw()) < part
     }
@@ -65,7 +64,7 @@ fn power(base: u64, mut exponent: u64) -> u64 {
 
 #[test]
 fn the_register_goes_through_all_states_but_zero() {
-    // x is of the order 2^32 - 1 = 3 * 5 * 17 * 257 * 65537, and of no smaller one: the polynomial is primitive.
+    // The order of x is 2^32 - 1 = 3 * 5 * 17 * 257 * 65537 and no smaller number: the polynomial is primitive.
     let all = (1 << 32) - 1;
     assert_eq!(power(2, all), 1);
     assert!([3, 5, 17, 257, 65537].iter().all(|prime| power(2, all / prime) != 1));
@@ -81,7 +80,7 @@ fn bits_that_fall_out_follow_the_recurrence_of_the_polynomial() {
             out
         })
         .collect();
-    // A tap at flip-flop i puts the bit back so that it falls out again i clocks later.
+    // A tap at flip-flop i feeds the bit back so that it is output again i clocks later.
     for n in 32..bits.len() {
         let fed = TAPS.iter().fold(false, |sum, tap| sum ^ bits[n - tap]);
         assert_eq!(bits[n], fed, "bit {n}");

@@ -1,11 +1,10 @@
-// Plays recorded arrivals over a queue disc of ns-3 before a link of a constant rate, and tells what becomes of each packet.
+// Plays recorded arrivals over a queue disc of ns-3 before a link of constant rate, and prints the fate of each packet.
 //
 //     disc RATE ns3::CoDelQueueDisc [NAME=VALUE...] < arrivals > fates
 //
-// The arrivals are those of docs/conformance.md, of which the times of the link are left out: here it takes the next packet when the
-// one before is through. RATE is in bits per second. A NAME with `::` is a default of another class; `Quantum` of FQ-CoDel, which is no
-// attribute, is set all the same. A line of the answer is `>` for a packet sent, `-` for one refused, `!` for one dropped later or
-// `*` for one marked, and its number.
+// The arrivals have the format of docs/conformance.md, without the times of the link: here the link accepts the next packet when the one
+// before has left. RATE is in bits per second. A NAME with `::` is a default of another class. `Quantum` of FQ-CoDel is no attribute and
+// is handled separately. A line of the output has a packet number behind a sign: `>` sent, `-` refused, `!` dropped later, `*` marked.
 
 #include <ns3/config.h>
 #include <ns3/fq-codel-queue-disc.h>
@@ -33,7 +32,7 @@ struct Arrival
     bool capable;
 };
 
-// A packet as queue discs see it, which knows its number.
+// A packet for queue discs, with its number.
 class Item : public QueueDiscItem
 {
   public:
@@ -88,7 +87,7 @@ Dropped(Ptr<const QueueDiscItem> item, const char*)
     Tell('!', item);
 }
 
-// A link before which the disc stands.
+// The link behind the disc.
 class Link
 {
   public:

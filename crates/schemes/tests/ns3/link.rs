@@ -1,37 +1,37 @@
-//! A link of a constant rate: it takes the next packet when the one before is through.
+//! A link of constant rate: it accepts the next packet when the one before has left.
 
 use crate::described::described;
 use crate::source::{LENGTH, Source};
 use schemes::model::{Fate, Model};
 use units::{Bytes, Instant, Nanos, Rate};
 
-/// What it carries.
+/// The rate.
 pub const RATE: Rate = Rate::mbit(10);
 
-/// How long it takes for a packet.
+/// The time of a packet.
 pub fn slot() -> Nanos {
     RATE.time_for(Bytes::new(LENGTH.into()))
 }
 
-/// What became of packets.
+/// The fates of packets.
 #[derive(Default)]
 pub struct Outcome {
-    /// Those that left, in that order.
+    /// Packets that were sent, in order.
     pub sent: Vec<usize>,
-    /// Those that were lost, wherever.
+    /// Packets that were dropped anywhere.
     pub lost: Vec<usize>,
-    /// How many were marked.
+    /// The number of marked packets.
     pub marked: usize,
 }
 
 impl Outcome {
-    /// The part that was lost.
+    /// The part of the packets that was dropped.
     pub fn part(&self) -> f64 {
         self.lost.len() as f64 / (self.lost.len() + self.sent.len()) as f64
     }
 }
 
-/// What becomes of packets before a link with this scheme.
+/// The fates of packets before a link with this scheme.
 pub fn here(scheme: &str, source: &Source) -> Outcome {
     let mut scheme = described(scheme);
     let mut model = Model::with(scheme.queues() as usize);

@@ -1,7 +1,7 @@
-//! The queue discs of ns-3, written by others from the same documents, on the same arrivals before the same link: as many packets are
-//! lost, to a tenth. Where ns-3 departs from a document, a test here shows what it is that makes the difference.
+//! The queue discs of ns-3 are independent implementations of the same documents. With the same arrivals and the same link, the number of drops
+//! agrees to a tenth. For each departure of ns-3 from a document, a test here shows that it causes the difference.
 //!
-//! `disc.cc` is compiled where ns-3's headers are there (Debian: libns3-dev); elsewhere this says so and tests nothing.
+//! `disc.cc` is compiled if the headers of ns-3 are installed (Debian: libns3-dev). Otherwise this prints a message and tests nothing.
 
 #![allow(clippy::print_stdout)]
 
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The program that plays arrivals over a disc; none where there is no ns-3.
+/// The program that plays arrivals over a disc; none without ns-3.
 fn program() -> Option<&'static PathBuf> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = PROGRAM.get_or_init(|| {
@@ -39,7 +39,7 @@ fn program() -> Option<&'static PathBuf> {
     built.as_ref()
 }
 
-/// What became of packets before this disc of ns-3.
+/// The fates of packets before this disc of ns-3.
 fn there(disc: &[&str], source: &Source) -> Option<Outcome> {
     let mut command = Command::new(program()?);
     command.arg(link::RATE.get().to_string()).args(disc).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -64,7 +64,7 @@ fn there(disc: &[&str], source: &Source) -> Option<Outcome> {
     Some(outcome)
 }
 
-/// What comes: more than the link takes, a little and much, at random and in bursts; and less than that, in bursts.
+/// The arrivals: slight and heavy overload, Poisson and in bursts; and underload in bursts.
 fn sources() -> [(&'static str, Source); 5] {
     [
         ("1.05, Poisson", Source::poisson(1, 1.05)),
@@ -75,7 +75,7 @@ fn sources() -> [(&'static str, Source); 5] {
     ]
 }
 
-/// Prints the table of both, and holds them to each other within so many hundredths.
+/// Prints a table of both, and checks that they agree within so many percent.
 fn agree(scheme: &str, disc: &[&str], within: f64) {
     for (name, source) in sources() {
         let Some(there) = there(disc, &source) else { return };
@@ -108,12 +108,12 @@ fn fq_codel_loses_as_much_as_that_of_ns3() {
     agree("fq", FQ_CODEL, 10.0);
 }
 
-/// As the paper has it, but for what cannot be turned off.
+/// As in the paper, except for departures that cannot be turned off.
 const RED: &[&str] = &["ns3::RedQueueDisc", "MaxSize=1000p", "LInterm=10", "LinkBandwidth=10Mbps", "Wait=false"];
 
 #[test]
 fn red_loses_as_much_as_that_of_ns3_and_more_where_that_spares_short_queues() {
-    // Behind a burst the average is high for long and the queue short: there ns-3 departs from the paper.
+    // Behind a burst the average stays high while the queue is short: there ns-3 departs from the paper.
     agree("red", RED, 12.0);
     for (name, source) in sources() {
         let Some(there) = there(RED, &source) else { return };

@@ -1,17 +1,16 @@
-//! RED in real numbers, as Floyd and Jacobson have it (IEEE/ACM Transactions on Networking 1(4), 1993, figure 2), and in each way in which
-//! ns-3 departs from that.
+//! RED in floating point by Floyd and Jacobson (IEEE/ACM Transactions on Networking 1(4), 1993, figure 2), and with each departure of ns-3 from that.
 
 use crate::link::{RATE, slot};
 use crate::source::{Chance, Source};
 use std::collections::VecDeque;
 use units::{Bytes, Instant};
 
-/// In what it departs.
+/// The departures.
 #[derive(Clone, Copy, Default)]
 pub struct Departures {
-    /// With one packet waiting, or none, nothing is dropped whatever the average; nor is the first packet that finds more.
+    /// With at most one packet waiting no packet is dropped at any average; nor is the first packet that finds more.
     pub spares_short_queues: bool,
-    /// Behind a drop 1/p packets pass, and the next drop is one of as many behind them.
+    /// After a drop 1/p packets pass, and the next drop is one of as many packets behind them.
     pub waits: bool,
 }
 
@@ -67,7 +66,7 @@ impl Red {
         drop
     }
 
-    /// p_a by p_b: so that gaps are spread evenly.
+    /// p_a from p_b, which makes gaps uniform.
     fn likely(&self, p: f64) -> f64 {
         let passed = self.count * p;
         let end = if self.departures.waits { 2.0 } else { 1.0 };
@@ -79,7 +78,7 @@ impl Red {
     }
 }
 
-/// The part that is lost of these packets before a link.
+/// The part of the packets that is dropped before a link.
 pub fn lost(source: &Source, departures: Departures) -> f64 {
     let (mut waiting, mut busy, mut lost) = (VecDeque::new(), Instant::START, 0);
     let (average, count, idle, above, chance) = (0.0, -1.0, None, false, Chance::of(77));
@@ -98,7 +97,7 @@ pub fn lost(source: &Source, departures: Departures) -> f64 {
         } else {
             waiting.push_back(());
         }
-        // A link that is idle takes the packet at once, or finds nothing.
+        // An idle link accepts the packet at once.
         if busy <= now {
             if waiting.pop_front().is_some() {
                 busy = now + slot();

@@ -1,11 +1,11 @@
-//! Packets of four flows: at random, or in bursts at three times the rate of the link.
+//! Packets of four flows: Poisson, or in bursts at three times the link rate.
 
 use crate::link::slot;
 use schemes::Record;
 use std::fmt::Write;
 use units::{Instant, Nanos};
 
-/// Packets, in the order in which they come.
+/// Packets in order of arrival.
 pub struct Source(Vec<Record>);
 
 const PACKETS: usize = 30_000;
@@ -14,7 +14,7 @@ const FLOWS: u64 = 4;
 /// The mean length of a burst, in seconds.
 const BURST: f64 = 0.2;
 
-/// Seeded. Source: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
+/// A seeded generator. Source: Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
 pub struct Chance(u64);
 
 impl Chance {
@@ -29,25 +29,25 @@ impl Chance {
         self.0 >> 11
     }
 
-    /// Above nothing, and one at most.
+    /// Above zero, and at most one.
     pub fn uniform(&mut self) -> f64 {
         (self.draw() + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// Spread exponentially, of this mean in seconds.
+    /// Exponentially distributed, with this mean in seconds.
     fn exponential(&mut self, mean: f64) -> Nanos {
         Nanos::new((-self.uniform().ln() * mean * 1e9) as u64)
     }
 }
 
 impl Source {
-    /// So many times what the link takes.
+    /// Poisson arrivals at `load` times the link rate.
     pub fn poisson(seed: u64, load: f64) -> Source {
         let mut chance = Chance::of(seed);
         Source::with(|_| chance.exponential(slot().as_secs_f64() / load), seed)
     }
 
-    /// In bursts of three times what the link takes, and on average of `load` times that.
+    /// Bursts at three times the link rate, with a mean of `load` times the link rate.
     pub fn bursts(seed: u64, load: f64) -> Source {
         let (mut chance, mut end) = (Chance::of(seed), Instant::START);
         let pause = |now: Instant| {
@@ -61,24 +61,24 @@ impl Source {
         Source::with(pause, seed)
     }
 
-    /// With these pauses before each.
+    /// Arrivals with these pauses before each.
     fn with(mut pause: impl FnMut(Instant) -> Nanos, seed: u64) -> Source {
         let (mut now, mut flows) = (Instant::START, Chance::of(seed + 100));
         let packet = |_| {
             now += pause(now);
             let flow = 1 + (flows.draw() % FLOWS) as u32;
-            // A quarter of the hashes each.
+            // Each flow has a quarter of the hash space.
             Record { length: LENGTH, timestamp: now, flow_hash: (flow - 1) << 30, ..Record::default() }
         };
         Source((0..PACKETS).map(packet).collect())
     }
 
-    /// All of them; the time stamp is when each comes.
+    /// All packets; the timestamp is the arrival time.
     pub fn packets(&self) -> &[Record] {
         &self.0
     }
 
-    /// As docs/conformance.md has it.
+    /// In the format of docs/conformance.md.
     pub fn text(&self) -> String {
         let (mut text, mut last) = ("switchpath arrivals 1\n".to_string(), Instant::START);
         for packet in &self.0 {

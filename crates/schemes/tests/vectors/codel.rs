@@ -1,5 +1,4 @@
-//! CoDel: when packets are dropped. A queue that is never short, whose link takes a packet each millisecond: what is dropped then is
-//! a table of times.
+//! CoDel: the times of drops. The queue is always long and the link accepts a packet each millisecond, so drops are a table of times.
 
 use crate::described::described;
 use schemes::model::{Fate, Model};
@@ -17,20 +16,20 @@ impl Link {
         Link { scheme: described(scheme), model: Model::default() }
     }
 
-    /// A thousand packets come.
+    /// A thousand packets arrive.
     fn fill(&mut self, at: u64) {
         self.model.now = Instant::START + Nanos::millis(at);
         self.model.arrive(&mut *self.scheme, &[1500; 1000]);
     }
 
-    /// All that waits is taken.
+    /// The link accepts all waiting packets.
     fn empty(&mut self, at: u64) {
         self.model.now = Instant::START + Nanos::millis(at);
         self.model.ready(&mut *self.scheme, 2000);
         assert_eq!(self.model.waiting(), 0);
     }
 
-    /// In which of these milliseconds packets are dropped, of which the link takes one in each.
+    /// The milliseconds in which packets are dropped, while the link accepts one packet in each.
     fn drops(&mut self, during: std::ops::Range<u64>) -> Vec<u64> {
         let mut drops = Vec::new();
         for at in during {
@@ -44,9 +43,9 @@ impl Link {
     }
 }
 
-/// 100 ms behind the first packet that waited 5, and then 100/sqrt(1), 100/sqrt(2), 100/sqrt(3) ... ms behind each other, as
-/// RFC 8289 has it in sections 3.3 (the law) and 5.5 (drop_next goes on from itself, not from when the packet was dropped):
-/// 105, 205, 275.711, 333.446, 383.446, 428.167, 468.992, 506.788, 542.143, 575.476, 607.099; and the next not before 637.250.
+/// The first drop is 100 ms after the first packet exceeded 5 ms; then drops follow after 100/sqrt(1), 100/sqrt(2), 100/sqrt(3) ... ms. RFC 8289,
+/// section 3.3 has the law; by section 5.5 drop_next advances from itself, not from the time of the drop: 105, 205, 275.711, 333.446, 383.446,
+/// 428.167, 468.992, 506.788, 542.143, 575.476, 607.099; the next one is due at 637.250.
 const TABLE: [u64; 11] = [105, 205, 276, 334, 384, 429, 469, 507, 543, 576, 608];
 
 #[test]
@@ -59,7 +58,7 @@ fn drops_come_at_the_times_of_the_control_law() {
     }
 }
 
-/// A link that has dropped eleven packets since 105 ms, the last time in the 608th, and stands empty.
+/// A link that has dropped eleven packets since 105 ms, the last one in the 608th, and is empty.
 fn after_eleven() -> Link {
     let mut link = Link::new("codel");
     link.fill(0);
@@ -69,9 +68,9 @@ fn after_eleven() -> Link {
 }
 
 #[test]
-fn drops_that_begin_again_soon_go_on_where_they_left() {
-    // Section 5.5: delta = count - lastcount = 11 - 1 = 10, more than 1 and sooner than 16 intervals: count = 10.
-    // 805, + 31.623 = 836.623, + 30.151 = 866.774.
+fn dropping_that_restarts_soon_keeps_its_count() {
+    // Section 5.5: delta = count - lastcount = 11 - 1 = 10, which is more than 1 and within 16 intervals: count = 10. 805, + 31.623 = 836.623, +
+    // 30.151 = 866.774.
     let mut link = after_eleven();
     link.fill(700);
     assert_eq!(link.drops(701..868), [805, 837, 867]);
@@ -79,7 +78,7 @@ fn drops_that_begin_again_soon_go_on_where_they_left() {
     link.empty(868);
     link.fill(900);
     assert_eq!(link.drops(901..1077), [1005, 1076]);
-    // count is 3 and lastcount 2: delta = 1 is not more than 1, and count begins with 1. 1205, + 100.
+    // count is 3 and lastcount 2: delta = 1 is not more than 1, so count restarts with 1. 1205, + 100.
     link.empty(1077);
     link.fill(1100);
     assert_eq!(link.drops(1101..1306), [1205, 1305]);
@@ -87,7 +86,7 @@ fn drops_that_begin_again_soon_go_on_where_they_left() {
 
 #[test]
 fn drops_are_forgotten_sixteen_intervals_after_the_next_was_due() {
-    // It was due at 637.250: until 2237.250 the drops before count.
+    // The next drop was due at 637.250: until 2237.250 the earlier drops count.
     let mut link = after_eleven();
     link.fill(2237 - 105);
     assert_eq!(link.drops(2133..2270), [2237, 2269]);
@@ -97,9 +96,9 @@ fn drops_are_forgotten_sixteen_intervals_after_the_next_was_due() {
 }
 
 #[test]
-fn a_packet_that_waited_less_than_the_target_ends_it_all() {
-    // Section 5.6: "went below - stay below for at least INTERVAL". In the 300th millisecond there is one packet that has not
-    // waited; 5 ms later others have, and are dropped an interval after that.
+fn packet_below_the_target_ends_dropping() {
+    // Section 5.6: "went below - stay below for at least INTERVAL". In the 300th millisecond one packet has not waited. 5 ms later others exceed the
+    // target, and are dropped an interval after that.
     let mut link = Link::new("codel");
     link.fill(0);
     assert_eq!(link.drops(1..300), TABLE[..3]);
@@ -111,7 +110,7 @@ fn a_packet_that_waited_less_than_the_target_ends_it_all() {
 }
 
 #[test]
-fn nothing_is_dropped_with_a_packet_or_less_behind() {
+fn no_packet_is_dropped_with_at_most_one_packet_behind() {
     // Section 5.6, "bytes <= maxpacket": of two packets that wait for a second neither is dropped, of three the first is.
     for (packets, dropped) in [(2, 0), (3, 1)] {
         let mut link = Link::new("codel(mtu=1500b)");

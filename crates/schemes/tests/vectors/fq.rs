@@ -1,12 +1,11 @@
-//! FQ-CoDel: what the text of RFC 8290 says of quanta and of the lists of new and old queues. Flows are letters, and their packets
-//! numbered.
+//! FQ-CoDel: the text of RFC 8290 about quanta and the lists of new and old queues. Flows are letters, and their packets are numbered.
 
 use crate::described::described;
 use schemes::model::{Fate, Model};
 use schemes::{Record, Scheme};
 use units::Nanos;
 
-/// A link with this scheme, and what came to it.
+/// A link with this scheme, and its arrivals.
 struct Link {
     scheme: Box<dyn Scheme<Model>>,
     model: Model,
@@ -21,19 +20,19 @@ impl Link {
         Link { scheme, model, came: Vec::new(), seen: 0 }
     }
 
-    /// So many packets of this flow and length come.
+    /// `count` packets of this flow and length arrive.
     fn come(&mut self, flow: char, count: usize, length: u32) {
         for _ in 0..count {
             let number = self.came.iter().filter(|name| name.starts_with(flow)).count();
             self.came.push(format!("{flow}{number}"));
-            // Of 16 queues each letter has its own.
+            // Of 16 queues each letter selects its own.
             let flow_hash = (flow as u32 - 'a' as u32) << 28;
             let packet = Record { length, flow_hash, ..Record::default() };
             self.model.arrive_all(&mut *self.scheme, std::iter::once(packet));
         }
     }
 
-    /// What leaves when the link takes so many; what is dropped stands there with a minus.
+    /// The packets that leave when the link accepts `room` packets. A dropped packet has a minus sign.
     fn takes(&mut self, room: usize) -> String {
         self.model.ready(&mut *self.scheme, room);
         let name = |fate: &Fate| match fate {
@@ -48,8 +47,8 @@ impl Link {
 
 #[test]
 fn a_queue_sends_until_its_credits_are_used_up_and_goes_behind_the_old_ones_with_another_quantum() {
-    // Sections 3 and 4.2. a: 300 - 100 - 100 - 100 = 0. b: 300 - 200 - 200 = -100, and 300 more are 200: one packet only the next
-    // time, then two again.
+    // Sections 3 and 4.2. a: 300 - 100 - 100 - 100 = 0. b: 300 - 200 - 200 = -100, and with 300 more it has 200: one packet in its next turn, then
+    // two again.
     let mut link = Link::new("fq(flows=16, quantum=300b){fifo}");
     link.come('a', 10, 100);
     link.come('b', 6, 200);
@@ -58,20 +57,19 @@ fn a_queue_sends_until_its_credits_are_used_up_and_goes_behind_the_old_ones_with
 
 #[test]
 fn new_queues_go_before_old_ones_in_the_order_in_which_they_began() {
-    // Section 4.1 puts them at the end of the list of new queues, section 4.2 looks at that list first.
+    // Section 4.1 appends them to the list of new queues. Section 4.2 serves that list first.
     let mut link = Link::new("fq(flows=16, quantum=1500b){fifo}");
     link.come('a', 4, 1500);
     assert_eq!(link.takes(2), "a0 a1");
     link.come('c', 1, 1500);
     link.come('b', 2, 1500);
-    // Then the old ones, of which a has used up its second quantum, too: it goes behind c, which is empty, and b.
+    // Then the old ones. a has used up its second quantum too: it goes behind c, which is empty, and b.
     assert_eq!(link.takes(5), "c0 b0 b1 a2 a3");
 }
 
 #[test]
 fn a_new_queue_that_is_empty_goes_behind_the_old_ones_before_it_may_be_new_again() {
-    // Section 4.2, "crucial to prevent starvation": b, of which a packet comes whenever one has left, holds a up for a quantum
-    // and not for ever.
+    // Section 4.2, "crucial to prevent starvation": b always has one packet more when one has left. It delays a by one quantum, not forever.
     let mut link = Link::new("fq(flows=16, quantum=500b){fifo}");
     link.come('a', 4, 500);
     assert_eq!(link.takes(1), "a0");
@@ -84,16 +82,16 @@ fn a_new_queue_that_is_empty_goes_behind_the_old_ones_before_it_may_be_new_again
 }
 
 #[test]
-fn a_queue_that_runs_empty_keeps_its_place_until_its_turn_finds_it_so() {
-    // Section 4.2: only where CoDel does not return a packet is the queue empty. b used its quantum up with its only packet: it goes
-    // behind a, and what comes meanwhile waits for that turn.
+fn empty_queue_keeps_its_place_until_its_next_turn() {
+    // Section 4.2: a queue counts as empty only when CoDel returns no packet. b used up its quantum with its only packet: it goes behind a, and
+    // packets that arrive meanwhile wait for that turn.
     let mut link = Link::new("fq(flows=16, quantum=1500b){fifo}");
     link.come('a', 6, 1500);
     link.come('b', 1, 1500);
     assert_eq!(link.takes(3), "a0 b0 a1");
     link.come('b', 1, 1500);
     assert_eq!(link.takes(2), "b1 a2", "a had its turn, then b, which never left the list");
-    // Now its turn comes and there is nothing: it leaves the old ones, and what comes then is new.
+    // Now its turn comes and it is empty: it leaves the old queues, and with its next packet it is new.
     assert_eq!(link.takes(1), "a3");
     assert_eq!(link.takes(1), "a4");
     link.come('b', 1, 1500);
@@ -101,8 +99,8 @@ fn a_queue_that_runs_empty_keeps_its_place_until_its_turn_finds_it_so() {
 }
 
 #[test]
-fn where_all_queues_hold_too_much_the_fattest_loses_half_and_no_more_than_64() {
-    // Section 4.1: by bytes, not by packets; from its head.
+fn longest_queue_loses_half_and_at_most_64_packets_at_the_limit() {
+    // Section 4.1: by bytes, not by packets; from the head.
     let mut link = Link::new("fq(flows=16, quantum=1500b, limit=20){fifo}");
     link.come('a', 12, 100);
     link.come('b', 8, 1500);
@@ -116,7 +114,7 @@ fn where_all_queues_hold_too_much_the_fattest_loses_half_and_no_more_than_64() {
 
 #[test]
 fn each_queue_is_managed_by_itself() {
-    // Section 1.3: CoDel's state is of the queue. a waits too long and is dropped of; b, served within the target, is not.
+    // Section 1.3: CoDel's state is per queue. Packets of a wait too long and are dropped. b is served within the target and loses none.
     let mut link = Link::new("fq(flows=16, quantum=1500b){codel}");
     link.come('a', 400, 1500);
     let mut fates = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether an address is another's, as transcripts (RFC 4862 5.4, RFC 4429).
+//! Duplicate address detection, as transcripts (RFC 4862 5.4, RFC 4429).
 
 use super::frames::{Frame, V6, advertises, solicits};
 use super::*;
@@ -7,7 +7,7 @@ use expect_test::expect;
 const GROUP: &str = "ff02::1:ff00:1";
 const OURS: &str = "2001:db8:1::1";
 
-/// A router that has just got its LAN, and no other link.
+/// A router that has just adopted its LAN, and no other link.
 fn begins() -> Lab {
     let mut lab = Lab { host: Host::new(HostLimits::default()), net: Net::new(), start: Instant::START };
     lab.net.interfaces.truncate(1);
@@ -22,7 +22,7 @@ fn named(lab: &mut Lab, what: &str) -> String {
 }
 
 #[test]
-fn an_address_nobody_objects_to_is_ours_after_a_second() {
+fn address_without_objection_is_ours_after_a_second() {
     let mut lab = begins();
     assert_eq!(lab.host.standing(LAN, OURS.parse().unwrap()), Standing::Optimistic);
     lab.pass(Nanos::millis(999));
@@ -36,11 +36,11 @@ fn an_address_nobody_objects_to_is_ours_after_a_second() {
 }
 
 #[test]
-fn meanwhile_it_is_used_in_a_way_that_takes_it_from_nobody() {
+fn optimistic_address_is_used_without_overriding_other_hosts() {
     let mut lab = begins();
-    // Asked for, it is told, but not to replace what anybody knows.
+    // A solicitation is answered, but without overriding any neighbour cache.
     lab.receive(LAN, &solicits(OURS, Some(A), ("2001:db8:1::2", GROUP)), Exception::Local);
-    // Who asks for a neighbour from it tells no link-layer address.
+    // A solicitation sent from it has no link-layer address.
     lab.receive(LAN, &V6 { source: "2001:db8:1::7", destination: OURS, ..V6::default() }.echo(8), Exception::Local);
     expect![[r#"
         0ns < lan 2001:db8:1::2 > ff02::1:ff00:1 ICMPv6 who-has 2001:db8:1::1 link 02:00:00:00:00:aa hlim 255
@@ -56,8 +56,8 @@ fn meanwhile_it_is_used_in_a_way_that_takes_it_from_nobody() {
 }
 
 #[test]
-fn an_address_that_is_anothers_is_not_used_and_tried_again_later() {
-    // Either somebody has it, or somebody else looks whether it is free.
+fn duplicate_address_is_not_used_and_probed_again_later() {
+    // Another host has the address, or probes for it at the same time.
     let has: fn() -> Frame = || advertises(OURS, Some(A), 0x20, (OURS, "ff02::1"));
     let looks: fn() -> Frame = || solicits(OURS, None, ("::", GROUP));
     for objects in [has, looks] {
@@ -68,7 +68,7 @@ fn an_address_that_is_anothers_is_not_used_and_tried_again_later() {
         assert_eq!(lab.host.standing(LAN, OURS.parse().unwrap()), Standing::Lost);
         lab.pass(Nanos::secs(100));
         assert_eq!(named(&mut lab, "2001:db8:1::1 is-at"), "");
-        // It answers nobody, and speaks from its other address.
+        // The router does not answer for it, and sends from its other address.
         lab.receive(LAN, &solicits(OURS, Some(A), ("2001:db8:1::2", GROUP)), Exception::Local);
         let echo = V6 { source: "2001:db8:1::2", destination: OURS, ..V6::default() }.echo(8);
         lab.receive(LAN, &echo, Exception::Local);
@@ -80,7 +80,7 @@ fn an_address_that_is_anothers_is_not_used_and_tried_again_later() {
         );
         let log = lab.log();
         assert!(log.contains("fe80::ff:fe00:1 > ff02::1:ff00:7"), "{log}");
-        // After five minutes the other is gone, and it is ours.
+        // After five minutes the other host is gone, and the address is ours.
         lab.pass(Nanos::secs(210));
         expect![[r#"
             > lan 33:33:00:00:00:01 2001:db8:1::1 > ff02::1 ICMPv6 2001:db8:1::1 is-at 02:00:00:00:00:01 R O hlim 255
@@ -93,7 +93,7 @@ fn an_address_that_is_anothers_is_not_used_and_tried_again_later() {
 }
 
 #[test]
-fn an_address_still_anothers_stays_lost_and_is_told_of_again() {
+fn address_still_in_use_by_another_host_stays_lost_and_is_reported_again() {
     let mut lab = begins();
     let has = advertises(OURS, Some(A), 0x20, (OURS, "ff02::1"));
     lab.receive(LAN, &has, Exception::Local);
@@ -107,7 +107,7 @@ fn an_address_still_anothers_stays_lost_and_is_told_of_again() {
 }
 
 #[test]
-fn our_own_question_come_back_is_no_objection_and_an_address_that_is_ours_is_not_given_up() {
+fn looped_probe_is_no_objection_and_a_verified_address_is_kept() {
     let mut lab = begins();
     lab.receive(LAN, &Frame { from: LAN_MAC, ..solicits(OURS, None, ("::", GROUP)) }, Exception::Local);
     assert_eq!(named(&mut lab, "conflict"), "");
@@ -120,7 +120,7 @@ fn our_own_question_come_back_is_no_objection_and_an_address_that_is_ours_is_not
 }
 
 #[test]
-fn an_anycast_address_of_routers_is_told_but_replaces_nobody() {
+fn anycast_answer_does_not_override() {
     let mut lab = Lab::new();
     lab.receive(LAN, &solicits("2001:db8:1::", Some(A), ("2001:db8:1::2", "ff02::1:ff00:0")), Exception::Local);
     expect![[r#"

@@ -11,9 +11,9 @@ const GROUP: &str = "ff02::1:ff00:1";
 fn a_solicitation_is_answered_with_our_address_and_the_router_flag() {
     let mut lab = Lab::new();
     lab.receive(LAN, &solicits("2001:db8:1::1", Some(A), ("2001:db8:1::2", GROUP)), Exception::Local);
-    // Asked by unicast: whoever asks has our link-layer address (RFC 4861 7.2.4).
+    // A unicast solicitation comes from a host that has our link-layer address (RFC 4861 7.2.4).
     lab.receive(LAN, &solicits("2001:db8:1::1", Some(A), ("2001:db8:1::2", "2001:db8:1::1")), Exception::Local);
-    // Whoever looks whether the address is free hears with everybody else that it is not (RFC 4862 5.4.3).
+    // A probe for the address is answered by multicast: the address is in use (RFC 4862 5.4.3).
     lab.receive(LAN, &solicits("2001:db8:1::1", None, ("::", GROUP)), Exception::Local);
     expect![[r#"
         0ns < lan 2001:db8:1::2 > ff02::1:ff00:1 ICMPv6 who-has 2001:db8:1::1 link 02:00:00:00:00:aa hlim 255
@@ -34,7 +34,7 @@ fn a_solicitation_is_answered_with_our_address_and_the_router_flag() {
 }
 
 #[test]
-fn who_asks_without_a_link_layer_address_is_asked_back_first() {
+fn solicitation_without_link_layer_address_is_answered_after_resolution() {
     let mut lab = Lab::new();
     lab.receive(LAN, &solicits("2001:db8:1::1", None, ("2001:db8:1::2", "2001:db8:1::1")), Exception::Local);
     lab.receive(
@@ -58,7 +58,7 @@ fn who_asks_without_a_link_layer_address_is_asked_back_first() {
 fn packets_wait_for_the_advertisement() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V6::default().udp(1), Exception::Resolve);
-    // Not solicited: the address is used, and soon asked.
+    // An unsolicited advertisement: the address is used, and soon probed.
     lab.receive(WAN, &advertises("2001:db8:2::2", Some(B), 0, ("2001:db8:2::2", "ff02::1")), Exception::Local);
     lab.forwarded();
     lab.pass(Nanos::secs(5));
@@ -81,7 +81,7 @@ fn packets_wait_for_the_advertisement() {
 }
 
 #[test]
-fn invalid_messages_are_dropped_and_teach_nothing() {
+fn invalid_messages_are_dropped_and_learn_nothing() {
     let mut lab = Lab::new();
     let good = || solicits("2001:db8:1::1", Some(A), ("2001:db8:1::2", GROUP));
     let mut forwarded = good();
@@ -89,7 +89,7 @@ fn invalid_messages_are_dropped_and_teach_nothing() {
     let mut wrong_sum = good();
     wrong_sum.l3[42] ^= 1;
     let mut atomic = good();
-    // RFC 6980: not even a fragment header that does not fragment.
+    // RFC 6980: not even an atomic fragment header.
     atomic.l3.splice(40..40, [protocol::ICMPV6, 0, 0, 0, 0, 0, 0, 1]);
     Ipv6Header::of_mut(&mut atomic.l3).unwrap().set_next_header(protocol::FRAGMENT);
     Ipv6Header::of_mut(&mut atomic.l3).unwrap().set_payload_length(40);
@@ -112,7 +112,7 @@ fn invalid_messages_are_dropped_and_teach_nothing() {
 }
 
 #[test]
-fn what_is_for_hosts_is_consumed_and_a_router_solicitation_introduces_its_sender() {
+fn messages_for_hosts_are_consumed_and_router_solicitation_creates_a_neighbour() {
     let mut lab = Lab::new();
     let from = V6 { source: "fe80::aa", destination: "ff02::2", hops: 255, next: 0 };
     let mut solicitation = vec![icmp6::ROUTER_SOLICITATION, 0, 0, 0, 0, 0, 0, 0, 1, 1];

@@ -6,7 +6,7 @@ use expect_test::expect;
 use packet::wire::transport::seal;
 use packet::wire::{Ipv4Header, icmp6, ipv4_options, protocol};
 
-/// A lab in which host A is known, so that what it is told leaves at once.
+/// A lab in which host A is resolved, so that errors to it leave at once.
 fn lab_with(limits: HostLimits) -> Lab {
     let mut lab = Lab::with(limits);
     for address in ["10.0.1.2", "2001:db8:1::2"] {
@@ -21,7 +21,7 @@ fn lab() -> Lab {
 }
 
 #[test]
-fn every_exception_is_told_to_the_sender_in_both_families() {
+fn every_exception_causes_an_error_in_both_families() {
     let mut lab = lab();
     for exception in [Exception::Expired, Exception::NoRoute, Exception::Unreachable, Exception::BeyondScope] {
         lab.receive(LAN, &V4::default().udp(1), exception);
@@ -69,7 +69,7 @@ fn errors_have_a_burst_and_then_a_rate_for_each_interface() {
         lab.receive(LAN, &V4::default().udp(1), Exception::NoRoute);
     }
     assert_eq!((lab.net.sent.len(), lab.log().matches("dropped no_route").count()), (3, 20));
-    // What came in by another interface has a limit of its own.
+    // Packets received by another interface have a limit of their own.
     lab.receive(WAN, &V4::default().udp(1), Exception::NoRoute);
     assert_eq!(lab.net.sent.len(), 4);
     lab.net.now += Nanos::millis(100);
@@ -80,7 +80,7 @@ fn errors_have_a_burst_and_then_a_rate_for_each_interface() {
 }
 
 #[test]
-fn nobody_is_told_about_what_nobody_may_be_told_of() {
+fn packets_that_may_not_be_answered_cause_no_error() {
     let mut lab = lab();
     let quoted = V4::default().udp(1).l3;
     let error = |kind: u8| {
@@ -114,7 +114,7 @@ fn nobody_is_told_about_what_nobody_may_be_told_of() {
 }
 
 #[test]
-fn echo_requests_on_their_way_may_be_complained_about() {
+fn forwarded_echo_requests_may_cause_errors() {
     let mut lab = lab();
     lab.receive(LAN, &V4::default().echo(8), Exception::Expired);
     lab.receive(LAN, &V6::default().echo(8), Exception::Expired);
@@ -122,7 +122,7 @@ fn echo_requests_on_their_way_may_be_complained_about() {
 }
 
 #[test]
-fn a_link_local_sender_is_told_on_its_own_link() {
+fn error_to_a_link_local_sender_leaves_by_its_own_link() {
     let mut lab = lab();
     lab.receive(LAN, &V6 { source: "fe80::aa", ..V6::default() }.udp(1), Exception::BeyondScope);
     expect![[r#"
@@ -134,16 +134,16 @@ fn a_link_local_sender_is_told_on_its_own_link() {
 }
 
 #[test]
-fn a_packet_that_fits_meanwhile_is_not_sent_round_again() {
+fn packet_that_fits_after_an_mtu_change_is_dropped_not_looped() {
     let mut lab = lab();
     lab.receive(LAN, &V4::default().udp(1), Exception::TooBig);
     assert!(lab.log().ends_with("dropped too_big\n"));
 }
 
 #[test]
-fn without_frames_nothing_is_said_and_nothing_is_lost() {
+fn empty_pool_sends_no_error_and_loses_no_packet() {
     let mut lab = lab();
-    // Everything but the packet itself is in use elsewhere.
+    // All other frames of the pool are in use.
     let mut hoard: Vec<Packet> = std::iter::from_fn(|| lab.net.pool.take()).collect();
     hoard.drain(..1).for_each(|packet| lab.net.pool.give(packet));
     lab.net.elsewhere = hoard.len() as u64;
@@ -160,7 +160,7 @@ fn without_frames_nothing_is_said_and_nothing_is_lost() {
     assert!(lab.log().contains("ARP who-has 10.0.2.2"));
 }
 
-/// What becomes of an IPv4 packet with these options: the last line of the log.
+/// The fate of an IPv4 packet with these options: the last line of the log.
 fn fate(options: &[u8]) -> (String, Option<Vec<u8>>) {
     let mut lab = lab();
     lab.receive(LAN, &V4 { options, ..V4::default() }.udp(1), Exception::Options);
@@ -171,7 +171,7 @@ fn fate(options: &[u8]) -> (String, Option<Vec<u8>>) {
 
 #[test]
 fn options_are_processed_as_rfc_1812_says() {
-    // Five seconds before the test began the clock stood at 1000 s; its milliseconds, marked as not universal time.
+    // The test began five seconds after the clock was at 1000 s; its milliseconds, marked as not universal time.
     let time = (1_005_000u32 | 1 << 31).to_be_bytes();
     let stamped = [&[68, 8, 9, 0][..], &time].concat();
     let with_address = [&[68, 12, 13, 1, 10, 0, 2, 1][..], &time].concat();
@@ -234,7 +234,7 @@ fn hop_by_hop_options_act_by_their_two_highest_bits() {
 #[test]
 fn a_packet_whose_header_says_nonsense_is_dropped() {
     let mut lab = lab();
-    // What is only to be classified again is the classifier's to drop.
+    // Packets that are only classified again are dropped by the classifier.
     let onward = [Exception::Again, Exception::Dispatched];
     for exception in Exception::ALL.into_iter().filter(|exception| !onward.contains(exception)) {
         for length in [0, 1, 19] {
@@ -247,7 +247,7 @@ fn a_packet_whose_header_says_nonsense_is_dropped() {
 }
 
 #[test]
-fn a_rejected_tcp_segment_is_reset_in_the_name_of_who_it_is_for() {
+fn rejected_tcp_segment_is_reset_in_the_name_of_its_destination() {
     let mut lab = lab_with(HostLimits::default());
     // SYN, a reset, and SYN with a wrong checksum.
     let mut segment = vec![3, 232, 0, 80, 0, 0, 0, 9, 0, 0, 0, 0, 0x50, 2, 1, 0, 0, 0, 0, 0];

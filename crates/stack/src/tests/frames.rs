@@ -1,4 +1,4 @@
-//! Frames to give to the host.
+//! Frames for tests of the host.
 
 use super::{A, IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::Interface;
@@ -11,7 +11,7 @@ use units::Mac;
 pub struct Frame {
     pub kind: u16,
     pub l3: Vec<u8>,
-    /// Whether it was sent to a group.
+    /// True if it was sent to a group address.
     pub group: bool,
     pub from: Mac,
 }
@@ -29,7 +29,7 @@ impl Frame {
         self.kind == ethertype::IPV6
     }
 
-    /// With its link header, as it comes in by `interface`.
+    /// The frame with its link header, as received by `interface`.
     pub fn whole(&self, interface: &Interface) -> Vec<u8> {
         let mut bytes = vec![0; ethernet::header_length(interface.vlan)];
         let to = if self.group { Mac::BROADCAST } else { interface.mac };
@@ -167,14 +167,14 @@ pub fn arp(message: packet::wire::Arp) -> Frame {
     Frame::new(ethertype::ARP, message.to_bytes().to_vec())
 }
 
-/// The ARP request of a station for an address of ours.
-pub fn who_has(target: &str, mac: Mac, sender: &str) -> Frame {
+/// An ARP request for a local address.
+pub fn arp_request(target: &str, mac: Mac, sender: &str) -> Frame {
     let sender: Ipv4Addr = sender.parse().unwrap();
     let request = packet::wire::Arp::request(mac, sender, target.parse().unwrap());
     Frame { from: mac, ..arp(request).broadcast() }
 }
 
-/// The ARP reply of a station to a request of ours.
+/// The reply to our ARP request.
 pub fn is_at(sender: &str, mac: Mac, (target_mac, target): (Mac, &str)) -> Frame {
     let reply = packet::wire::Arp {
         operation: packet::wire::ArpOperation::Reply,
@@ -186,7 +186,7 @@ pub fn is_at(sender: &str, mac: Mac, (target_mac, target): (Mac, &str)) -> Frame
     Frame { from: mac, ..arp(reply) }
 }
 
-/// A neighbour advertisement of a station: flags as R, S, O in the three highest bits.
+/// A neighbour advertisement: flags R, S, O in the three highest bits.
 pub fn advertises(target: &str, mac: Option<Mac>, flags: u8, (source, destination): (&str, &str)) -> Frame {
     let target: Ipv6Addr = target.parse().unwrap();
     let mut message = vec![icmp6::NEIGHBOUR_ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0];
@@ -198,7 +198,7 @@ pub fn advertises(target: &str, mac: Option<Mac>, flags: u8, (source, destinatio
     V6 { source, destination, hops: 255, next: 0 }.icmp(&message)
 }
 
-/// A neighbour solicitation of a station.
+/// A neighbour solicitation.
 pub fn solicits(target: &str, mac: Option<Mac>, (source, destination): (&str, &str)) -> Frame {
     let target: Ipv6Addr = target.parse().unwrap();
     let mut message = vec![icmp6::NEIGHBOUR_SOLICITATION, 0, 0, 0, 0, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! What hosts and switches hear from the router: advertisements and reports, as transcripts.
+//! Advertisements to hosts and reports to switches, as transcripts.
 
 use super::frames::{Frame, V6};
 use super::*;
@@ -29,7 +29,7 @@ fn plan() -> RaPlan {
     }
 }
 
-/// A router that advertises on its LAN, from now on.
+/// A router that starts to advertise on its LAN.
 fn advertising() -> Lab {
     let mut lab = Lab::new();
     lab.net.interfaces[0].ra = Some(Arc::new(plan()));
@@ -37,7 +37,7 @@ fn advertising() -> Lab {
     lab
 }
 
-/// When advertisements left within some time, in seconds, and with which lifetimes.
+/// The advertisements sent within some time: the second and the lifetime of each.
 fn advertised(lab: &mut Lab, time: Nanos) -> Vec<(f64, u16)> {
     let mut out = Vec::new();
     let end = lab.net.now + time;
@@ -103,7 +103,7 @@ fn an_advertisement_says_what_the_configuration_does() {
 }
 
 #[test]
-fn the_first_come_soon_and_the_others_at_intervals_that_vary() {
+fn initial_advertisements_are_frequent_and_later_ones_randomised() {
     let mut lab = advertising();
     let times: Vec<f64> = advertised(&mut lab, Nanos::secs(600)).into_iter().map(|(time, _)| time).collect();
     assert_eq!(times[0], 0.0);
@@ -115,13 +115,13 @@ fn the_first_come_soon_and_the_others_at_intervals_that_vary() {
 }
 
 #[test]
-fn who_asks_is_answered_soon_but_many_are_answered_once() {
+fn router_solicitations_are_answered_soon_and_together() {
     let mut lab = advertising();
     advertised(&mut lab, Nanos::secs(100));
     let start = lab.net.now.since(lab.start).as_secs_f64();
     lab.pass(lab.host.next().since(lab.net.now));
     lab.net.sent.clear();
-    // Just after one that nobody asked for: not sooner than three seconds after it.
+    // Just after an unsolicited one: not sooner than three seconds after it.
     let last = lab.net.now.since(lab.start).as_secs_f64();
     assert!(last > start);
     for _ in 0..50 {
@@ -131,7 +131,7 @@ fn who_asks_is_answered_soon_but_many_are_answered_once() {
     let answers = advertised(&mut lab, Nanos::secs(4));
     assert_eq!(answers.len(), 1, "{answers:?}");
     assert!((3.0..=3.5).contains(&(answers[0].0 - last)), "{answers:?} after {last}");
-    // Later, within half a second.
+    // Later: within half a second.
     let asked = lab.net.now.since(lab.start).as_secs_f64();
     lab.receive(LAN, &asks("fe80::7"), Exception::Local);
     let answers = advertised(&mut lab, Nanos::secs(3));
@@ -139,7 +139,7 @@ fn who_asks_is_answered_soon_but_many_are_answered_once() {
 }
 
 #[test]
-fn where_nothing_is_configured_nobody_is_answered() {
+fn unconfigured_interface_answers_no_router_solicitation() {
     let mut lab = Lab::new();
     lab.receive(LAN, &asks("fe80::7"), Exception::Local);
     lab.pass(Nanos::secs(60));
@@ -147,7 +147,7 @@ fn where_nothing_is_configured_nobody_is_answered() {
 }
 
 #[test]
-fn hosts_hear_when_the_router_is_none_any_more() {
+fn hosts_receive_a_final_advertisement_with_lifetime_zero() {
     let mut lab = advertising();
     advertised(&mut lab, Nanos::secs(100));
     lab.net.interfaces[0].ra = None;
@@ -156,7 +156,7 @@ fn hosts_hear_when_the_router_is_none_any_more() {
     assert_eq!(last.iter().map(|&(_, lifetime)| lifetime).collect::<Vec<_>>(), [0, 0, 0]);
     assert!(last.windows(2).all(|pair| pair[1].0 - pair[0].0 == 3.0), "{last:?}");
     assert_eq!(lab.host.next(), Instant::FAR);
-    // And where it ends.
+    // The same when the router exits.
     let mut lab = advertising();
     advertised(&mut lab, Nanos::secs(100));
     lab.host.farewell(&mut lab.net);
@@ -176,7 +176,7 @@ fn a_changed_configuration_is_advertised_at_once_but_for_the_least_pause() {
 }
 
 #[test]
-fn a_router_whose_address_may_be_anothers_is_not_advertised() {
+fn router_is_not_advertised_during_address_detection() {
     let mut lab = Lab { host: Host::new(HostLimits::default()), net: Net::new(), start: Instant::START };
     lab.start = lab.net.now;
     lab.net.interfaces[0].ra = Some(Arc::new(plan()));
@@ -186,7 +186,7 @@ fn a_router_whose_address_may_be_anothers_is_not_advertised() {
 }
 
 #[test]
-fn another_router_that_says_otherwise_is_told_of_once() {
+fn contradicting_router_is_reported_once() {
     let mut lab = advertising();
     advertised(&mut lab, Nanos::secs(100));
     lab.log();

@@ -1,16 +1,16 @@
-//! What a Linux router answers, byte for byte.
+//! Comparison with the answers of a Linux router, byte for byte.
 //!
-//! `linux.txt` was recorded from a kernel 6.18 router with the addresses of the laboratory: for each case its name,
-//! what host A sent (`> station|group ETHERTYPE PACKET`) and what A got back (`< DESTINATION ETHERTYPE PACKET`), in
-//! hexadecimal. Not compared are the identification of IPv4 packets that may be fragmented, and the flow label of IPv6
-//! packets: Linux draws both from a keyed hash, RFC 6864 4.1 and RFC 6437 3 ask nothing of their values.
-//! Transport checksums over IPv6 are completed first: the kernel leaves some of them to the device.
+//! `linux.txt` was recorded from a router with kernel 6.18 and the addresses of the laboratory. For each case it has the name, the frames sent by
+//! host A (`> station|group ETHERTYPE PACKET`) and the frames that A received (`< DESTINATION ETHERTYPE PACKET`), in hexadecimal. Two fields are not
+//! compared: the identification of IPv4 packets that may be fragmented, and the flow label of IPv6 packets. Linux draws both from a keyed hash; RFC
+//! 6864 4.1 and RFC 6437 3 require no particular values. Transport checksums over IPv6 are completed first, because the kernel leaves some of them to
+//! the device.
 
 use super::frames::Frame;
 use super::*;
 use packet::wire::{Ipv6Header, checksum, complete_checksum};
 
-/// Where we answer otherwise, with what, and why.
+/// The cases with different answers, the answer, and the reason.
 const DIFFERENCES: &[(&str, usize, &str)] = &[
     ("arp conflict", 1, "RFC 5227 2.4(c): an address is defended with an announcement"),
     ("arp conflict reply", 1, "RFC 5227 2.4(c): an address is defended with an announcement"),
@@ -51,7 +51,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Blanks what is not compared.
+/// Blanks the fields that are not compared.
 fn blanked(mut frame: Vec<u8>) -> Vec<u8> {
     let (link, l3) = frame.split_at_mut(14);
     match u16::from_be_bytes([link[12], link[13]]) {
@@ -71,7 +71,7 @@ fn blanked(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// The exception of a frame that came in by the LAN, as a classifier finds it; nothing where it drops or forwards it.
+/// The exception of a frame received by the LAN, as the classifier finds it; none if it drops or forwards the frame.
 fn exception(lab: &Lab, frame: &Frame, options_done: bool) -> Option<Exception> {
     let l3 = &frame.l3;
     let (destination, hops, options) = match frame.kind {
@@ -104,7 +104,7 @@ fn exception(lab: &Lab, frame: &Frame, options_done: bool) -> Option<Exception> 
     }
 }
 
-/// What host A gets back.
+/// The frames that host A receives.
 fn answers(sent: &Frame) -> Vec<Vec<u8>> {
     let mut lab = Lab::new().quiet();
     for address in ["10.0.1.2", "2001:db8:1::2"] {

@@ -1,11 +1,11 @@
-//! Packets for the router itself. What its answers look like byte for byte is compared in `linux`.
+//! Packets for the router itself. `linux` compares its answers byte for byte.
 
 use super::frames::{Frame, V4, V6};
 use super::*;
 use expect_test::expect;
 use packet::wire::protocol;
 
-/// What becomes of a frame: whether it is answered, and its fate.
+/// The fate of a frame, and whether it is answered.
 fn fate(frame: &Frame) -> (bool, String) {
     let mut lab = Lab::new();
     for address in ["10.0.1.2", "2001:db8:1::2"] {
@@ -111,7 +111,7 @@ fn a_reply_longer_than_its_link_is_cut() {
 }
 
 #[test]
-fn a_reply_to_somebody_unknown_waits_like_any_packet() {
+fn reply_to_an_unresolved_host_waits_like_any_packet() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4 { destination: "10.0.1.1", ..V4::default() }.echo(8), Exception::Local);
     assert_eq!(lab.host.pending(), 1);

@@ -1,7 +1,6 @@
-//! Whatever comes, in whatever order: nothing panics, nothing is lost, every bound holds. The checks are those of
-//! [`Lab::check`], after every step.
+//! Random events in random order: no panic, no lost packet, and every bound holds. [`Lab::check`] runs after every step.
 
-use super::frames::{Frame, V4, V6, advertises, is_at, solicits, who_has};
+use super::frames::{Frame, V4, V6, advertises, arp_request, is_at, solicits};
 use super::*;
 use proptest::prelude::*;
 
@@ -9,12 +8,12 @@ use proptest::prelude::*;
 enum Step {
     Receive(InterfaceId, Frame, Exception),
     Pass(Nanos),
-    /// Which interfaces exist from now on, and whether the first has a shorter prefix.
+    /// The interfaces that exist from now on, and whether the first has a shorter prefix.
     Adopt(bool, bool, bool),
     Static(u8, bool),
 }
 
-/// Frames that mean something.
+/// Well-formed frames.
 fn sensible() -> impl Strategy<Value = Frame> {
     (0u8..14, 1u8..9, any::<bool>(), 0usize..1460).prop_map(|(kind, host, flag, length)| {
         let (v4, v6) =
@@ -25,7 +24,7 @@ fn sensible() -> impl Strategy<Value = Frame> {
         let to6 = if host % 2 == 0 { "2001:db8:1::1" } else { "2001:db8:2::7" };
         let from6 = V6 { source: &v6, destination: to6, ..V6::default() };
         match kind {
-            0 => who_has("10.0.1.1", mac, &v4),
+            0 => arp_request("10.0.1.1", mac, &v4),
             1 => is_at(&v4, mac, (LAN_MAC, "10.0.1.1")),
             2 => solicits("2001:db8:1::1", flag.then_some(mac), (&v6, "ff02::1:ff00:1")),
             3 => advertises(&v6, flag.then_some(mac), (length % 8) as u8 * 32, (&v6, "fe80::ff:fe00:1")),
@@ -113,7 +112,7 @@ fn run(steps: Vec<Step>, limits: HostLimits) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
     #[test]
-    fn anything_may_come_at_any_time(steps in prop::collection::vec(step(), 1..120), small: bool) {
+    fn random_events_lose_no_packet_and_respect_all_bounds(steps in prop::collection::vec(step(), 1..120), small: bool) {
         let few = HostLimits {
             icmp_rate: 5,
             icmp_burst: 2,

@@ -1,4 +1,4 @@
-//! Packets for the router that come in fragments, and its own that leave in some.
+//! Reassembly of packets for the router, and fragmentation of its own.
 
 use super::frames::{Frame, V4, V6, advertises};
 use super::*;
@@ -6,7 +6,7 @@ use expect_test::expect;
 use packet::wire::{checksum, icmp6, protocol};
 use proptest::prelude::*;
 
-/// What is for the router, and answered at once.
+/// A packet for the router that is answered at once.
 const US: V4<'static> =
     V4 { source: "10.0.1.2", destination: "10.0.1.1", protocol: protocol::ICMP, ttl: 64, options: &[], fragment: 0 };
 const US6: V6<'static> = V6 { source: "2001:db8:1::2", destination: "2001:db8:1::1", next: protocol::ICMPV6, hops: 64 };
@@ -24,7 +24,7 @@ fn lab_with(limits: HostLimits) -> Lab {
     lab
 }
 
-/// A part of the IPv4 packet in `whole`: `length` bytes of its payload from `start` on.
+/// A fragment of the IPv4 packet in `whole`: `length` bytes of its payload from `start` on.
 fn part4(whole: &Frame, start: usize, length: usize, identification: u16) -> Frame {
     let header = usize::from(whole.l3[0] & 15) * 4;
     let payload = &whole.l3[header..];
@@ -42,7 +42,7 @@ fn part4(whole: &Frame, start: usize, length: usize, identification: u16) -> Fra
     Frame { l3, ..whole.clone() }
 }
 
-/// The same of an IPv6 packet without extension headers.
+/// The same for an IPv6 packet without extension headers.
 fn part6(whole: &Frame, start: usize, length: usize, identification: u32) -> Frame {
     let payload = &whole.l3[40..];
     let end = (start + length).min(payload.len());
@@ -87,7 +87,7 @@ fn a_request_in_fragments_is_answered_as_one() {
 }
 
 #[test]
-fn who_sent_the_first_fragment_is_told_that_the_rest_did_not_come() {
+fn reassembly_timeout_is_reported_to_the_sender_of_the_first_fragment() {
     let mut lab = lab();
     let (whole, whole6) = (US.echo(100), US6.echo(100));
     lab.receive(LAN, &part4(&whole, 0, 64, 1), Exception::Local);
@@ -115,11 +115,11 @@ fn overlapping_fragments_end_their_packet_and_repeated_ones_do_not() {
     for v6 in [false, true] {
         let whole = if v6 { US6.echo(100) } else { US.echo(100) };
         let part = |start, length| if v6 { part6(&whole, start, length, 5) } else { part4(&whole, start, length, 5) };
-        // The parts that come; how many then wait, and how many replies have left.
+        // The fragments; then the number that wait, and the number of replies.
         for (parts, expected) in [
             (&[(0, 64), (0, 64), (64, 64)][..], (0, 1)),
             (&[(64, 64), (64, 64), (0, 64)], (0, 1)),
-            // Within what is here already.
+            // Within a range that has been received.
             (&[(0, 32), (32, 32), (16, 32), (64, 64)], (0, 1)),
             (&[(0, 64), (32, 64)], (0, 0)),
             (&[(64, 64), (32, 64)], (0, 0)),
@@ -147,7 +147,7 @@ fn fragments_that_contradict_each_other_end_their_packet() {
 }
 
 #[test]
-fn fragments_that_can_be_part_of_no_packet_are_dropped_and_some_told_of() {
+fn invalid_fragments_are_dropped_and_some_cause_errors() {
     let whole6 = US6.echo(100);
     let with_field = |field: u16, length: usize| {
         let mut frame = part6(&whole6, 0, length, 1);
@@ -165,7 +165,7 @@ fn fragments_that_can_be_part_of_no_packet_are_dropped_and_some_told_of() {
         // Not in units of eight bytes: the payload length is wrong.
         (with_field(0x0009, 13), "parameter problem code 0 at byte 4"),
         (beyond, "parameter problem code 0 at byte 42"),
-        // The header of the upper layer is not all there.
+        // The header of the upper layer is incomplete.
         (with_field(0x0001, 0), "parameter problem code 3 at byte 0"),
         (V6 { next: 44, ..US6 }.with(&[17, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4]), "parameter problem code 3 at byte 0"),
     ] {
@@ -182,7 +182,7 @@ fn fragments_that_can_be_part_of_no_packet_are_dropped_and_some_told_of() {
 }
 
 #[test]
-fn nothing_that_came_in_fragments_is_in_fragments_again_nor_speaks_of_neighbours() {
+fn reassembled_packet_has_no_fragment_header_and_is_no_neighbour_discovery() {
     let mut lab = lab();
     let inner = [[protocol::ICMPV6, 0, 0, 0, 0, 0, 0, 3].to_vec(), US6.echo(8).l3[40..].to_vec()].concat();
     let nested = V6 { next: protocol::FRAGMENT, ..US6 }.with(&inner);
@@ -208,7 +208,7 @@ fn nothing_that_came_in_fragments_is_in_fragments_again_nor_speaks_of_neighbours
 }
 
 #[test]
-fn no_more_fragments_wait_than_may_and_each_sender_has_a_share() {
+fn waiting_fragments_are_bounded_in_total_and_per_sender() {
     let limits = HostLimits { fragments: 40, ..HostLimits::default() };
     let mut lab = lab_with(limits).quiet();
     let first = |source: &str, identification| part4(&V4 { source, ..US }.echo(100), 0, 8, identification);
@@ -220,15 +220,15 @@ fn no_more_fragments_wait_than_may_and_each_sender_has_a_share() {
         lab.receive(LAN, &first(&format!("10.0.1.{host}"), 1), Exception::Local);
     }
     assert_eq!(lab.host.pending(), 40);
-    // What came last is still there to be completed.
+    // The latest packet can still be completed.
     let whole = V4 { source: "10.0.1.99", ..US }.echo(100);
     lab.receive(LAN, &part4(&whole, 8, 200, 1), Exception::Local);
     assert_eq!(lab.host.pending(), 38 + 1, "one made room, two are whole, and the reply waits for its neighbour");
 }
 
 #[test]
-fn congestion_that_one_fragment_met_the_packet_met() {
-    // What the two fragments are marked with, and what the reply is, which copies it.
+fn congestion_mark_of_one_fragment_holds_for_the_packet() {
+    // The marks of the two fragments, and the mark of the reply, which copies that of the packet.
     for (marks, reply) in
         [([0, 0], Some(0)), ([2, 2], Some(2)), ([2, 3], Some(3)), ([3, 1], Some(3)), ([0, 2], None), ([3, 0], None)]
     {
@@ -246,7 +246,7 @@ fn congestion_that_one_fragment_met_the_packet_met() {
 }
 
 #[test]
-fn our_own_packets_become_as_short_as_their_path_takes() {
+fn own_packets_respect_the_path_mtu() {
     let mut lab = lab();
     let ask = |lab: &mut Lab| {
         lab.net.sent.clear();
@@ -265,7 +265,7 @@ fn our_own_packets_become_as_short_as_their_path_takes() {
     lab.receive(LAN, &too_big(&another), Exception::Local);
     assert_eq!(ask(&mut lab), [1448], "nobody has sent that");
     lab.receive(LAN, &too_big(&reply), Exception::Local);
-    // 1300 bytes: in fragments of 48 bytes of headers and whole eights.
+    // 1300 bytes: fragments with 48 bytes of headers and a multiple of eight.
     assert_eq!(ask(&mut lab), [48 + 1248, 48 + 160]);
     let fragment = lab.net.sent[0].1[14..].to_vec();
     assert_eq!(fragment[40..44], [protocol::ICMPV6, 0, 0, 1]);
@@ -276,7 +276,7 @@ fn our_own_packets_become_as_short_as_their_path_takes() {
 
 proptest! {
     #[test]
-    fn whatever_the_order_the_whole_is_what_was_cut(
+    fn reassembly_in_any_order_restores_the_packet(
         length in prop_oneof![9usize..1800, 1800usize..60_000], v6: bool, order in prop::collection::vec(any::<prop::sample::Index>(), 0..60), size in 1usize..40,
     ) {
         let mut lab = lab().quiet();
@@ -294,7 +294,7 @@ proptest! {
             lab.receive(LAN, &part, Exception::Local);
         }
         prop_assert_eq!(lab.host.pending(), 0);
-        // The reply is as long, in as many fragments as it takes.
+        // The reply has the same length, in as many fragments as necessary.
         let header = if v6 { 40 } else { 20 };
         let bytes = |frame: &[u8]| frame.len() - 14 - header - if v6 && frame[20] == protocol::FRAGMENT { 8 } else { 0 };
         let replied: usize = lab.net.sent.iter().map(|(_, frame)| bytes(frame)).sum();

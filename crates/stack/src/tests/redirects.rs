@@ -4,7 +4,7 @@ use super::frames::{V4, V6};
 use super::*;
 use expect_test::expect;
 
-/// The LAN tells of better first hops; everybody is known.
+/// The LAN sends redirects; all neighbours are resolved.
 fn lab() -> Lab {
     let mut lab = Lab::new();
     lab.net.interfaces[0].redirects = true;
@@ -25,7 +25,7 @@ fn lab() -> Lab {
 }
 
 #[test]
-fn a_sender_hears_of_the_better_first_hop_and_its_packet_goes_on() {
+fn redirect_is_sent_and_the_packet_forwarded() {
     let mut lab = lab();
     lab.receive(LAN, &V4 { destination: "10.20.0.1", ..V4::default() }.udp(1), Exception::Redirect);
     lab.receive(LAN, &V4 { destination: "10.0.1.9", ..V4::default() }.udp(1), Exception::Redirect);
@@ -46,7 +46,7 @@ fn a_sender_hears_of_the_better_first_hop_and_its_packet_goes_on() {
           forwarded 2001:db8:1::2.1000 > 2001:db8:1::9.9999 UDP 1 bytes hlim 64
     "#]]
     .assert_eq(&lab.log());
-    // In IPv4 it is quoted as it goes on, in IPv6 as it came.
+    // IPv4 quotes the packet as it is forwarded, IPv6 as it arrived.
     let quoted: Vec<u8> =
         [0, 2].map(|i| lab.net.sent[i].1.clone()).map(|frame| frame[14 + if frame[12] == 8 { 36 } else { 103 }]).into();
     assert_eq!(quoted, [63, 64]);
@@ -56,7 +56,7 @@ fn a_sender_hears_of_the_better_first_hop_and_its_packet_goes_on() {
 }
 
 #[test]
-fn nobody_hears_of_a_hop_that_is_no_better_or_that_it_cannot_reach() {
+fn no_redirect_to_a_hop_that_is_no_better_or_unreachable_for_the_sender() {
     for (name, frame) in [
         (
             "a sender behind another router",
@@ -83,7 +83,7 @@ fn nobody_hears_of_a_hop_that_is_no_better_or_that_it_cannot_reach() {
 }
 
 #[test]
-fn a_sender_that_does_not_listen_is_told_every_five_seconds() {
+fn redirect_is_repeated_every_five_seconds() {
     let mut lab = lab().quiet();
     for tenth in 0..200u64 {
         lab.receive(LAN, &V4 { destination: "10.20.0.1", ..V4::default() }.udp(1), Exception::Redirect);
@@ -91,7 +91,7 @@ fn a_sender_that_does_not_listen_is_told_every_five_seconds() {
         assert_eq!(lab.net.sent.len() as u64, 1 + tenth / 50, "after {tenth} tenths of a second");
         lab.net.now += Nanos::millis(100);
     }
-    // Many senders and destinations are told no faster than errors are sent.
+    // Redirects to many senders and destinations have the rate limit of errors.
     lab.net.sent.clear();
     for i in 0..1000u32 {
         let destination = format!("10.20.{}.{}", i / 250, 1 + i % 250);

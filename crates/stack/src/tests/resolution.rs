@@ -1,13 +1,13 @@
-//! ARP and the life of a neighbour, as transcripts.
+//! ARP and the life cycle of a neighbour, as transcripts.
 
-use super::frames::{V4, V6, advertises, arp, is_at, who_has};
+use super::frames::{V4, V6, advertises, arp, arp_request, is_at};
 use super::*;
 use expect_test::expect;
 use packet::wire::Arp;
 
 const SECOND: Nanos = Nanos::secs(1);
 
-/// Host B answers the question for 10.0.2.2.
+/// Host B answers the request for 10.0.2.2.
 fn b_answers(lab: &mut Lab) {
     lab.receive(WAN, &is_at("10.0.2.2", B, (WAN_MAC, "10.0.2.1")), Exception::Arp);
 }
@@ -41,11 +41,11 @@ fn packets_wait_for_the_answer_and_then_go_in_order() {
 }
 
 #[test]
-fn nobody_answers_and_every_sender_is_told() {
+fn failed_resolution_is_reported_to_every_sender() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
     lab.receive(LAN, &V6::default().udp(1), Exception::Resolve);
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.log();
     lab.pass(SECOND * 3);
     expect![[r#"
@@ -65,7 +65,7 @@ fn nobody_answers_and_every_sender_is_told() {
           > lan 33:33:ff:00:00:02 2001:db8:1::1 > ff02::1:ff00:2 ICMPv6 who-has 2001:db8:1::2 link 02:00:00:00:00:01 hlim 255
           dropped neighbour_failed
     "#]].assert_eq(&lab.log());
-    // For a while nobody is asked again, and senders hear it at once.
+    // For a while no request is sent again, and senders receive an error at once.
     lab.receive(LAN, &V4::default().udp(2), Exception::Resolve);
     expect![[r#"
         3s < lan 10.0.1.2.1000 > 10.0.2.2.9999 UDP 2 bytes ttl 64
@@ -133,9 +133,9 @@ fn the_gateway_is_asked_for_and_not_the_destination() {
 }
 
 #[test]
-fn who_asks_for_us_is_answered_and_remembered_and_used_without_asking() {
+fn arp_request_for_us_is_answered_and_creates_a_usable_neighbour() {
     let mut lab = Lab::new();
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.receive(WAN, &V4 { source: "10.0.2.2", destination: "10.0.1.2", ..V4::default() }.udp(1), Exception::Resolve);
     lab.forwarded();
     lab.pass(SECOND * 5);
@@ -158,24 +158,26 @@ fn who_asks_for_us_is_answered_and_remembered_and_used_without_asking() {
 fn arp_is_answered_only_for_our_addresses_on_that_link() {
     let mut lab = Lab::new();
     for target in ["10.0.1.9", "10.0.2.1", "10.0.1.255"] {
-        lab.receive(LAN, &who_has(target, A, "10.0.1.2"), Exception::Arp);
+        lab.receive(LAN, &arp_request(target, A, "10.0.1.2"), Exception::Arp);
     }
     assert!(lab.net.sent.is_empty());
     assert!(lab.host.neighbours().is_empty(), "who asks for others is no concern of ours");
-    // A probe is answered, or somebody would take the address (RFC 5227 2.1.1); it tells nothing.
-    lab.receive(LAN, &who_has("10.0.1.1", A, "0.0.0.0"), Exception::Arp);
+    // A probe is answered, or its sender would use the address (RFC 5227 2.1.1); it creates no neighbour.
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "0.0.0.0"), Exception::Arp);
     assert_eq!((lab.net.sent.len(), lab.host.neighbours().len()), (1, 0));
-    // Somebody with an address of another network is answered, but not believed.
-    lab.receive(LAN, &who_has("10.0.1.1", A, "192.168.7.7"), Exception::Arp);
+    // A host with an address of another network is answered, but not learned.
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "192.168.7.7"), Exception::Arp);
     assert_eq!((lab.net.sent.len(), lab.host.neighbours().len()), (2, 0));
 }
 
 #[test]
-fn lies_in_arp_are_dropped() {
+fn forged_arp_messages_are_dropped() {
     let mut lab = Lab::new();
     let mut cut = arp(Arp::request(A, [10, 0, 1, 2].into(), [10, 0, 1, 1].into()));
     cut.l3.truncate(27);
-    for frame in [who_has("10.0.1.1", Mac::BROADCAST, "10.0.1.2"), who_has("10.0.1.1", Mac([0; 6]), "10.0.1.2"), cut] {
+    for frame in
+        [arp_request("10.0.1.1", Mac::BROADCAST, "10.0.1.2"), arp_request("10.0.1.1", Mac([0; 6]), "10.0.1.2"), cut]
+    {
         lab.receive(LAN, &frame, Exception::Arp);
     }
     assert_eq!(lab.log().matches("dropped bad_arp").count(), 3);
@@ -186,7 +188,7 @@ fn lies_in_arp_are_dropped() {
 fn an_address_of_ours_is_defended_once_in_ten_seconds() {
     let mut lab = Lab::new();
     for _ in 0..3 {
-        lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.1"), Exception::Arp);
+        lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.1"), Exception::Arp);
     }
     expect![[r#"
         0ns < lan ARP who-has 10.0.1.1 tell 10.0.1.1
@@ -200,7 +202,7 @@ fn an_address_of_ours_is_defended_once_in_ten_seconds() {
     "#]]
     .assert_eq(&lab.log());
     lab.pass(SECOND * 10);
-    lab.receive(LAN, &who_has("10.0.1.9", A, "10.0.1.1"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.9", A, "10.0.1.1"), Exception::Arp);
     assert!(lab.log().contains("conflict 10.0.1.1 02:00:00:00:00:aa"));
     lab.receive(LAN, &advertises("2001:db8:1::1", Some(A), 0x20, ("fe80::aa", "ff02::1")), Exception::Local);
     expect![[r#"
@@ -213,7 +215,7 @@ fn an_address_of_ours_is_defended_once_in_ten_seconds() {
 }
 
 #[test]
-fn an_unasked_reply_creates_nobody_and_proves_nothing() {
+fn unsolicited_reply_creates_no_neighbour_and_proves_no_reachability() {
     let mut lab = Lab::new();
     lab.receive(WAN, &is_at("10.0.2.2", B, (WAN_MAC, "10.0.2.1")), Exception::Arp);
     assert!(lab.host.neighbours().is_empty());
@@ -243,11 +245,11 @@ fn a_queue_for_one_neighbour_drops_its_oldest_packets() {
 }
 
 #[test]
-fn a_full_table_forgets_the_oldest_idle_neighbour_and_nobody_in_use() {
+fn full_table_evicts_the_oldest_idle_neighbour_and_none_in_use() {
     let mut lab = Lab::with(HostLimits { neighbours_per_interface: 3, ..HostLimits::default() });
     for (host, ms) in [("10.0.1.2", 1), ("10.0.1.3", 2)] {
         lab.net.now += Nanos::millis(ms);
-        lab.receive(LAN, &who_has("10.0.1.1", A, host), Exception::Arp);
+        lab.receive(LAN, &arp_request("10.0.1.1", A, host), Exception::Arp);
     }
     let to = |host| V4 { source: "10.0.2.2", destination: host, ..V4::default() }.udp(1);
     for host in ["10.0.1.4", "10.0.1.5", "10.0.1.6"] {
@@ -258,8 +260,8 @@ fn a_full_table_forgets_the_oldest_idle_neighbour_and_nobody_in_use() {
     assert_eq!(known, ["10.0.1.4 incomplete", "10.0.1.5 incomplete", "10.0.1.6 incomplete"]);
     lab.receive(WAN, &to("10.0.1.7"), Exception::Resolve);
     assert!(lab.log().contains("dropped neighbour_table"));
-    // Nor does hearing of somebody make room.
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.8"), Exception::Arp);
+    // A message from an unknown host evicts none either.
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.8"), Exception::Arp);
     assert_eq!(lab.host.neighbours().len(), 3);
     // The other interface has a table of its own.
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
@@ -267,7 +269,7 @@ fn a_full_table_forgets_the_oldest_idle_neighbour_and_nobody_in_use() {
 }
 
 #[test]
-fn a_neighbour_that_is_given_takes_the_place_of_one_that_was_found() {
+fn static_neighbour_evicts_a_dynamic_one() {
     let mut lab = Lab::with(HostLimits { neighbours_per_interface: 2, ..HostLimits::default() });
     let to = |host| V4 { source: "10.0.2.2", destination: host, ..V4::default() }.udp(1);
     for host in ["10.0.1.4", "10.0.1.5"] {
@@ -285,21 +287,21 @@ fn a_neighbour_that_is_given_takes_the_place_of_one_that_was_found() {
 fn a_flood_of_messages_is_cut_at_the_limit_on_its_own_interface() {
     let mut lab = Lab::with(HostLimits { neighbour_messages: 10, ..HostLimits::default() });
     for _ in 0..50 {
-        lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+        lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     }
     assert_eq!(lab.net.sent.len(), 10);
     assert_eq!(lab.log().matches("dropped neighbour_flood").count(), 40);
-    lab.receive(WAN, &who_has("10.0.2.1", B, "10.0.2.2"), Exception::Arp);
+    lab.receive(WAN, &arp_request("10.0.2.1", B, "10.0.2.2"), Exception::Arp);
     assert_eq!(lab.net.sent.len(), 11);
     lab.net.now += SECOND;
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     assert_eq!(lab.net.sent.len(), 12);
 }
 
 #[test]
 fn an_unused_neighbour_is_forgotten_after_ten_minutes() {
     let mut lab = Lab::new();
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.pass(SECOND * 599);
     assert_eq!(lab.host.neighbours().len(), 1);
     lab.pass(SECOND);
@@ -326,26 +328,26 @@ fn a_configured_neighbour_is_never_asked_nor_changed() {
 }
 
 #[test]
-fn an_interface_that_goes_takes_its_neighbours_and_their_packets_along() {
+fn removed_interface_discards_its_neighbours_and_waiting_packets() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
-    lab.receive(LAN, &who_has("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
+    lab.receive(LAN, &arp_request("10.0.1.1", A, "10.0.1.2"), Exception::Arp);
     lab.log();
     lab.net.interfaces.retain(|interface| interface.id == LAN);
     lab.host.adopt(&mut lab.net);
     assert_eq!(lab.log(), "  dropped port_removed\n");
     assert_eq!(lab.host.neighbours().len(), 1);
-    // Another card: whoever was known is behind the old one.
+    // Another interface card: the known neighbours belong to the old one.
     lab.net.interfaces[0].mac = WAN_MAC;
     lab.host.adopt(&mut lab.net);
     assert!(lab.host.neighbours().is_empty());
 }
 
 #[test]
-fn a_renumbered_link_keeps_only_who_is_still_on_it() {
+fn renumbered_link_keeps_only_neighbours_on_its_prefixes() {
     let mut lab = Lab::new();
     for host in ["10.0.1.2", "10.0.1.200"] {
-        lab.receive(LAN, &who_has("10.0.1.1", A, host), Exception::Arp);
+        lab.receive(LAN, &arp_request("10.0.1.1", A, host), Exception::Arp);
     }
     lab.net.interfaces[0].ipv4[0].length = 25;
     lab.host.adopt(&mut lab.net);
@@ -365,7 +367,7 @@ fn a_worker_that_stops_holds_nothing() {
 }
 
 #[test]
-fn when_a_link_goes_neighbours_are_forgotten_and_when_it_comes_back_addresses_are_announced() {
+fn link_down_discards_neighbours_and_link_up_announces_addresses() {
     let mut lab = Lab::new();
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);
     b_answers(&mut lab);
@@ -405,7 +407,7 @@ fn when_a_link_goes_neighbours_are_forgotten_and_when_it_comes_back_addresses_ar
 }
 
 #[test]
-fn who_was_asked_for_while_the_link_was_gone_is_asked_for_again_when_it_is_back() {
+fn neighbours_requested_while_the_link_was_down_are_requested_again() {
     let mut lab = Lab::new();
     lab.host.link_changed(PortId(1), false, &mut lab.net);
     lab.receive(LAN, &V4::default().udp(1), Exception::Resolve);

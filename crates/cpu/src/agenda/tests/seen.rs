@@ -1,4 +1,4 @@
-//! What an agenda tells of its tasks: times and their sums, the trace, remarks.
+//! The reports of the run queue: times and their sums, the trace, warnings.
 
 use super::*;
 use packet::Remark;
@@ -21,7 +21,7 @@ fn time_is_useful_polling_or_switching_and_both_indices_follow() {
     assert_eq!((agenda.times().efficiency(), agenda.times().efficiency_literal()), (0.6, 0.8));
 }
 
-/// What a trace has kept.
+/// The records of a trace.
 fn kept(trace: Option<Box<Trace>>) -> Vec<(Instant, What)> {
     trace.iter().flat_map(|trace| trace.records()).map(|record| (record.at, record.what)).collect()
 }
@@ -60,9 +60,9 @@ fn the_trace_has_every_event_in_order_and_keeps_the_last() {
     assert!(agenda.keep_trace(None, at(700)).is_none());
 }
 
-/// Two ports that have nothing are looked at a thousand times each, and something comes by one of them in the middle.
+/// Two ports are polled a thousand times each without packets. In the middle one of them receives some.
 #[test]
-fn looks_that_find_nothing_do_not_push_out_what_happened() {
+fn empty_polls_do_not_evict_trace_records() {
     let mut agenda = Agenda::new(Nanos::micros(1));
     let ports = [(); 2].map(|()| agenda.add(Kind::Input, terms(1), at(0)));
     ports.iter().for_each(|&port| agenda.rouse(port, at(0)));
@@ -83,7 +83,7 @@ fn looks_that_find_nothing_do_not_push_out_what_happened() {
     assert!(trace.records().len() < 20, "{:?}", trace.records().collect::<Vec<_>>());
 }
 
-/// The remarks of so many looks.
+/// The warnings of `looks` checks.
 fn remarks(agenda: &mut Agenda, looks: usize) -> Vec<Remark> {
     let mut said = Vec::new();
     (0..looks).for_each(|_| agenda.remark(|_, remark| said.push(remark)));
@@ -91,7 +91,7 @@ fn remarks(agenda: &mut Agenda, looks: usize) -> Vec<Remark> {
 }
 
 #[test]
-fn a_path_that_runs_on_time_outs_only_is_remarked_once_until_that_is_over_for_a_minute() {
+fn timeouts_only_warning_repeats_after_a_minute_without_the_condition() {
     let (mut agenda, task) = one(&throttled(10), Terms { max_wait: Some(Nanos::micros(500)), ..terms(1) });
     let mut time = 0;
     let mut second = |agenda: &mut Agenda, came: u32| {
@@ -112,7 +112,7 @@ fn a_path_that_runs_on_time_outs_only_is_remarked_once_until_that_is_over_for_a_
 }
 
 #[test]
-fn each_thing_somebody_should_know_of_a_task_is_remarked() {
+fn each_warning_is_reported_when_its_condition_holds() {
     let plan = CpuPlan {
         forwarding: Batching::Throttle { overhead: Parts::percent(5), slice: Nanos::micros(300) },
         ..throttled(5)
@@ -144,7 +144,7 @@ fn each_thing_somebody_should_know_of_a_task_is_remarked() {
 }
 
 #[test]
-fn vectors_that_take_longer_than_their_packets_may_are_counted_and_told_where_they_are_many() {
+fn vectors_over_budget_are_counted_and_many_cause_a_warning() {
     let plan = CpuPlan { classify_budget: Some(Nanos::micros(2)), ..CpuPlan::default() };
     let mut agenda = Agenda::new(Nanos::ZERO);
     agenda.rule(&plan, at(0));
@@ -163,7 +163,7 @@ fn vectors_that_take_longer_than_their_packets_may_are_counted_and_told_where_th
 }
 
 #[test]
-fn a_thousand_tasks_with_the_same_trouble_are_no_flood_and_all_of_them_are_told_in_the_end() {
+fn warnings_of_a_thousand_tasks_are_rate_limited_and_none_is_lost() {
     let mut agenda = Agenda::new(Nanos::ZERO);
     agenda.rule(&throttled(2), at(0));
     let _: Vec<TaskId> = (0..40).map(|_| agenda.add(Kind::Forwarding, terms(1), at(0))).collect();

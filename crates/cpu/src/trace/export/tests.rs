@@ -5,9 +5,9 @@ fn at(us: u64) -> Instant {
     Instant::START + Nanos::micros(us)
 }
 
-/// A task that waits for packets, times out, runs; another whose port is looked at twice.
+/// A task waits for packets, times out and runs. The port of another is polled twice.
 #[test]
-fn every_event_is_a_line_and_every_line_is_as_the_format_wants_it() {
+fn every_event_is_one_line_in_the_trace_event_format() {
     let mut trace = Trace::new(100);
     let (voice, lan) = (TaskId(0), TaskId(1));
     let records = [
@@ -57,9 +57,9 @@ fn every_event_is_a_line_and_every_line_is_as_the_format_wants_it() {
     "#]].assert_eq(std::str::from_utf8(&text).unwrap());
 }
 
-/// Whatever was kept: what was spent is in the windows, all of it and no more.
+/// The windows hold exactly the time that was spent.
 #[test]
-fn what_lasts_longer_than_a_window_is_shared_out() {
+fn durations_longer_than_a_window_are_divided_among_windows() {
     let mut windows = Windows::new(at(0), at(10_000));
     windows.add((at(25), at(1_025)), |times| &mut times.polling, Nanos::micros(500));
     windows.add((at(40), at(60)), |times| &mut times.useful, Nanos::micros(20));

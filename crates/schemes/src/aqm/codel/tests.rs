@@ -23,14 +23,14 @@ fn scheme(codel: CoDel) -> Single<CoDel> {
     Single::new(codel)
 }
 
-/// A queue that is fed more than the link takes; answers when packets were dropped, in milliseconds.
+/// A queue that receives more than the link can send. Returns the times of drops in milliseconds.
 fn overloaded(codel: CoDel, seconds: u64, load: f64) -> (Vec<u64>, Model) {
     let (mut scheme, mut model) = (scheme(codel), Model::default());
     model.rate = Rate::mbit(12);
     let mut drops = Vec::new();
     let (mut offered, mut served) = (0.0, 0u64);
     while served < seconds * 1000 {
-        // A packet of 1500 bytes a millisecond leaves.
+        // A packet of 1500 bytes leaves each millisecond.
         offered += load;
         while offered >= 1.0 {
             model.arrive_all(&mut scheme, [Record { length: 1500, ecn: 1, ..Record::default() }].into_iter());
@@ -48,8 +48,8 @@ fn overloaded(codel: CoDel, seconds: u64, load: f64) -> (Vec<u64>, Model) {
 
 #[test]
 fn codel_rfc8289_vectors() {
-    // One and a half packets a millisecond: what leaves at t came at 2t/3 or so, and from 14 ms on has waited 5. An interval after
-    // that one is dropped, and then after 100, 100/sqrt(2), 100/sqrt(3) ms ...
+    // One and a half packets arrive in a millisecond. A packet that leaves at t arrived at about 2t/3, so from 14 ms on the delay exceeds 5 ms. The
+    // first drop is one interval later, then after 100, 100/sqrt(2), 100/sqrt(3) ms ...
     let (drops, _) = overloaded(codel(), 1, 1.5);
     let gaps: Vec<u64> = drops.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(drops[0], 114);
@@ -65,7 +65,7 @@ fn codel_rfc8289_vectors() {
 
 #[test]
 fn codel_backlog_after_removal() {
-    // Two packets of 1514 bytes: with one of them out no more than an mtu is left, and nothing is ever too late.
+    // Two packets of 1514 bytes: without the first one at most an MTU is left, so no packet is ever late.
     let (mut scheme, mut model) = (scheme(codel()), Model::default());
     for _ in 0..50 {
         model.arrive(&mut scheme, &[1514, 1514]);
@@ -77,7 +77,7 @@ fn codel_backlog_after_removal() {
 
 #[test]
 fn codel_never_drops_last() {
-    // However long a packet has waited and however large it is, it is not dropped while it is alone.
+    // The only packet is never dropped, at any delay and size.
     let (mut scheme, mut model) = (scheme(CoDel { mtu: Bytes::new(0), ..codel() }), Model::default());
     for _ in 0..50 {
         model.arrive(&mut scheme, &[60_000]);
@@ -87,12 +87,11 @@ fn codel_never_drops_last() {
     assert_eq!(model.fated(|fate| matches!(fate, Fate::Sent(_))), 50);
 }
 
-/// Overload, rest of so many milliseconds, overload; answers how many fewer are counted when dropping begins again than when
-/// it ended.
+/// Overload, an idle time of `rest` milliseconds, overload. Returns by how much the count at the restart is below the count at the end.
 fn begins_again(again: Again, rest: u64) -> u32 {
     let node = CoDel { again, ..codel() };
     let (mut each, mut model) = (scheme(node), Model::default());
-    // One and a half packets a millisecond, of which one leaves.
+    // One and a half packets arrive in a millisecond, and one leaves.
     let run = |each: &mut Single<CoDel>, model: &mut Model| {
         let packets = 1 + model.now.get() / 1_000_000 % 2;
         model.arrive(each, &alloc::vec![1500; packets as usize]);
@@ -117,7 +116,7 @@ fn begins_again(again: Again, rest: u64) -> u32 {
 
 #[test]
 fn codel_count_reentry_rfc8289() {
-    // It began with 1: all but that one are counted, where the last time ended less than 1.6 s ago.
+    // The count started at 1. All drops but that one count if the last phase ended less than 1.6 s ago.
     assert_eq!(begins_again(Again::Rfc8289, 100), 1);
     assert!(begins_again(Again::Rfc8289, 2_000) > 4, "it begins with 1 again");
 }

@@ -1,10 +1,10 @@
-//! Numbers worked out by hand from the text of RFC 8033, each with its section.
+//! Values computed by hand from the text of RFC 8033, each with its section.
 
 use super::*;
 
 const MS: fn(u64) -> Nanos = Nanos::millis;
 
-/// The probability, in parts of 10^9, after one update of one of `before` such parts, where packets waited `old` and now `delay`.
+/// The probability after one update, in parts of 10^9. `before` is the old probability; the delay was `old` and is now `delay`.
 fn updated(before: u64, old: Nanos, delay: Nanos) -> f64 {
     let pie = Pie::new(MS(15), MS(15), 1000, 1);
     let probability = (i128::from(before) * i128::from(ONE) / 1_000_000_000) as i64;
@@ -20,7 +20,7 @@ fn check(before: u64, old: Nanos, delay: Nanos, expected: f64) {
 
 #[test]
 fn each_row_of_the_table_divides_the_step_by_its_number() {
-    // Section 4.2: alpha (25 - 15) ms + beta (25 - 10) ms = 0.125 * 0.010 + 1.25 * 0.015 = 0.02, divided by what the row says.
+    // Section 4.2: alpha (25 - 15) ms + beta (25 - 10) ms = 0.125 * 0.010 + 1.25 * 0.015 = 0.02, divided by the value of the row.
     for (before, by) in [
         (0, 2048.0),
         (999, 2048.0),
@@ -45,11 +45,11 @@ fn each_row_of_the_table_divides_the_step_by_its_number() {
 fn a_probability_rises_and_falls_by_these_numbers() {
     // 0.005: the row of 8. 0.02 / 8 = 0.0025.
     check(5_000_000, MS(10), MS(25), 7_500_000.0);
-    // As long as before, and 10 ms above: alpha alone. 0.125 * 0.010 = 0.00125.
+    // The same delay as before, 10 ms above the reference: alpha alone. 0.125 * 0.010 = 0.00125.
     check(200_000_000, MS(25), MS(25), 201_250_000.0);
     // At the reference, from above: beta alone. 1.25 * -0.020 = -0.025.
     check(200_000_000, MS(35), MS(15), 175_000_000.0);
-    // Below it and falling: 0.125 * -0.010 + 1.25 * -0.005 = -0.0075, of the row of 2 the half.
+    // Below it and falling: 0.125 * -0.010 + 1.25 * -0.005 = -0.0075, halved in the row of 2.
     check(50_000_000, MS(10), MS(5), 46_250_000.0);
 }
 
@@ -65,7 +65,7 @@ fn a_probability_stays_between_none_and_one() {
 fn from_a_tenth_on_no_step_is_above_two_hundredths() {
     // Section 5.5. 0.125 * 0.085 + 1.25 * 0.090 = 0.123125.
     check(100_000_000, MS(10), MS(100), 120_000_000.0);
-    // Below a tenth the whole half of it counts.
+    // Below 0.1 the step counts in full, halved by its row.
     check(90_000_000, MS(10), MS(100), 151_562_500.0);
 }
 
@@ -73,7 +73,7 @@ fn from_a_tenth_on_no_step_is_above_two_hundredths() {
 fn a_probability_fades_by_a_fiftieth_while_nothing_waits() {
     // Section 4.2: 0.5 + 0.125 * -0.015 = 0.498125, times 0.98.
     check(500_000_000, Nanos::ZERO, Nanos::ZERO, 488_162_500.0);
-    // Only where nothing waited before, too: -0.001875 - 1.25 * 0.001 = -0.003125.
+    // Only if the delay was zero before, too: -0.001875 - 1.25 * 0.001 = -0.003125.
     check(500_000_000, MS(1), Nanos::ZERO, 496_875_000.0);
 }
 
@@ -92,14 +92,14 @@ fn a_burst_of_150_ms_is_ten_updates_and_is_allowed_again_when_congestion_is_gone
     assert_eq!(memory.allowance, MS(15));
     updates(&mut memory, MS(30), 1);
     assert_eq!(memory.allowance, Nanos::ZERO);
-    // Short once, but not the time before; then twice, but not at a probability of zero.
+    // Short delay once, but not before; then twice, but the probability is not zero.
     memory.probability = ONE / 2;
     updates(&mut memory, MS(7), 2);
     assert_eq!(memory.allowance, Nanos::ZERO);
     memory.probability = 0;
     updates(&mut memory, MS(7), 1);
     assert_eq!(memory.allowance, MS(150));
-    // Half of the reference is 7.5 ms, and not below it.
+    // Half of the reference is 7.5 ms: a delay of that is not below it.
     memory.allowance = Nanos::ZERO;
     updates(&mut memory, Nanos::micros(7500), 2);
     assert_eq!(memory.allowance, Nanos::ZERO);
@@ -107,7 +107,7 @@ fn a_burst_of_150_ms_is_ten_updates_and_is_allowed_again_when_congestion_is_gone
 
 #[test]
 fn drops_are_neither_close_together_nor_far_apart() {
-    // Section 5.4: of a probability of 1/20 at least 17 packets pass (0.85), and after 170 (8.5) one is dropped in any case.
+    // Section 5.4: with a probability of 1/20 at least 17 packets pass (0.85). After 170 (8.5) one is dropped in any case.
     let mut node = Pie::new(MS(15), MS(15), 1000, 3);
     let mut model = crate::model::Model::default();
     let mut scheme = crate::single::Single::new(node.clone());
@@ -126,7 +126,7 @@ fn drops_are_neither_close_together_nor_far_apart() {
     let (least, most) = (gaps.iter().min(), gaps.iter().max());
     assert_eq!(least, Some(&17), "{gaps:?}");
     assert!(most <= Some(&170), "{gaps:?}");
-    // From the 17th on each is dropped with 1/20: 16 and, on average, 20 more.
+    // From the 17th on each packet is dropped with probability 1/20: 16 packets and, on average, 20 more.
     let mean = gaps.iter().sum::<u32>() as f64 / gaps.len() as f64;
     assert!((34.8..37.2).contains(&mean), "{mean}");
 }

@@ -1,4 +1,4 @@
-//! Numbers from the paper of Floyd and Jacobson (1993), and some worked out by hand from it, each with its section.
+//! Values from the paper of Floyd and Jacobson (1993), and some computed by hand from it, each with its section.
 
 use super::*;
 
@@ -10,11 +10,11 @@ fn weight(millionths: u32) -> u64 {
     fixed(Parts::millionths(millionths))
 }
 
-/// The average after packets that found so many waiting.
+/// The average after arrivals that found these queue lengths.
 fn after(weight: u64, waiting: impl Iterator<Item = u32>) -> f64 {
     let mut memory = Memory::default();
     waiting.for_each(|waiting| {
-        // The paper has no time pass while packets wait, and counts the one that comes.
+        // In the paper no time passes while packets wait, and the arriving packet counts.
         memory.update(weight, waiting, Instant::START, Rate::mbit(10), Bytes::new(500));
     });
     average(&memory)
@@ -31,8 +31,8 @@ fn a_queue_that_grows_to_fifty_stays_below_five_on_average_with_a_weight_of_0042
 }
 
 #[test]
-fn an_average_gets_near_a_queue_in_so_many_packets_as_the_weight_says() {
-    // Section 6.2: from 0 to 1 it takes -1 / ln(1 - w) packets to reach 0.63: 1000 with 0.001, 500 with 0.002, 333 with 0.003.
+fn weight_determines_how_fast_the_average_approaches_the_queue() {
+    // Section 6.2: from 0 to 1 the average takes -1 / ln(1 - w) packets to reach 0.63: 1000 with 0.001, 500 with 0.002, 333 with 0.003.
     for (millionths, packets) in [(1_000, 1000), (2_000, 500), (3_000, 333)] {
         let reached = after(weight(millionths), core::iter::repeat_n(1, packets));
         assert!((reached - 0.632).abs() < 0.001, "{millionths}: {reached}");
@@ -46,26 +46,26 @@ fn an_idle_queue_decays_as_if_small_packets_had_left() {
     let at = |micros| Instant::START + units::Nanos::micros(micros);
     let mut memory = Memory { average: 10 * ONE, ..Memory::default() };
     memory.touch(at(0));
-    // 400 us each; what is not a whole one counts once it is.
+    // 400 us each; a fraction of a packet time counts once it is complete.
     memory.update(weight(2_000), 0, at(200_399), rate, mean);
     assert!((average(&memory) - 3.675).abs() < 0.001, "{}", average(&memory));
-    // It was busy since: no time counts but that after the queue became empty again.
+    // The queue was busy since: only time after it became empty again counts.
     memory.touch(at(900_000));
     memory.update(weight(2_000), 0, at(900_000), rate, mean);
     assert!((average(&memory) - 3.675).abs() < 0.001);
     memory.update(weight(2_000), 0, at(900_001), rate, mean);
     assert!((average(&memory) - 3.675 * 0.998).abs() < 0.001);
-    // Refused packets, which leave it empty, neither hide time nor have it counted again: 500 packet times in steps of a third.
+    // Refused packets leave the queue empty. They neither hide idle time nor make it count twice: 500 packet times in steps of a third.
     (1..=1500).for_each(|third| memory.update(weight(2_000), 0, at(900_001 + third * 400 / 3), rate, mean));
     assert!((average(&memory) - 3.675 * 0.998 * 0.3675).abs() < 0.003, "{}", average(&memory));
 }
 
 #[test]
-fn an_average_is_forgotten_when_a_queue_was_empty_for_a_second_on_a_link_however_slow() {
+fn average_is_reset_after_an_idle_second_on_any_link() {
     let (rate, mean) = (Rate::bits(10_000), Bytes::new(500));
     let mut memory = Memory { average: 100 * ONE, ..Memory::default() };
     memory.touch(Instant::START);
-    // 400 ms each: two of them leave nearly all of it.
+    // 400 ms each: two packet times leave nearly all of the average.
     memory.update(weight(2_000), 0, Instant::START + Nanos::millis(999), rate, mean);
     assert!((average(&memory) - 99.6).abs() < 0.01, "{}", average(&memory));
     memory.update(weight(2_000), 0, Instant::START + Nanos::millis(1000), rate, mean);
@@ -86,8 +86,8 @@ fn the_probability_goes_up_in_a_straight_line_between_the_thresholds() {
 
 #[test]
 fn marks_are_as_many_as_the_probability_says_and_spread_evenly() {
-    // Section 7, method 2: with pb each gap from 1 to 1/pb is as likely; the pseudocode, which counts the packet behind a mark,
-    // ends one earlier. pb = 1/50: 1 to 49, so that 49 / 2450 is the part that is marked.
+    // Section 7, method 2: with pb the gaps are uniform from 1 to 1/pb. The pseudocode counts the packet behind a mark, so its gaps are one shorter.
+    // pb = 1/50: 1 to 49, so the marked part is 49 / 2450.
     let mut red = Red::new(5, 15, Parts::percent(4), Parts::millionths(2_000), 1000, 5);
     let mut memory = Memory { average: 10 * ONE, ..Memory::default() };
     let (mut gaps, mut gap) = ([0u32; 50], 0);
