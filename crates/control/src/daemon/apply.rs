@@ -94,6 +94,8 @@ impl Daemon {
             (Purpose::Return { running: known, .. }, _) if known != running => {
                 return Err(ApplyFailure::Changed(running));
             }
+            // The trial was confirmed while the timer read the configuration to return to.
+            (Purpose::Return { .. }, None) if order.who.via == Via::Timer => return Err(ApplyFailure::Changed(running)),
             _ => {}
         }
         let changes = control.router.plan().map_or_else(Vec::new, |old| plan::diff(old, &plan));

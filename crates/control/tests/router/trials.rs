@@ -50,6 +50,18 @@ fn a_configuration_that_is_confirmed_stays() {
     assert_eq!(error.error, ErrorKind::NothingPending);
 }
 
+/// The timer decides to roll back, and reads the earlier configuration without the lock. A confirmation may come meanwhile.
+#[test]
+fn the_timer_does_not_roll_back_a_trial_that_was_confirmed_meanwhile() {
+    let rig = Rig::start("");
+    on_trial(&rig, "a", "3600s");
+    rig.client.post_with::<Confirmed>("/v1/confirm", &[], "").unwrap();
+    let timer = Order { who: api::Who::by(api::Via::Timer), force: true, ..Order::new("", "") };
+    let result = rig.daemon.roll_back(control::Back::To(1), timer);
+    assert!(matches!(result, Err(ApplyFailure::Changed(2))), "{result:?}");
+    assert_eq!(history(&rig), [(1, State::Replaced, None), (2, State::Running, None)]);
+}
+
 #[test]
 fn an_unconfirmed_trial_rolls_back_while_packets_pass() {
     let mut rig = Rig::start("");
