@@ -95,7 +95,9 @@ impl Daemon {
                 return Err(ApplyFailure::Changed(running));
             }
             // The trial was confirmed while the timer read the configuration to return to.
-            (Purpose::Return { .. }, None) if order.who.via == Via::Timer => return Err(ApplyFailure::Changed(running)),
+            (Purpose::Return { .. }, None) if order.who.via == Via::Timer => {
+                return Err(ApplyFailure::Changed(running));
+            }
             _ => {}
         }
         let changes = control.router.plan().map_or_else(Vec::new, |old| plan::diff(old, &plan));

@@ -8,6 +8,7 @@ mod explaining;
 mod guests;
 mod panics;
 mod policies;
+mod replaying;
 mod rig;
 mod tracing;
 mod trials;

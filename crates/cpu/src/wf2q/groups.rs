@@ -5,8 +5,8 @@
 //! prefetches a task that comes a few places later in the same slot.
 //!
 //! **The bound.** A task may be picked up to s before its exact start, and up to 2s after its exact finish, where s is less than twice L/r. The work
-//! of a waiting task therefore lags behind its share by at most 3 r s, and two runs of others times its share (QFQ, theorem 3). That is less than 6 L
-//! + 2 l r; the exact form has L + l r. For the same reason a task may be ahead of V by L + r s, less than 3 L; the exact form has L. A task that
+//! of a waiting task therefore lags behind its share by at most 3 r s, and two runs of others times its share (QFQ, theorem 3). That is less than
+//! 6 L + 2 l r; the exact form has L + l r. For the same reason a task may be ahead of V by L + r s, less than 3 L; the exact form has L. A task that
 //! wakes beside such tasks catches up with them. `tests` measures both.
 
 use super::{Task, Virtual};
