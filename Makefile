@@ -1,20 +1,20 @@
-# One command for each thing one does here; `make` alone lists them.
+# One command for each task; `make` alone lists them.
 SHELL := /bin/bash
 CARGO ?= cargo
 
-# Frames of the random and mutated kind that the robustness tests send: a hundredth of the soak in `make test`.
+# Number of random and mutated frames in the robustness tests; `make test` sends a hundredth of the soak.
 FRAMES ?= 100000
 SOAK_FRAMES ?= 10000000
-# Faults of guests: a hundredth of these in `make test`.
+# Number of guest faults; `make test` has a hundredth of these.
 SOAK_FAULTS ?= 1000000
-# Packets of each scheme that guests and schemes at home are compared over: a tenth in `make test`.
+# Packets over which each scheme is compared with itself as a guest; `make test` has a tenth of these.
 SOAK_PACKETS ?= 1000000
 # Seconds for each fuzz target, and which ones.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
-# How the programs are built: `release` in minutes, `dist` as packages are, for figures to publish.
+# Build profile: `release` takes minutes; `dist` is that of packages, for published figures.
 PROFILE ?= release
-# What to hand to `switchpath demo` and `switchpath bench`, as in `make demo ARGS='--seconds 30'`.
+# Arguments of `switchpath demo` and `switchpath bench`, as in `make demo ARGS='--seconds 30'`.
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -60,7 +60,7 @@ cross: ## build for 64-bit Arm and run the unit tests there, emulated
 	@.ci/setup cross
 	SWITCHPATH_FRAMES=2000 .ci/cross --workspace --lib --bins --exclude io
 
-loom: ## protocols between threads in every interleaving the memory model allows
+loom: ## check protocols between threads in every interleaving that the memory model allows
 	@.ci/setup build
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --profile soak -p fib -p plane -p esp --test loom --target-dir target/loom
 
@@ -83,6 +83,6 @@ fmt: ## format everything
 	$(CARGO) fmt --manifest-path sdk/rust/Cargo.toml -p switchpath-guest -p native
 	rustfmt --edition 2024 sdk/rust/start/lib.rs examples/guests/sfb.rs
 
-clean: ## remove what building left behind
+clean: ## remove build output
 	$(CARGO) clean
 	rm -rf fuzz/target fuzz/artifacts

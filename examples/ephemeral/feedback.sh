@@ -1,13 +1,13 @@
 #!/bin/sh
-# A hundred receivers tell their source how many they are, and what the worst of them loses: docs/ephemeral-examples.md. As root:
-# examples/ephemeral/feedback.sh, or with frames lost on every link examples/ephemeral/feedback.sh 0.05
+# A hundred receivers report their number and their worst loss to their source: docs/ephemeral-examples.md. As root:
+# examples/ephemeral/feedback.sh, or with lost frames on every link: examples/ephemeral/feedback.sh 0.05
 . "$(dirname "$0")/lab.sh"
 loss="${1:-0}"
 lifetime=4s
 tries=1
 [ "$loss" = 0 ] || tries=12
 
-# Two routers with two hosts each below a third, which has the source; each host is the home of 25 receivers.
+# Two routers with two hosts each are below a third, which has the source. Each host runs 25 receivers.
 lossy() { [ "$loss" = 0 ] || printf 'faults = { loss = %s, seed = %s }\n' "$loss" "$1"; }
 host source
 host top
@@ -37,12 +37,12 @@ done
 } | router top
 
 common="--lifetime $lifetime --tries $tries --delay 50ms"
-# ask NUMBER OPERATOR VALUES...: what 25 receivers of each of the four hosts report, in turn one of their values.
+# ask NUMBER OPERATOR VALUES...: lets 25 receivers of each of the four hosts report, in turn one of the values.
 ask() {
     number="$1" operator="$2"
     shift 2
     reporting=""
-    # Rounds begin every two lifetimes: none while only some of them are there.
+    # Rounds begin every two lifetimes, so all receivers join the same round.
     while [ $(($(date +%s) % 8)) -eq 7 ]; do sleep 0.2; done
     for home in 11 12 21 22; do
         start "home$home" "$scratch/said$home" "$switchpath" state collect "$number" --operator "$operator" \

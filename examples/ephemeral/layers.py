@@ -1,4 +1,4 @@
-"""A receiver that wants as many layers as its branch carries: layers.sh runs it at each.
+"""A receiver that subscribes to as many layers as its branch carries. layers.sh runs one at each host.
 
 What it hears it has from `switchpath state subcast`, which it tells up to which layer it wants everything. Each second, all receivers at the same moment,
 it looks at what it has lost: where that is more than a tenth it does without the highest layer, and waits twice as long as before until it asks for that
@@ -28,11 +28,11 @@ def main():
     tool = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     wanted, patience, quiet = 0, 3, 1
     first, last, came = {}, {}, {}
-    # Layers had, and packets of the lowest that were sent and came, by the second.
+    # By second: subscribed layers, and packets of the lowest layer that were sent and received.
     seconds_of = []
     looks = selectors.DefaultSelector()
     looks.register(tool.stdout, selectors.EVENT_READ)
-    # By layer: when it did without it, and when the last packet came since.
+    # By layer: the time when it was dropped, and the time of the last packet since.
     without, last_of = {}, {}
     begin = time.time()
     due = int(begin) + 2
@@ -55,7 +55,7 @@ def main():
         lost = 1 - sum(came[layer] for layer in had) / sent if sent else 0.0
         seconds_of.append((len(had), last[0] - first[0] + 1 if 0 in came else 0, came.get(0, 0)))
         if lost > TOO_MUCH and wanted > 0:
-            # What is on its way already says nothing of the next second.
+            # Packets in flight say nothing about the next second.
             without[wanted] = time.time()
             wanted, patience, quiet = wanted - 1, patience * 2, patience * 2
         elif quiet > 0:

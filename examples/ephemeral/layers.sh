@@ -1,13 +1,13 @@
 #!/bin/sh
-# Congestion control for a multicast in layers: docs/ephemeral-examples.md. As root: examples/ephemeral/layers.sh [SECONDS]
+# Congestion control for layered multicast: docs/ephemeral-examples.md. As root: examples/ephemeral/layers.sh [SECONDS]
 . "$(dirname "$0")/lab.sh"
 seconds="${1:-25}"
 group=239.1.2.4
-# Who is gone is forgotten a second later at the latest.
+# The state of a receiver that left expires within a second.
 state='[state]
 lifetime = "1500ms"'
 
-# The source, a router, and two more with two receivers each. To the right all four layers together are too much: 4 times 160 kbit/s.
+# The source, a router, and two more with two receivers each. The right branch is too slow for all four layers: 4 times 160 kbit/s.
 host source
 host top
 cable top up source eth0
@@ -56,7 +56,7 @@ for receiver in 1 2 3 4; do
 done
 for pid in $receivers; do wait "$pid"; done
 grep -hv '^did without' "$scratch"/said*
-# A layer ends on the branch when the last behind it has done without it.
+# A layer ends on a branch when the last receiver of that branch has dropped it.
 python3 - "$scratch/said3" "$scratch/said4" <<'END'
 import re, sys
 LINE = re.compile(r"did without layer (\d+) at (\S+), its last packet came at (\S+)")

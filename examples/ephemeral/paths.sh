@@ -1,5 +1,5 @@
 #!/bin/sh
-# Which routers execute instructions, and where ways part: docs/ephemeral-examples.md. As root:
+# Finds the routers that execute instructions, and the branching points of paths: docs/ephemeral-examples.md. As root:
 # examples/ephemeral/paths.sh, and with IP packets instead of datagrams: examples/ephemeral/paths.sh --carriage ip
 state="[state]"
 plain="middle"

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Which routers on a way of IPv6 execute instructions, and where two ways part: docs/ephemeral-examples.md. As root: examples/ephemeral/paths6.sh
+# Finds the routers on an IPv6 path that execute instructions, and where two paths branch: docs/ephemeral-examples.md. As root: examples/ephemeral/paths6.sh
 #
 #     source ---- near ---- far ---- receiver1
 #                  |
 #              receiver2
 . "$(dirname "$0")/lab.sh"
 
-# plug HOST LINK NUMBER: an end system's, in the network 2001:db8:NUMBER::/64, whose router is its first.
+# plug HOST LINK NUMBER: an end system's interface in the network 2001:db8:NUMBER::/64, whose first address is the router.
 plug() {
     in_host "$1" ip -6 address add "2001:db8:$3::2/64" dev "$2" nodad
     in_host "$1" ip -6 route add default via "2001:db8:$3::1"

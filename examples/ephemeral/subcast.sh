@@ -8,14 +8,14 @@ single_store = true"
 tree
 
 wanted="1 2 7"
-# Whom the source reaches is who prints something: 5 packets each.
+# The receivers that the source reaches print something: 5 packets each.
 for receiver in 1 2 3 4 5 6 7 8; do
     case " $wanted " in
         *" $receiver "*) start "receiver$receiver" "$scratch/came$receiver" "$switchpath" state subcast 7 --from "$source" --group "$group" ;;
         *) start "receiver$receiver" "$scratch/came$receiver" "$switchpath" state listen --group "$group" ;;
     esac
 done
-# until_heard TEXT RECEIVERS ARGUMENTS...: sends a text until each of these receivers has it: they have joined, their marks are there.
+# until_heard TEXT RECEIVERS ARGUMENTS...: sends a text until each of these receivers has it. Then they have joined, and their marks exist.
 until_heard() {
     text="$1" left="$2"
     shift 2
@@ -30,7 +30,7 @@ until_heard() {
 until_heard "anybody there" "1 2 3 4 5 6 7 8" --everybody
 until_heard "marks there" "$wanted"
 
-# came: how many packets each has received so far.
+# came: prints how many packets each receiver has received so far.
 came() {
     for receiver in 1 2 3 4 5 6 7 8; do
         printf ' %s:%s' "$receiver" "$(grep -c "$1" "$scratch/came$receiver" || :)"

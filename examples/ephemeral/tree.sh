@@ -8,12 +8,12 @@
 #        / |  \        / |  \         /  \
 #       1  2   3      4  5   6       7    8        10.2.N.2
 #
-# What the source sends to 239.1.2.3 goes to all of them. $state is what routers say of ephemeral state.
+# Packets of the source to 239.1.2.3 go to all receivers. $state is the routers' configuration of ephemeral state.
 . "$(dirname "$0")/lab.sh"
 group=239.1.2.3
 source=10.1.0.2
 
-# leaf NAME NUMBER RECEIVER...: a router with receivers, and these.
+# leaf NAME NUMBER RECEIVER...: a router and its receivers.
 leaf() {
     name="$1" number="$2"
     shift 2
@@ -35,7 +35,7 @@ leaf() {
     } | router "$name"
 }
 
-# tree: builds all of it. Routers named in $plain know nothing of ephemeral state.
+# tree: builds the whole tree. Routers named in $plain have no ephemeral state.
 tree() {
     host source
     host top

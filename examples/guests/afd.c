@@ -1,16 +1,16 @@
-/* @NAME@: Approximate Fair Dropping. Flows get about the same share of one queue, whatever they send.
+/* @NAME@: Approximate Fair Dropping. Flows get about the same share of one queue at any sending rate.
  *
  * Source: Pan, Breslau, Prabhakar and Shenker, "Approximate Fairness through Differential Dropping", ACM SIGCOMM Computer
  * Communication Review 33(2), 2003.
  *
- * One packet of `SAMPLING` is noted in a shadow buffer, in place of the one noted longest ago: so it has in it what each flow has sent
- * lately. m_i are the bytes of flow i there, and m_fair what a flow may have there. A packet is dropped with the probability
- * 1 - m_fair / m_i where its flow has more, and never where it has not. Every `INTERVAL` m_fair moves so that `target` bytes wait:
+ * One packet in `SAMPLING` is recorded in a shadow buffer, and replaces the oldest record. So the buffer reflects the recent rate of
+ * each flow. m_i are the bytes of flow i there, and m_fair is the fair share. If m_i exceeds m_fair, a packet of flow i is dropped
+ * with the probability 1 - m_fair / m_i. Every `INTERVAL` m_fair is adjusted to hold `target` bytes in the queue:
  *
  *     m_fair += 1.7 (q_before - target) - 1.8 (q - target)
  *
- * A packet that finds the queue empty comes in: to drop it would keep the link idle. Packets leave in the order they came. Flows whose
- * hashes end alike are one flow here.
+ * A packet that finds the queue empty is enqueued, because dropping it would keep the link idle. Packets leave in order of arrival.
+ * Flows whose hashes have the same low bits count as one flow.
  */
 #define SP_PACKETS 16384
 #include "switchpath.h"
@@ -21,11 +21,11 @@ SP_DESCRIPTION("summary Flows get about the same share of one queue.\n"
 
 enum { LIMIT, TARGET };                 /* the options */
 enum { QUEUE };                         /* the only queue */
-enum { DIFFERENTIAL };                  /* a counter: packets that were dropped because their flow has too much */
+enum { DIFFERENTIAL };                  /* a counter: packets dropped because their flow exceeds its share */
 enum { FLOWS = 4096, SHADOW = 512, SAMPLING = 4 };
 
 static const uint64_t INTERVAL = 6250000;       /* of the paper: 160 times a second */
-static const int64_t MOST = 10 * SHADOW * 1514; /* m_fair is no more than all flows together can have there, in tenths of bytes */
+static const int64_t MOST = 10 * SHADOW * 1514; /* m_fair is at most the size of the buffer, in tenths of bytes */
 
 struct noted {
     uint16_t flow;
@@ -34,11 +34,11 @@ struct noted {
 
 static uint64_t limit, target;
 static struct noted shadow[SHADOW];
-static uint32_t oldest;          /* of the shadow buffer */
+static uint32_t oldest;          /* record of the shadow buffer */
 static uint32_t bytes_of[FLOWS]; /* of each flow in it */
 static int64_t fair;             /* m_fair, in tenths of bytes */
-static int64_t before;           /* bytes that waited at the last change */
-static uint64_t changed;         /* when that was */
+static int64_t before;           /* queued bytes at the last change */
+static uint64_t changed;         /* time of the last change */
 static bool begun;
 
 const char *scheme_start(void) {
@@ -58,7 +58,7 @@ static void note(uint32_t flow, uint32_t length) {
     bytes_of[flow] += place->length;
 }
 
-/* Moves m_fair where that is due. */
+/* Adjusts m_fair when the interval has passed. */
 static void move(void) {
     uint64_t now = sp_now();
     if (begun && now - changed < INTERVAL) return;
@@ -89,5 +89,5 @@ void scheme_ready(void) {
     sp_send(QUEUE);
 }
 
-/* What waits the kit counts; the shadow buffer is about what came. */
+/* The kit recounts the queue; the shadow buffer records arrivals only. */
 void scheme_recount(void) {}

@@ -1,13 +1,13 @@
-// @NAME@: earliest due date. Each class has a bound for how long its packets may wait; the packet whose time is over first leaves first.
+// @NAME@: earliest due date. Each class has a delay bound; the packet with the earliest due date leaves first.
 //
 // Source: Ferrari and Verma, "A Scheme for Real-Time Channel Establishment in Wide-Area Networks", IEEE Journal on Selected Areas in
-// Communications 8(3), 1990; that no other order keeps bounds which this one does not: Liu and Layland, Journal of the ACM 20(1), 1973.
+// Communications 8(3), 1990. If any order meets the bounds, this one does: Liu and Layland, Journal of the ACM 20(1), 1973.
 //
-// Unlike strict priority a class without hurry is not forgotten: its packets become urgent as they wait. Classes above 3 are as class 3.
+// Unlike strict priority it starves no class, because packets become urgent as they wait. Classes above 3 count as class 3.
 import { Packet, Scheme, backlog, enqueue, head, install, option, send } from "./switchpath";
 export * from "./exports";
 
-/** A queue for each: all its packets have the same bound, so the first of a queue is the most urgent one. */
+/** A queue for each class: all its packets have the same bound, so the first of a queue is the most urgent one. */
 const CLASSES: u32 = 4;
 
 install(
@@ -38,7 +38,7 @@ class EarliestDueDate extends Scheme {
   ready(): void {
     let urgent: u32 = CLASSES;
     let earliest: u64 = u64.MAX_VALUE;
-    // Of two with the same due date the one of the higher class.
+    // Of two packets with the same due date the higher class goes first.
     for (let each: u32 = CLASSES; each-- > 0; ) {
       const first = head(each);
       if (first === null) continue;

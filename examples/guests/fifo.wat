@@ -1,5 +1,5 @@
-;; First in, first out, as a guest in WebAssembly's own text: the whole interface by hand, to see what it is.
-;; crates/extension/src/block.rs tells what stands where in the block, which is at 1024 here.
+;; First in, first out, as a guest in WebAssembly text: the whole interface by hand, as an example.
+;; crates/extension/src/block.rs has the layout of the block, which is at 1024 here.
 (module
   (memory (export "memory") 1)
   (data (i32.const 8)
@@ -12,13 +12,13 @@
   (func (export "switchpath_describe") (result i32) (i32.const 8))
   (func (export "switchpath_block") (result i32) (i32.const 1024))
 
-  ;; One queue, which holds as much as the first option says.
+  ;; One queue, with the limit of the first option.
   (func (export "switchpath_start") (result i32)
     (i32.store (i32.const 1060) (i32.const 1))
     (i32.store (i32.const 1064) (i32.wrap_i64 (i64.load (i32.const 1088))))
     (i32.const 0))
 
-  ;; When to be asked again: never while nothing waits, in the far future while held, else as soon as there is room.
+  ;; The time of the next call: never while the queue is empty, far in the future while held, else as soon as there is room.
   (func $after
     (i64.store (i32.const 1048)
       (if (result i64) (i32.eqz (global.get $waiting))
@@ -27,7 +27,7 @@
           (then (i64.const 0))
           (else (i64.const 0x7fffffffffffffff)))))))
 
-  ;; A verdict for each record: queue 0 plus one, or zero where it is full.
+  ;; A verdict for each record: queue 0 plus one, or zero if the queue is full.
   (func (export "switchpath_arrive") (local $i i32) (local $fits i32)
     (block $done
       (loop $next
@@ -39,7 +39,7 @@
         (br $next)))
     (call $after))
 
-  ;; A command for each packet that may leave: as many as wait, as are asked for, and as the link takes.
+  ;; A command for each packet to send: limited by the queue, the host's request and the link's room.
   (func (export "switchpath_ready") (local $i i32)
     (block $done
       (br_if $done (i64.ne (i64.load (i32.const 1096)) (i64.const 0)))
@@ -54,7 +54,7 @@
     (i32.store (i32.const 1056) (local.get $i))
     (call $after))
 
-  ;; So many packets wait already.
+  ;; The host gives the queue length.
   (func (export "switchpath_recount")
     (if (i32.and (i32.load (i32.const 1044)) (i32.const 1))
       (then (global.set $waiting (i32.const 0))))

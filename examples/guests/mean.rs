@@ -1,8 +1,8 @@
-//! @NAME@: an instruction of ephemeral state that keeps the mean of what packets report, which the built-in ones need two rounds for.
+//! @NAME@: an instruction of ephemeral state that computes the mean of reported values, for which the built-in ones need two rounds.
 //!
-//! A packet has two tags, how many have reported and what they have together, and a value. It goes on with the mean of all values so far,
-//! its own among them; with the operator `lt` or `gt` only where its own value is below or above that, so that whoever is near the mean is
-//! not heard. A sum that would be more than 64 bits is not executed.
+//! A packet has two tags, one for the number of reports and one for their sum, and a value. It is forwarded with the mean of all values
+//! so far, including its own. With the operator `lt` or `gt` it is forwarded only if its own value is below or above the mean, so that
+//! hosts near the mean stay silent. The instruction aborts if the sum would exceed 64 bits.
 
 #![cfg_attr(not(test), no_std)]
 

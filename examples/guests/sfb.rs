@@ -1,16 +1,16 @@
-//! @NAME@: Stochastic Fair BLUE. A flow that does not yield when its packets are dropped is held back; the others lose nothing to it.
+//! @NAME@: Stochastic Fair BLUE. It limits a flow that does not respond to drops, so that the others lose nothing to it.
 //!
 //! Source: Feng, Kandlur, Saha and Shin, "Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness", INFOCOM 2001.
 //!
-//! All packets wait in one queue. Each flow has a bin in each of four levels, found by other bits of its hash. A bin has a probability,
-//! as BLUE has: it rises while more of its packets wait than a bin should have, and falls while none do. A packet is dropped with the
-//! least probability of its bins: what shares bins with a flood on one level does not on all of them. Where that probability is one
-//! the flow has not yielded at all, and all such flows together get a packet per `penalty`.
+//! All packets share one queue. Each flow has a bin in each of four levels, chosen by other bits of its hash. A bin has a drop probability
+//! as in BLUE: it rises while too many of the bin's packets are queued, and falls while none are. A packet is dropped with the
+//! minimum probability of its bins: a flow that shares a bin with a flood on one level does not on all levels. At a minimum of one
+//! the flow is unresponsive, and all such flows together get a packet per `penalty`.
 //!
-//! A packet that finds the queue empty comes in, unless its flow is held back: to drop it would keep the link idle.
+//! A packet that finds the queue empty is enqueued, unless its flow is unresponsive: dropping it would keep the link idle.
 //!
-//! Not here: hashes that move, by which the paper frees a flow that shares all its bins with a flood. Packets that wait when the router
-//! moved them are counted in no bin, for their flows are not told.
+//! Missing: moving hashes, with which the paper frees a flow that shares all its bins with a flood. After a recount by the router, queued
+//! packets count in no bin, because their flow hashes are unknown.
 
 #![cfg_attr(not(test), no_std)]
 
@@ -44,19 +44,19 @@ guest! {
 /// The only queue.
 const QUEUE: QueueId = QueueId(0);
 const LEVELS: usize = 4;
-/// Of each level.
+/// Bins of each level.
 const BINS: usize = 32;
-/// Of which a probability is a part.
+/// The probability of one: probabilities are multiples of its reciprocal.
 const ONE: u32 = 1_000_000;
-/// Counters: packets that were dropped by chance, and those of flows that do not yield.
+/// Counters: packets dropped at random, and dropped packets of unresponsive flows.
 const EARLY: u32 = 0;
 const HELD: u32 = 1;
 
 #[derive(Clone, Copy)]
 struct Bin {
-    /// Its packets that wait.
+    /// Its queued packets.
     waiting: u32,
-    /// Of [`ONE`].
+    /// Drop probability in units of 1/[`ONE`].
     probability: u32,
 }
 
@@ -68,19 +68,19 @@ struct Blue {
     penalty: Nanos,
     ecn: bool,
     bins: [[Bin; BINS]; LEVELS],
-    /// Of the packets that wait, in their order.
+    /// Flow hashes of the queued packets, in order.
     hashes: Hashes,
-    /// When the next packet of a flow that does not yield may come in.
+    /// When the next packet of an unresponsive flow may be enqueued.
     parole: Instant,
 }
 
-/// Where a flow's bin of a level is: five bits of its hash, others for each.
+/// The index of a flow's bin in a level: five bits of its hash, different ones for each level.
 fn place(level: usize, hash: u32) -> usize {
     (hash.wrapping_mul(0x9e37_79b1) >> (5 * level + 7)) as usize % BINS
 }
 
 impl Blue {
-    /// The least probability of the flow's bins, which learn how many of its packets wait.
+    /// Updates the flow's bins from their queue lengths, and returns their minimum probability.
     fn probability(&mut self, hash: u32) -> u32 {
         let mut least = ONE;
         for (level, bins) in self.bins.iter_mut().enumerate() {
@@ -95,7 +95,7 @@ impl Blue {
         least
     }
 
-    /// Whether a packet may come in; it is marked where that is done instead.
+    /// True if a packet may be enqueued. Marks it instead of a drop if possible.
     fn admits<W: Wires>(&mut self, packet: Record, wires: &mut W) -> bool {
         let probability = self.probability(packet.flow_hash);
         if wires.size(QUEUE).packets >= self.limit {
@@ -167,7 +167,7 @@ impl<W: Wires> Scheme<W> for Blue {
     }
 }
 
-/// A ring of what is known of the packets that wait: the hash of each, unless it is not told.
+/// A ring of the flow hashes of the queued packets, if known.
 struct Hashes {
     ring: Vec<Option<u32>>,
     first: usize,

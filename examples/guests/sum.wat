@@ -1,5 +1,5 @@
-;; An instruction of ephemeral state that adds up what packets bring, in WebAssembly's own text: the whole interface by hand.
-;; crates/extension/src/instruction.rs tells what stands where in the block, which is at 1024 here.
+;; An instruction of ephemeral state that adds up the values of packets, in WebAssembly text: the whole interface by hand.
+;; crates/extension/src/instruction.rs has the layout of the block, which is at 1024 here.
 (module
   (memory (export "memory") 1)
   (data (i32.const 8)
@@ -11,7 +11,7 @@
   (func (export "switchpath_describe") (result i32) (i32.const 8))
   (func (export "switchpath_block") (result i32) (i32.const 1024))
 
-  ;; What is absent is zero. The sum is under the tag, and in the packet.
+  ;; An absent entry counts as zero. The sum is stored under the tag and in the packet.
   (func (export "switchpath_execute") (result i32)
     (i64.store (i32.const 1064) (i64.add (i64.load (i32.const 1064)) (i64.load (i32.const 1040))))
     (i64.store (i32.const 1040) (i64.load (i32.const 1064)))

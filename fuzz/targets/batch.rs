@@ -13,8 +13,8 @@ use std::cell::RefCell;
 
 const CONFIG: &str = include_str!("../../crates/plane/tests/batches.toml");
 
-// One router for all inputs, because building its tables costs more than a thousand batches; its tables are small, so
-// that they are full at times.
+// One router for all inputs, because building its tables costs more than a thousand batches. Its tables are small, so
+// that they sometimes fill up.
 fn router() -> Rig {
     let limits = TableLimits { routes: 64, ..TableLimits::default() };
     let mut rig = Rig::with_limits(64, Layout::Three, limits, Box::new(Silent));

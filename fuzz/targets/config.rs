@@ -1,4 +1,4 @@
-//! The configuration reader on bytes that claim to be TOML: it answers with a plan or with errors that can be shown.
+//! The configuration reader on bytes that claim to be TOML: it returns a plan or printable errors.
 //! corpus: crates/plan/corpus
 
 #![no_main]

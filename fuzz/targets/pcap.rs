@@ -1,4 +1,4 @@
-//! The capture reader on bytes that claim to be a pcap or pcapng file, and where a packet is in each frame.
+//! The capture reader on bytes that claim to be a pcap or pcapng file, and the search for the packet in each frame.
 //! corpus: crates/io/corpus/pcap
 
 #![no_main]

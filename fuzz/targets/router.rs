@@ -1,4 +1,4 @@
-//! A whole router in memory on bytes that claim to be a frame: every packet has one fate, whatever it says.
+//! A whole router in memory on bytes that claim to be a frame: every packet has one fate, for any contents.
 //! corpus: crates/packet/corpus/frames
 
 #![no_main]
@@ -28,11 +28,11 @@ to = "::/0"
 via = "2001:db8:2::9"
 "#;
 
-/// The address of the port the frames go to, which few frames would guess.
+/// The MAC address of the port. Random frames rarely contain it.
 const LAN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-// One router for all inputs, because building its tables costs more than a thousand frames; after each input enough time
-// passes for every neighbour to be given up and every wait to end, so that inputs do not depend on each other.
+// One router for all inputs, because building its tables costs more than a thousand frames. After each input enough time
+// passes for every neighbour and every timer to expire, so that inputs do not depend on each other.
 thread_local! {
     static RIG: RefCell<Rig> = RefCell::new(Rig::running(1024, Layout::Three, CONFIG));
 }

@@ -1,5 +1,5 @@
 //! Several frames one after the other through a router in memory that advertises, redirects and reassembles: each has one
-//! fate, and nothing stays behind.
+//! fate, and no state remains.
 //! corpus: crates/plane/corpus/trains
 
 #![no_main]
@@ -11,8 +11,8 @@ use units::Nanos;
 
 const CONFIG: &str = include_str!("../../crates/plane/tests/trains.toml");
 
-// One router for all inputs, because building its tables costs more than a thousand frames; after each input enough time
-// passes for all that waits to be over, so that inputs hardly depend on each other.
+// One router for all inputs, because building its tables costs more than a thousand frames. After each input enough time
+// passes for all queues and timers to end, so that inputs hardly depend on each other.
 thread_local! {
     static RIG: RefCell<Rig> = RefCell::new(Rig::running(1024, Layout::Three, CONFIG));
 }

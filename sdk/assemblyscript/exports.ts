@@ -1,4 +1,4 @@
-/** What the router calls: the file with your scheme has `export * from "./exports"`. */
+/** The functions that the router calls. The file with your scheme needs `export * from "./exports"`. */
 export {
   switchpath_version,
   switchpath_describe,

@@ -1,11 +1,11 @@
-// @NAME@: first in, first out, but what has waited too long is dropped instead of sent.
+// @NAME@: first in, first out, but packets that have waited too long are dropped instead of sent.
 //
-// Good for voice and for games: what comes too late is of no use, and only delays what is behind it.
+// Good for voice and games: a late packet is useless, and only delays the packets behind it.
 //
 //     switchpath guest build          builds @NAME@.wasm and checks it
 //     switchpath guest bench @NAME@.wasm
 //
-// Make it yours: every function that you can call is in switchpath.ts.
+// To change it, see the functions in switchpath.ts.
 import { PASSES, Packet, Scheme, count, dropFront, enqueue, head, install, now, option, packets, send } from "./switchpath";
 export * from "./exports";
 
@@ -22,16 +22,16 @@ class Patience extends Scheme {
   constructor() {
     super();
     this.holds = this.limit;
-    // One that comes while nothing waits would leave at once: the router need not ask.
+    // Packets at an idle link may bypass this scheme, because it would send them at once.
     this.wants = PASSES;
   }
 
-  // A packet comes. One that is put on no queue is dropped.
+  // A packet arrives. If it is not enqueued, it is dropped.
   arrival(_packet: Packet): void {
     if (packets(QUEUE) < this.limit) enqueue(QUEUE);
   }
 
-  // The link is ready: one packet leaves, or one is dropped. This is called again as long as it did something.
+  // The link is ready: send or drop one packet. This is called again as long as it did something.
   ready(): void {
     const first = head(QUEUE);
     if (first === null) return;
@@ -43,7 +43,7 @@ class Patience extends Scheme {
   }
 }
 
-// Last, for what it names has to stand above it.
+// Last in the file, because the classes that it names must be defined above.
 install(
   "summary First in, first out; what has waited too long is dropped.\n" +
     "option limit count 1000 1 10000 Packets that wait at most.\n" +

@@ -1,65 +1,65 @@
 /**
- * Queueing schemes for Switchpath in AssemblyScript: everything that a guest needs.
+ * Queueing schemes for Switchpath in AssemblyScript: the complete kit for guests.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * You write a class that extends `Scheme`, and say in one call what it is and how it is made:
+ * Write a class that extends `Scheme`, and describe and construct it in one call:
  *
  *     import { Scheme, Packet, install, option, enqueue, send, packets } from "./switchpath";
  *     export * from "./exports";
- *     install("summary What it does, in one sentence.\noption limit count 1000 1 10000 Packets that wait at most.",
+ *     install("summary The scheme in one sentence.\noption limit count 1000 1 10000 Packets that wait at most.",
  *             () => new Mine());
  *
- * In its methods you may call the functions below; what they do is written down for the router, which looks at it, and does it after
- * your method has returned. A packet's bytes you never see. There is one thread and 1 MiB of memory, and what is made with `new` is
- * never given back: make what you need when the scheme is made. docs/guests.md has more; `switchpath guest check` tells whether it works.
+ * Its methods may call the functions below. They record commands, which the router validates and executes after the method has returned.
+ * Packet bytes are not accessible. There is one thread and 1 MiB of memory. Memory from `new` is never freed: allocate in the
+ * constructor only. docs/guests.md has more. `switchpath guest check` runs the conformance tests.
  */
 
-/** What is known of a packet. */
+/** A packet's record. */
 @final
 export class Packet {
-  /** When it came to this router, in nanoseconds. */
+  /** Arrival time at this router, in nanoseconds. */
   timestamp: u64 = 0;
   /** Its length on the link, in bytes. */
   length: u32 = 0;
-  /** Hash of its flow: of one that arrives, where the scheme wants `FLOWS`. */
+  /** Hash of its flow: of arriving packets, with `FLOWS` in `wants`. */
   flowHash: u32 = 0;
-  /** Hash of the address it comes from; where it wants `HOSTS`. */
+  /** Hash of its source address; with `HOSTS` in `wants`. */
   source: u32 = 0;
-  /** Hash of the address it goes to; as well. */
+  /** Hash of its destination address; with `HOSTS` in `wants`. */
   destination: u32 = 0;
-  /** The queue its path chose. */
+  /** The queue chosen by its path. */
   queue: u16 = 0;
-  /** The class its path gave it. */
+  /** The class of its path. */
   class: u8 = 0;
-  /** Its code point (RFC 2474); where it wants `HOSTS`. */
+  /** Its code point (RFC 2474); with `HOSTS` in `wants`. */
   dscp: u8 = 0;
   /** Its ECN bits (RFC 3168): 0 not capable, 1 and 2 capable, 3 congestion experienced. */
   ecn: u8 = 0;
 }
 
-/** For `Scheme.wants`: it looks at `flowHash`. */
+/** For `Scheme.wants`: the scheme reads `flowHash`. */
 export const FLOWS: u32 = 1;
-/** It looks at `source`, `destination` and `dscp`. */
+/** The scheme reads `source`, `destination` and `dscp`. */
 export const HOSTS: u32 = 2;
-/** A packet that comes while nothing waits would leave at once and unchanged: the router need not ask. */
+/** Packets at an idle link may bypass the scheme, because it would send them at once and unchanged. */
 export const PASSES: u32 = 4;
 /** A higher class leaves before a lower one. */
 export const RANKS: u32 = 8;
 
 /** A queueing scheme. */
 export abstract class Scheme {
-  /** How many queues it wants, 1 to 32766. */
+  /** Number of queues, 1 to 32766. */
   queues: u32 = 1;
-  /** How many packets they hold together at most, up to 16384. */
+  /** Maximum number of packets in all queues, up to 16384. */
   holds: u32 = 16384;
-  /** What it looks at and promises: a sum of `FLOWS`, `HOSTS`, `PASSES`, `RANKS`. */
+  /** Fields that it reads, and properties: a sum of `FLOWS`, `HOSTS`, `PASSES`, `RANKS`. */
   wants: u32 = 0;
-  /** A packet comes: put it on a queue, or it is dropped. It is another one with the next call: keep numbers, not the packet. */
+  /** A packet arrives: enqueue it, or it is dropped. The next call reuses the object: keep numbers, not the packet. */
   abstract arrival(packet: Packet): void;
-  /** The link is ready: one packet leaves, or one is dropped. Called again as long as it did something. */
+  /** The link is ready: send or drop one packet. Called again as long as it did something. */
   abstract ready(): void;
-  /** Others have moved packets: count anew what you count yourself. */
+  /** The router has changed the queues: update your own counts. */
   recount(): void {}
 }
 
@@ -73,7 +73,7 @@ declare function counter(which: u32, more: u64): void;
 @external("switchpath", "random")
 declare function chance(): u64;
 
-/** What guest and router share lies here; the numbers behind it are the places of its parts. */
+/** The memory block shared by guest and router. The numbers after it are the offsets of its fields. */
 const BLOCK = memory.data(10944, 8);
 const RATE: usize = 8, COUNT: usize = 16, ROOM: usize = 20, NEXT: usize = 24, GIVEN: usize = 32;
 const QUEUES: usize = 36, HOLDS: usize = 40, FLAGS: usize = 44;
@@ -81,7 +81,7 @@ const OPTION: usize = 64, COMMAND: usize = 192, VERDICT: usize = 2240, RECORD: u
 const MOST: u32 = 16384, COMMANDS: u32 = 512, EVALUATIONS: u32 = 32, NONE: u16 = 0xffff, MARK: u16 = 0x8000;
 const SEND: u32 = 1, SEND_MARKED: u32 = 2, DROP_FRONT: u32 = 3, DROP_TAIL: u32 = 4;
 
-/** A packet that waits, and its neighbours in the queue. */
+/** A queued packet, and its neighbours in the queue. */
 @unmanaged
 class Place {
   timestamp: u64;
@@ -108,11 +108,11 @@ let places: usize = 0;
 let lines: usize = 0;
 let queues: u32 = 0;
 let most: u32 = 0;
-/** The first place that is free again, and how many have ever been used; packets that wait in all queues. */
+/** The first slot of the free list, and the number of slots ever used; packets in all queues. */
 let free: u16 = NONE;
 let used: u32 = 0;
 let waiting: u32 = 0;
-/** Of this call: packets that the link takes, commands that may be given and have been, and which packet arrives. */
+/** Of this call: room of the link, maximum and actual number of commands, and the number of the arriving packet. */
 let room: u32 = 0;
 let left: u32 = 0;
 let given: u32 = 0;
@@ -123,35 +123,35 @@ let until: u64 = 0;
 const arrived = new Packet();
 const first = new Packet();
 
-/** Says what this guest is: its description, and what makes the scheme once its options are known. */
+/** Registers this guest: its description, and the constructor of the scheme, called when its options are known. */
 export function install(description: string, maker: () => Scheme): void {
   text = String.UTF8.encode(description, true);
   make = maker;
 }
 
-/** The time of this call, in nanoseconds. It stands still within one. */
+/** The time of this call, in nanoseconds. It is constant within a call. */
 export function now(): u64 { return load<u64>(BLOCK); }
-/** What the link carries, in bits per second. */
+/** The rate of the link, in bits per second. */
 export function linkRate(): u64 { return load<u64>(BLOCK + RATE); }
-/** The value of an option, the first one is 0: packets, bits per second, nanoseconds, bytes or millionths; a switch is 0 or 1. */
+/** The value of an option, counted from 0: packets, bits per second, nanoseconds, bytes or millionths; a switch is 0 or 1. */
 export function option(which: u32): u64 { return which < 16 ? load<u64>(BLOCK + OPTION + which * 8) : 0; }
-/** Packets that wait in a queue. */
+/** Packets in a queue. */
 export function packets(queue: u32): u32 { return queue < queues ? line(queue).packets : 0; }
-/** Their bytes. */
+/** Bytes in a queue. */
 export function bytes(queue: u32): u64 { return queue < queues ? line(queue).bytes : 0; }
-/** Packets that wait in all queues. */
+/** Packets in all queues. */
 export function backlog(): u32 { return waiting; }
-/** Tells the operator something, in one line. */
+/** Logs one line for the operator. */
 export function log(line: string): void {
   const encoded = String.UTF8.encode(line);
   logBytes(changetype<usize>(encoded), encoded.byteLength);
 }
 /** Adds to one of eight counters, 0 to 7. */
 export function count(which: u32, more: u64): void { counter(which, more); }
-/** A number by chance; the same ones in the same order after each start. */
+/** A random number. The sequence is the same after each start. */
 export function random(): u64 { return chance(); }
 
-/** What is known of the first packet of a queue, but for hashes and code point; null where nothing waits in it. */
+/** The record of the first packet of a queue, without hashes and code point; null if the queue is empty. */
 export function head(queue: u32): Packet | null {
   if (packets(queue) == 0) return null;
   const at = place(line(queue).first);
@@ -163,7 +163,7 @@ export function head(queue: u32): Packet | null {
   return first;
 }
 
-/** Puts the arriving packet at the end of a queue. False, and it is dropped, where there is no room or no such queue. */
+/** Enqueues the arriving packet. False if there is no room or no such queue; the packet is then dropped. */
 export function enqueue(queue: u32): bool {
   if (!arriving) return false;
   arriving = false;
@@ -173,7 +173,7 @@ export function enqueue(queue: u32): bool {
   return fits;
 }
 
-/** Drops the first packet of a queue. False where nothing waits in it, or no more may be done in this call. */
+/** Drops the first packet of a queue. False if it is empty, or this call has no room for more commands. */
 export function dropFront(queue: u32): bool {
   if (!command(DROP_FRONT, queue)) return false;
   take(queue, true);
@@ -187,7 +187,7 @@ export function dropTail(queue: u32): bool {
   return true;
 }
 
-/** Sends the first packet of a queue. False where nothing waits in it, the link takes none, or no more may be done in this call. */
+/** Sends the first packet of a queue. False if it is empty, the link has no room, or this call has no room for more commands. */
 export function send(queue: u32): bool {
   if (room == 0 || !command(SEND, queue)) return false;
   sent = place(line(queue).first).ecn != 0;
@@ -196,8 +196,8 @@ export function send(queue: u32): bool {
   return true;
 }
 
-/** Sets congestion experienced on the packet that was sent last in this call, or on the one that arrives (before `enqueue`).
- *  False where its sender does not understand it. */
+/** Sets congestion experienced on the last packet sent in this call, or on the arriving one (before `enqueue`).
+ *  False if its sender does not support ECN. */
 export function mark(): bool {
   if (arriving) {
     const record = BLOCK + RECORD + (seen - 1) * 32, verdict = BLOCK + VERDICT + (seen - 1) * 2;
@@ -212,7 +212,7 @@ export function mark(): bool {
   return true;
 }
 
-/** In `ready`: packets wait, but none may leave before that time. */
+/** In `ready`: packets are queued, but none may leave before that time. */
 export function waitUntil(time: u64): void { until = time; }
 
 // @ts-ignore: decorator
@@ -258,7 +258,7 @@ function take(queue: u32, front: bool): void {
 
 function command(act: u32, queue: u32): bool {
   if (left == 0 || packets(queue) == 0) return false;
-  // Before the verdict over the packet that arrives, or behind it where that has been given.
+  // The command is executed before the verdict of the arriving packet, or after it if the verdict was already given.
   const at = arriving ? seen - 1 : seen;
   store<u32>(BLOCK + COMMAND + given * 4, (act << 24) | (at << 16) | queue);
   given++;
@@ -275,13 +275,13 @@ function enter(takes: u32, may: u32): void {
   until = 0;
 }
 
-/** Nothing waits: not before a packet comes; else at the time that was said, or as soon as the link is ready. */
+/** The time of the next call: never while the queues are empty; else the given time, or as soon as the link is ready. */
 function leave(): void {
   store<u32>(BLOCK + GIVEN, given);
   store<u64>(BLOCK + NEXT, waiting == 0 ? u64.MAX_VALUE : min(until, u64.MAX_VALUE - 1));
 }
 
-// What the router calls: see exports.ts.
+// The functions that the router calls: see exports.ts.
 
 export function switchpath_version(): i32 { return 1; }
 export function switchpath_describe(): i32 { return <i32>changetype<usize>(text); }
@@ -305,7 +305,7 @@ export function switchpath_start(): i32 {
 
 let refused: bool = false;
 
-/** While the scheme is made: it cannot be, with these options, and why. */
+/** In the constructor: refuses these options, with the reason. */
 export function refuse(why: string): void {
   log(why);
   refused = true;
@@ -331,7 +331,7 @@ export function switchpath_arrive(): void {
     it.arrival(arrived);
     arriving = false;
   }
-  // Whether any may leave, `ready` tells when it is asked.
+  // Zero: as soon as the link is ready. Only `ready` decides whether a packet may leave.
   until = 0;
   leave();
 }
@@ -365,7 +365,7 @@ export function switchpath_recount(): void {
   leave();
 }
 
-/** The end of a guest that fails: the router sees it, and serves its queues without it. */
+/** Ends a guest that fails: the router sees a trap, and serves the queues without it. */
 export function abort(message: string | null, file: string | null, line: u32, column: u32): void {
   log((message || "it failed") + " (" + (file || "") + ":" + line.toString() + ")");
   unreachable();

@@ -1,11 +1,11 @@
-/* @NAME@: first in, first out, but what has waited too long is dropped instead of sent.
+/* @NAME@: first in, first out, but packets that have waited too long are dropped instead of sent.
  *
- * Good for voice and for games: what comes too late is of no use, and only delays what is behind it.
+ * Good for voice and games: a late packet is useless, and only delays the packets behind it.
  *
  *     switchpath guest build          builds @NAME@.wasm and checks it
  *     switchpath guest bench @NAME@.wasm
  *
- * Make it yours: every function that you can call is in switchpath.h.
+ * To change it, see the functions in switchpath.h.
  */
 #define SP_PACKETS 10000
 #include "switchpath.h"
@@ -23,18 +23,18 @@ static uint64_t limit, patience;
 const char *scheme_start(void) {
     limit = sp_option(LIMIT);
     patience = sp_option(PATIENCE);
-    /* One that comes while nothing waits would leave at once: the router need not ask. */
+    /* Packets at an idle link may bypass this scheme, because it would send them at once. */
     sp_want(SP_PASSES);
     return NULL;
 }
 
-/* A packet comes. One that is put on no queue is dropped. */
+/* A packet arrives. If it is not enqueued, it is dropped. */
 void scheme_arrival(const struct sp_packet *packet) {
     (void)packet;
     if (sp_packets(QUEUE) < limit) sp_enqueue(QUEUE);
 }
 
-/* The link is ready: one packet leaves, or one is dropped. This is called again as long as it did something. */
+/* The link is ready: send or drop one packet. This is called again as long as it did something. */
 void scheme_ready(void) {
     struct sp_packet first;
     if (!sp_head(QUEUE, &first)) return;
@@ -45,5 +45,5 @@ void scheme_ready(void) {
     }
 }
 
-/* Nothing is counted here but what the kit counts. */
+/* The kit recounts its own queues, and this scheme has no other counts. */
 void scheme_recount(void) {}

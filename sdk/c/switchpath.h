@@ -1,24 +1,24 @@
-/* Queueing schemes for Switchpath in C: everything that a guest needs, in one header without a library.
+/* Queueing schemes for Switchpath in C: the complete kit for guests, in one header without a library.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * You write four functions and a description, and include this once:
+ * Write four functions and a description, and include this file once:
  *
- *     #define SP_QUEUES 2        // queues that you want; 1 where you say nothing
- *     #define SP_PACKETS 2000    // packets that they hold together at most; 16384 where you say nothing
+ *     #define SP_QUEUES 2        // number of queues; default 1
+ *     #define SP_PACKETS 2000    // maximum number of packets in all queues; default 16384
  *     #include "switchpath.h"
  *
- *     SP_DESCRIPTION("summary What it does, in one sentence.\n"
+ *     SP_DESCRIPTION("summary The scheme in one sentence.\n"
  *                    "option limit count 1000 1 2000 Packets that wait at most.\n")
  *
- *     const char *scheme_start(void)                    reads its options; answers NULL, or why it cannot begin
- *     void scheme_arrival(const struct sp_packet *p)    a packet comes: put it on a queue, or it is dropped
- *     void scheme_ready(void)                           the link is ready: one packet leaves, or one is dropped
- *     void scheme_recount(void)                         others have moved packets: count anew what you count yourself
+ *     const char *scheme_start(void)                    reads its options; returns NULL, or an error message
+ *     void scheme_arrival(const struct sp_packet *p)    a packet arrives: enqueue it, or it is dropped
+ *     void scheme_ready(void)                           the link is ready: send or drop one packet
+ *     void scheme_recount(void)                         the router has changed the queues: update your own counts
  *
- * In them you may call the functions below; what they do is written down for the router, which looks at it, and does it after
- * your function has returned. A packet's bytes you never see. There is one thread, 1 MiB of memory, and no C library.
- * docs/guests.md has more; `switchpath guest check` tells whether it works.
+ * They may call the functions below. These record commands, which the router validates and executes after your function has
+ * returned. Packet bytes are not accessible. There is one thread, 1 MiB of memory, and no C library.
+ * docs/guests.md has more. `switchpath guest check` runs the conformance tests.
  */
 #ifndef SWITCHPATH_H
 #define SWITCHPATH_H
@@ -36,34 +36,34 @@
 _Static_assert(SP_QUEUES >= 1 && SP_QUEUES <= 32766, "a guest has 1 to 32766 queues");
 _Static_assert(SP_PACKETS >= 1 && SP_PACKETS <= 16384, "all queues of a guest hold 1 to 16384 packets");
 
-/* What is known of a packet. */
+/* A packet's record. */
 struct sp_packet {
-    uint64_t timestamp;   /* when it came to this router, in nanoseconds */
+    uint64_t timestamp;   /* arrival time at this router, in nanoseconds */
     uint32_t length;      /* on the link, in bytes */
-    uint32_t flow_hash;   /* of its flow; of one that arrives, and after sp_want(SP_FLOWS) */
-    uint32_t source;      /* hash of the address it comes from; after sp_want(SP_HOSTS) */
-    uint32_t destination; /* hash of the address it goes to; as well */
-    uint16_t queue;       /* the queue its path chose */
-    uint8_t class;        /* the class its path gave it */
+    uint32_t flow_hash;   /* of its flow; of arriving packets, after sp_want(SP_FLOWS) */
+    uint32_t source;      /* hash of its source address; after sp_want(SP_HOSTS) */
+    uint32_t destination; /* hash of its destination address; after sp_want(SP_HOSTS) */
+    uint16_t queue;       /* the queue chosen by its path */
+    uint8_t class;        /* the class of its path */
     uint8_t dscp;         /* its code point (RFC 2474); after sp_want(SP_HOSTS) */
     uint8_t ecn;          /* its ECN bits (RFC 3168): 0 not capable, 1 and 2 capable, 3 congestion experienced */
     uint8_t reserved[3];
 };
 
-/* For sp_want: what it looks at, and what it promises. */
+/* For sp_want: fields that the scheme reads, and its properties. */
 enum {
-    SP_FLOWS = 1,  /* it looks at flow_hash */
-    SP_HOSTS = 2,  /* it looks at source, destination and dscp */
-    SP_PASSES = 4, /* a packet that comes while nothing waits would leave at once and unchanged: the router need not ask */
+    SP_FLOWS = 1,  /* it reads flow_hash */
+    SP_HOSTS = 2,  /* it reads source, destination and dscp */
+    SP_PASSES = 4, /* packets at an idle link may bypass it, because it would send them at once and unchanged */
     SP_RANKS = 8,  /* a higher class leaves before a lower one */
 };
 
 /* The description: lines that begin with `summary`, or with `option` and then name, unit (count, rate, time, size, part, switch),
- * default, least, most ('-': no bound) and a sentence. */
+ * default, minimum, maximum ('-': no bound) and a sentence. */
 #define SP_DESCRIPTION(text) const char sp_description[] = text;
 extern const char sp_description[];
 
-/* Yours. */
+/* Your functions. */
 const char *scheme_start(void);
 void scheme_arrival(const struct sp_packet *packet);
 void scheme_ready(void);
@@ -75,13 +75,13 @@ void scheme_recount(void);
 SP_IMPORT("log") void sp_log_bytes(const char *text, uint32_t length);
 /* Adds to one of eight counters, 0 to 7. */
 SP_IMPORT("counter") void sp_count(uint32_t which, uint64_t more);
-/* A number by chance; the same ones in the same order after each start. */
+/* A random number. The sequence is the same after each start. */
 SP_IMPORT("random") uint64_t sp_random(void);
 
 enum { SP_PLACES = 256, SP_COMMANDS = 512, SP_EVALUATIONS = 32, SP_NONE = 0xffff, SP_MARK = 0x8000 };
 enum { SP_SEND = 1, SP_SEND_MARKED = 2, SP_DROP_FRONT = 3, SP_DROP_TAIL = 4 };
 
-/* What guest and router share, byte for byte. */
+/* The memory block shared by guest and router. */
 struct sp_block {
     uint64_t now, rate;
     uint32_t count, room;
@@ -94,7 +94,7 @@ struct sp_block {
 };
 _Static_assert(sizeof(struct sp_packet) == 32 && sizeof(struct sp_block) == 10944, "the layout is the router's");
 
-/* A packet that waits, and its neighbours in the queue. */
+/* A queued packet, and its neighbours in the queue. */
 struct sp_place {
     uint64_t timestamp;
     uint32_t length;
@@ -111,29 +111,29 @@ struct sp_line {
 static struct sp_block sp_block;
 static struct sp_place sp_places[SP_PACKETS];
 static struct sp_line sp_lines[SP_QUEUES];
-/* The first place that is free again, and how many have ever been used; packets that wait in all queues. */
+/* The first slot of the free list, and the number of slots ever used; packets in all queues. */
 static uint32_t sp_free = SP_NONE, sp_used, sp_waiting;
-/* Of this call: packets that the link takes, commands that may be given, and which packet arrives. */
+/* Of this call: room of the link, maximum number of commands, and the number of the arriving packet. */
 static uint32_t sp_room, sp_left, sp_seen;
 static bool sp_arriving, sp_sent;
 static uint64_t sp_until;
 
-/* The time of this call, in nanoseconds. It stands still within one. */
+/* The time of this call, in nanoseconds. It is constant within a call. */
 static inline uint64_t sp_now(void) { return sp_block.now; }
-/* What the link carries, in bits per second. */
+/* The rate of the link, in bits per second. */
 static inline uint64_t sp_link_rate(void) { return sp_block.rate; }
-/* The value of an option, the first one is 0: packets, bits per second, nanoseconds, bytes or millionths; a switch is 0 or 1. */
+/* The value of an option, counted from 0: packets, bits per second, nanoseconds, bytes or millionths; a switch is 0 or 1. */
 static inline uint64_t sp_option(uint32_t which) { return which < 16 ? sp_block.option[which] : 0; }
-/* Packets that wait in a queue, and their bytes. */
+/* Packets in a queue, and their bytes. */
 static inline uint32_t sp_packets(uint32_t queue) { return queue < SP_QUEUES ? sp_lines[queue].packets : 0; }
 static inline uint64_t sp_bytes(uint32_t queue) { return queue < SP_QUEUES ? sp_lines[queue].bytes : 0; }
-/* Packets that wait in all of them. */
+/* Packets in all queues. */
 static inline uint32_t sp_backlog(void) { return sp_waiting; }
 
-/* In scheme_start: what it looks at and promises, SP_FLOWS and the like. */
+/* In scheme_start: fields that the scheme reads, and its properties: SP_FLOWS and the others. */
 static inline void sp_want(uint32_t flags) { sp_block.flags |= flags; }
 
-/* Tells the operator something, in one line. */
+/* Logs one line for the operator. */
 static inline void sp_log(const char *text) {
     uint32_t length = 0;
     while (text[length]) length++;
@@ -145,7 +145,7 @@ static inline void sp_told(const struct sp_place *place, struct sp_packet *packe
                                   .class = place->class, .ecn = place->ecn };
 }
 
-/* What is known of the first packet of a queue, but for hashes and code point. False where nothing waits in it. */
+/* The record of the first packet of a queue, without hashes and code point. False if the queue is empty. */
 static inline bool sp_head(uint32_t queue, struct sp_packet *packet) {
     if (sp_packets(queue) == 0) return false;
     sp_told(&sp_places[sp_lines[queue].first], packet);
@@ -185,7 +185,7 @@ static inline void sp_take(uint32_t queue, bool front) {
 
 static inline bool sp_command(uint32_t act, uint32_t queue) {
     if (sp_left == 0 || sp_packets(queue) == 0) return false;
-    /* Before the verdict over the packet that arrives, or behind it where that has been given. */
+    /* The command is executed before the verdict of the arriving packet, or after it if the verdict was already given. */
     uint32_t place = sp_arriving ? sp_seen - 1 : sp_seen;
     sp_block.command[sp_block.commands++] = act << 24 | place << 16 | queue;
     sp_left--;
@@ -193,7 +193,7 @@ static inline bool sp_command(uint32_t act, uint32_t queue) {
     return true;
 }
 
-/* Puts the arriving packet at the end of a queue. False, and it is dropped, where there is no room or no such queue. */
+/* Enqueues the arriving packet. False if there is no room or no such queue; the packet is then dropped. */
 static inline bool sp_enqueue(uint32_t queue) {
     if (!sp_arriving) return false;
     sp_arriving = false;
@@ -203,7 +203,7 @@ static inline bool sp_enqueue(uint32_t queue) {
     return fits;
 }
 
-/* Drops the first packet of a queue, or the last one. False where nothing waits in it, or no more may be done in this call. */
+/* Drops the first packet of a queue, or the last one. False if it is empty, or this call has no room for more commands. */
 static inline bool sp_drop_front(uint32_t queue) {
     bool done = sp_command(SP_DROP_FRONT, queue);
     if (done) sp_take(queue, true);
@@ -215,12 +215,12 @@ static inline bool sp_drop_tail(uint32_t queue) {
     return done;
 }
 
-/* Sends the first packet of a queue. False where nothing waits in it, the link takes none, or no more may be done in this call. */
+/* Sends the first packet of a queue. False if it is empty, the link has no room, or this call has no room for more commands. */
 static inline bool sp_send(uint32_t queue) {
     if (sp_room == 0) return false;
     bool done = sp_command(SP_SEND, queue);
     if (done) {
-        /* It may be marked, where its sender understands that. */
+        /* It may be marked if its sender supports ECN. */
         sp_sent = sp_places[sp_lines[queue].first].ecn != 0;
         sp_take(queue, true);
         sp_room--;
@@ -228,8 +228,8 @@ static inline bool sp_send(uint32_t queue) {
     return done;
 }
 
-/* Sets congestion experienced on the packet that was sent last in this call, or on the one that arrives (before sp_enqueue).
- * False where its sender does not understand it. */
+/* Sets congestion experienced on the last packet sent in this call, or on the arriving one (before sp_enqueue).
+ * False if its sender does not support ECN. */
 static inline bool sp_mark(void) {
     if (sp_arriving && sp_block.record[sp_seen - 1].ecn != 0) {
         sp_block.verdict[sp_seen - 1] |= SP_MARK;
@@ -244,7 +244,7 @@ static inline bool sp_mark(void) {
     return false;
 }
 
-/* In scheme_ready: packets wait, but none may leave before that time. */
+/* In scheme_ready: packets are queued, but none may leave before that time. */
 static inline void sp_wait_until(uint64_t time) { sp_until = time; }
 
 static inline void sp_enter(uint32_t room, uint32_t left) {
@@ -256,7 +256,7 @@ static inline void sp_enter(uint32_t room, uint32_t left) {
     sp_block.commands = 0;
 }
 
-/* Nothing waits: not before a packet comes; else at the time that was said, or as soon as the link is ready. */
+/* The time of the next call: never while the queues are empty; else the given time, or as soon as the link is ready. */
 static inline void sp_leave(void) {
     sp_block.next = sp_waiting == 0 ? UINT64_MAX : sp_until == UINT64_MAX ? UINT64_MAX - 1 : sp_until;
 }
@@ -284,7 +284,7 @@ SP_EXPORT("switchpath_arrive") void switchpath_arrive(void) {
         scheme_arrival(&sp_block.record[sp_seen - 1]);
         sp_arriving = false;
     }
-    /* Whether any may leave, scheme_ready tells when it is asked. */
+    /* Zero: as soon as the link is ready. Only scheme_ready decides whether a packet may leave. */
     sp_until = 0;
     sp_leave();
 }

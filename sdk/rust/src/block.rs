@@ -1,27 +1,27 @@
-//! The block that guest and host share: `crates/extension/src/block.rs` has what each part of it means.
+//! The block that guest and host share: `crates/extension/src/block.rs` documents each field.
 
 use core::cell::UnsafeCell;
 
-/// It looks at the hash of a packet's flow.
+/// The scheme reads the hash of a packet's flow.
 pub const FLOWS: u32 = 1;
-/// It looks at hosts and code points.
+/// The scheme reads hosts and code points.
 pub const HOSTS: u32 = 2;
-/// A packet that comes while nothing waits passes.
+/// Packets bypass the scheme on an idle link.
 pub const PASSES: u32 = 4;
 /// A higher class leaves before a lower one.
 pub const RANKS: u32 = 8;
-/// Queues at most: a verdict has 15 bits for the number of one.
+/// Maximum number of queues: a verdict has 15 bits for a queue number.
 pub const QUEUES: u32 = 32766;
-/// In a verdict: mark it.
+/// In a verdict: mark the packet.
 pub const MARK: u16 = 0x8000;
-/// Commands of one arrival at most.
+/// Maximum number of commands in one arrival.
 pub const COMMANDS: usize = 512;
-/// Commands of one evaluation at most.
+/// Maximum number of commands in one evaluation.
 pub const EVALUATIONS: u32 = 32;
-/// Records of one call at most.
+/// Maximum number of records in one call.
 const PLACES: usize = 256;
 
-/// A packet, as the host shows it.
+/// The host's record of a packet.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Shown {
@@ -57,11 +57,11 @@ pub struct Block {
 
 const _: () = assert!(size_of::<Shown>() == 32 && size_of::<Block>() == 2752 + PLACES * 32);
 
-/// The values of a guest's options, in the order in which it describes them.
+/// The values of a guest's options, in the order of its description.
 pub struct Options(pub(crate) [u64; 16]);
 
 impl Options {
-    /// Packets, bits per second, nanoseconds, bytes or millionths; one of a switch that is on.
+    /// Packets, bits per second, nanoseconds, bytes or millionths; 1 for a switch that is on.
     pub fn value(&self, place: usize) -> u64 {
         self.0.get(place).copied().unwrap_or(0)
     }
@@ -99,7 +99,7 @@ static BLOCK: Shared = Shared(UnsafeCell::new(Block {
     }; PLACES],
 }));
 
-/// Where it lies.
+/// The address of the block.
 pub fn address() -> usize {
     BLOCK.0.get() as usize
 }
@@ -107,8 +107,8 @@ pub fn address() -> usize {
 /// The block of this module.
 ///
 /// # Safety
-/// Called once.
+/// Call it only once.
 pub unsafe fn take() -> &'static mut Block {
-    // SAFETY: the only reference to it, as the caller says. The host reads and writes it between two calls, not within one.
+    // SAFETY: the only reference to it, as the caller guarantees. The host accesses the block between calls, never within one.
     unsafe { &mut *BLOCK.0.get() }
 }

@@ -1,31 +1,31 @@
-//! Instructions of ephemeral state: what one sees of a packet and of what is under its tags, and what it answers.
-//! `crates/extension/src/instruction.rs` has what each part of the block means.
+//! Instructions of ephemeral state: the packet's value, the entries under its tags, and the instruction's outcome.
+//! `crates/extension/src/instruction.rs` documents each field of the block.
 
 use core::cell::UnsafeCell;
 use units::Instant;
 
-/// Tags of an instruction at most.
+/// Maximum number of tags of an instruction.
 pub const TAGS: usize = 4;
 
-/// What becomes of the packet.
+/// The fate of the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It goes on, with the call's value.
+    /// Forward it, with the call's value.
     Forward = 0,
-    /// It ends, and nobody is told.
+    /// Drop it silently.
     Drop = 1,
-    /// It is not executed: something has to be there that is not. Nothing is written.
+    /// Abort: a required entry is absent. Nothing is written.
     Absent = 2,
-    /// It is not executed: it would take away more than there is. Nothing is written.
+    /// Abort: the result would be below zero. Nothing is written.
     Underflow = 3,
 }
 
-/// The block that guest and host share.
+/// The memory block shared by guest and host.
 #[repr(C)]
 pub struct Call {
     now: u64,
     node: u64,
-    /// The packet's value: another one goes on with it.
+    /// The packet's value. If changed, the packet is forwarded with the new value.
     pub value: u64,
     operator: u32,
     present: u32,
@@ -37,7 +37,7 @@ pub struct Call {
 const _: () = assert!(size_of::<Call>() == 72);
 
 impl Call {
-    /// A call as a packet makes it, for tests: its operator, its value, and what is under its tags.
+    /// The call of a packet, for tests: its operator, its value, and the values under its tags.
     pub fn of(operator: u8, value: u64, there: &[Option<u64>]) -> Call {
         let mut values = [0; TAGS];
         let mut present = 0;
@@ -53,7 +53,7 @@ impl Call {
         Instant::new(self.now)
     }
 
-    /// The number by which others know the router.
+    /// The router's name in replies.
     pub fn node(&self) -> u64 {
         self.node
     }
@@ -63,12 +63,12 @@ impl Call {
         self.operator as u8
     }
 
-    /// What is under a tag; none where nothing is, or there is no such tag.
+    /// The value under a tag. None if there is no entry or no such tag.
     pub fn get(&self, tag: usize) -> Option<u64> {
         ((self.present | self.written) >> tag & 1 != 0).then(|| self.values.get(tag).copied()).flatten()
     }
 
-    /// Puts a value under a tag, which is created where nothing is there.
+    /// Writes the value of a tag, and creates the entry if it is absent.
     pub fn set(&mut self, tag: usize, value: u64) {
         if let Some(place) = self.values.get_mut(tag) {
             *place = value;
@@ -104,8 +104,8 @@ pub fn execute(instruction: fn(&mut Call) -> Outcome) -> i32 {
     instruction(unsafe { &mut *CALL.0.get() }) as i32
 }
 
-/// Makes an instruction of the module it stands in: what it is called in text, how many tags it has and entries it creates at most,
-/// and the function that it is.
+/// Makes its module an instruction. The arguments are the description (summary, number of tags, maximum number of created entries)
+/// and the function.
 #[macro_export]
 macro_rules! instruction {
     ($description:expr, $execute:expr) => {

@@ -1,4 +1,4 @@
-//! Queueing schemes for Switchpath as guests: the same `Scheme` that the router has built in, compiled to WebAssembly.
+//! Queueing schemes for Switchpath as guests: the `Scheme` trait of the built-in schemes, compiled to WebAssembly.
 //!
 //! ```ignore
 //! #![no_std]
@@ -12,7 +12,7 @@
 //!
 //! Or an instruction of ephemeral state, by [`instruction!`].
 //!
-//! A guest has one thread and 1 MiB of memory, which it takes when it is started and never gives back.
+//! A guest has one thread and 1 MiB of memory. It allocates at its start, and never frees.
 
 #![no_std]
 
@@ -43,10 +43,10 @@ use block::{FLOWS, HOSTS, PASSES, QUEUES, RANKS};
 use core::cell::UnsafeCell;
 use mirror::MOST;
 
-/// What [`guest!`] is given: makes the scheme of the options, or says why that cannot be.
+/// The constructor passed to [`guest!`]: makes the scheme from the options, or returns an error message.
 pub type Build = fn(&Options) -> Result<Box<dyn Scheme<Link>>, String>;
 
-/// The guest of this module. One thread only ever runs in it, and no call of the host comes while another lasts.
+/// The guest of this module. Only one thread runs in it, and calls of the host never overlap.
 struct Only(UnsafeCell<Option<Guest>>);
 
 // SAFETY: a module has one thread.
@@ -59,7 +59,7 @@ struct Guest {
     link: Link,
 }
 
-/// Calls the guest, once it is started, and tells the host when it wants to be asked again.
+/// Calls the guest after its start, and tells the host when to call again.
 fn with(work: impl FnOnce(&mut Guest)) {
     // SAFETY: the host calls one function at a time, and none of them calls another: this is the only reference.
     let guest = unsafe { &mut *GUEST.0.get() };
@@ -67,7 +67,7 @@ fn with(work: impl FnOnce(&mut Guest)) {
         work(guest);
         let next = match guest.scheme.next(&guest.link) {
             Next::Ready => 0,
-            // The end of all times is as good as none.
+            // The maximum time means never.
             Next::At(time) => time.get().clamp(1, u64::MAX - 1),
             Next::Idle => u64::MAX,
         };
@@ -82,7 +82,7 @@ pub fn address() -> i32 {
 
 #[doc(hidden)]
 pub fn start(build: Build) -> i32 {
-    // SAFETY: the host starts a guest once, before all else.
+    // SAFETY: the host starts a guest once, before any other call.
     let block = unsafe { block::take() };
     let scheme = match build(&Options(block.options)) {
         Ok(scheme) => scheme,
@@ -113,7 +113,7 @@ pub fn arrive() {
     with(|guest| {
         guest.link.begin();
         guest.scheme.arrival(&mut guest.link);
-        // A scheme that stops early has refused the rest.
+        // A scheme that stops early refuses the remaining packets.
         while guest.link.arriving().is_some() {}
     });
 }
@@ -148,7 +148,7 @@ mod host {
 
 #[cfg(not(target_arch = "wasm32"))]
 mod host {
-    //! For tests on the machine itself: nobody listens.
+    //! Stubs for native tests: without a host, log lines and counters are discarded.
     pub fn log(_at: *const u8, _length: usize) {}
     pub fn counter(_which: u32, _more: u64) {}
     pub fn random() -> u64 {
@@ -156,7 +156,7 @@ mod host {
     }
 }
 
-/// Tells the operator something, in one line.
+/// Logs one line for the operator.
 pub fn log(text: &str) {
     host::log(text.as_ptr(), text.len());
 }
@@ -166,12 +166,12 @@ pub fn count(which: u32, more: u64) {
     host::counter(which, more);
 }
 
-/// A number by chance, the same ones in the same order after each start.
+/// A random number. The sequence is the same after each start.
 pub fn random() -> u64 {
     host::random()
 }
 
-/// Makes a guest of the module it stands in: what it is called in text, and what makes the scheme.
+/// Makes its module a guest. The arguments are the description and the constructor of the scheme.
 #[macro_export]
 macro_rules! guest {
     ($description:expr, $build:expr) => {
@@ -212,7 +212,7 @@ macro_rules! guest {
     };
 }
 
-/// The end of a guest that panics: the host sees a trap, and goes on without it.
+/// Ends a guest that panics: the host sees a trap, and serves the queues without it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! end_of_panics {

@@ -1,4 +1,4 @@
-//! Many queues: their packets share their places, and each knows the one behind it.
+//! Many queues as linked lists that share one array of packet slots.
 
 use crate::block::Shown;
 use alloc::vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use schemes::{Record, Size};
 use units::{Bytes, Instant, QueueId};
 
-/// No place.
+/// No slot.
 const NONE: u16 = u16::MAX;
 
 #[derive(Clone, Copy)]
@@ -33,27 +33,27 @@ const EMPTY: Line = Line { bytes: 0, packets: 0, first: NONE, last: NONE };
 /// See the [module](self).
 pub struct Lists {
     places: Vec<Place>,
-    /// The first of the places that are free again; the others have never been used.
+    /// The first slot of the free list. Slots beyond the used ones have never been used.
     free: u16,
     most: usize,
     lines: Vec<Line>,
 }
 
 impl Lists {
-    /// So many queues that hold so many packets together.
+    /// Makes the given number of queues, with a shared limit on packets.
     pub fn new(queues: usize, holds: u32) -> Lists {
         let most = holds as usize;
         Lists { places: Vec::with_capacity(most), free: NONE, most, lines: vec![EMPTY; queues] }
     }
 
-    /// Nothing waits.
+    /// Empties all queues.
     pub fn clear(&mut self) {
         self.places.clear();
         self.free = NONE;
         self.lines.fill(EMPTY);
     }
 
-    /// What waits in a queue.
+    /// The length of a queue.
     #[inline(always)]
     pub fn size(&self, queue: QueueId) -> Size {
         let line = self.lines.get(queue.index()).copied().unwrap_or(EMPTY);
@@ -67,7 +67,7 @@ impl Lists {
         self.places.get(usize::from(line.first)).map(told)
     }
 
-    /// A packet comes to the end of a queue. False where there is no room, or no such queue.
+    /// Appends a packet to a queue. False if there is no room or no such queue.
     #[inline(always)]
     pub fn push(&mut self, queue: QueueId, shown: &Shown) -> bool {
         let Some(line) = self.lines.get_mut(queue.index()) else { return false };
@@ -100,7 +100,7 @@ impl Lists {
         true
     }
 
-    /// The first packet of a queue goes.
+    /// Removes the first packet of a queue.
     #[inline(always)]
     pub fn pop(&mut self, queue: QueueId) -> Option<Record> {
         let line = self.lines.get_mut(queue.index())?;
@@ -119,7 +119,7 @@ impl Lists {
         Some(record)
     }
 
-    /// The last one goes.
+    /// Removes the last packet of a queue.
     pub fn pop_back(&mut self, queue: QueueId) -> Option<Record> {
         let line = self.lines.get_mut(queue.index())?;
         let number = line.last;

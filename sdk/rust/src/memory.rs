@@ -1,4 +1,4 @@
-//! Memory that is taken and never given back: a guest takes what it needs when it is started.
+//! A bump allocator that frees only the last allocation: a guest allocates at its start.
 
 #![cfg(target_arch = "wasm32")]
 
@@ -9,9 +9,9 @@ use core::cell::Cell;
 /// Bytes of a page of WebAssembly.
 const PAGE: usize = 65536;
 
-/// What is taken begins behind what the module came with.
+/// Allocations begin after the module's own data.
 struct Taken {
-    /// Where the next piece begins; zero before the first.
+    /// Start of the next allocation; zero before the first.
     next: Cell<usize>,
 }
 
@@ -22,11 +22,11 @@ unsafe impl Sync for Taken {}
 static MEMORY: Taken = Taken { next: Cell::new(0) };
 
 unsafe extern "C" {
-    /// The linker's: the first byte that nothing of the module lies at.
+    /// Set by the linker: the first byte after the module's data.
     static __heap_base: u8;
 }
 
-// SAFETY: pieces do not overlap, for each begins where the one before ended; all lie in memory that is there.
+// SAFETY: allocations do not overlap, because each begins at the end of the previous one; all lie in existing memory.
 unsafe impl GlobalAlloc for Taken {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let next = match self.next.get() {
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Taken {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // The piece taken last can be taken again.
+        // Only the last allocation can be returned.
         if at as usize + layout.size() == self.next.get() {
             self.next.set(at as usize);
         }

@@ -1,4 +1,4 @@
-//! What waits in the queues of the link, as the guest knows it: it has put it there itself.
+//! The guest's copy of the link's queues. The guest keeps it current, because only its own decisions change the queues.
 
 use crate::block::Shown;
 use crate::lists::Lists;
@@ -6,27 +6,27 @@ use crate::ring::Ring;
 use schemes::{Record, Size};
 use units::QueueId;
 
-/// Packets that all queues of a guest hold at most.
+/// Maximum number of packets in all queues of a guest.
 pub const MOST: u32 = 16384;
 
 /// See the [module](self).
 pub enum Mirror {
-    /// A queue alone.
+    /// A single queue.
     One(Ring),
-    /// Several.
+    /// Several queues.
     Many(Lists),
 }
 
 use Mirror::{Many, One};
 
 impl Mirror {
-    /// So many queues that hold so many packets together, at most [`MOST`].
+    /// Makes the given number of queues, with a shared limit on packets of at most [`MOST`].
     pub fn new(queues: usize, holds: u32) -> Mirror {
         let holds = holds.min(MOST);
         if queues == 1 { One(Ring::new(holds)) } else { Many(Lists::new(queues, holds)) }
     }
 
-    /// Nothing waits.
+    /// Empties all queues.
     pub fn clear(&mut self) {
         match self {
             One(ring) => ring.clear(),
@@ -34,7 +34,7 @@ impl Mirror {
         }
     }
 
-    /// What waits in a queue.
+    /// The length of a queue.
     #[inline(always)]
     pub fn size(&self, queue: QueueId) -> Size {
         match self {
@@ -54,7 +54,7 @@ impl Mirror {
         }
     }
 
-    /// A packet comes to the end of a queue. False where there is no room, or no such queue.
+    /// Appends a packet to a queue. False if there is no room or no such queue.
     #[inline(always)]
     pub fn push(&mut self, queue: QueueId, shown: &Shown) -> bool {
         match self {
@@ -63,7 +63,7 @@ impl Mirror {
         }
     }
 
-    /// The first packet of a queue goes.
+    /// Removes the first packet of a queue.
     #[inline(always)]
     pub fn pop(&mut self, queue: QueueId) -> Option<Record> {
         match self {
@@ -73,7 +73,7 @@ impl Mirror {
         }
     }
 
-    /// The last one goes.
+    /// Removes the last packet of a queue.
     pub fn pop_back(&mut self, queue: QueueId) -> Option<Record> {
         match self {
             One(ring) if queue.index() == 0 => ring.pop_back(),

@@ -1,4 +1,4 @@
-//! The one queue of a guest that has no more: its packets lie one behind the other.
+//! A ring buffer for guests with a single queue.
 
 use crate::block::Shown;
 use alloc::vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use schemes::{Record, Size};
 use units::{Bytes, Instant, QueueId};
 
-/// What a scheme is told of a packet that waits.
+/// The record of a queued packet.
 #[derive(Clone, Copy, Default)]
 struct Place {
     timestamp: u64,
@@ -16,10 +16,10 @@ struct Place {
     ecn: u8,
 }
 
-/// See the [module](self). Its methods are compiled into the scheme: where a record is handed over in memory, in small pieces that
-/// are read as one, the processor waits for the last of them to be written.
+/// See the [module](self). Its methods are inlined into the scheme. If a record were passed in memory, its small stores would be read by one
+/// large load, and the processor would stall because store forwarding fails.
 pub struct Ring {
-    /// A power of two of them.
+    /// The slots; their number is a power of two.
     places: Vec<Place>,
     first: u32,
     size: Size,
@@ -27,18 +27,18 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// It holds so many packets.
+    /// Makes a ring for the given number of packets.
     pub fn new(holds: u32) -> Ring {
         let places = vec![Place::default(); holds.next_power_of_two() as usize];
         Ring { places, first: 0, size: Size::default(), most: holds }
     }
 
-    /// Nothing waits.
+    /// Empties the ring.
     pub fn clear(&mut self) {
         self.size = Size::default();
     }
 
-    /// What waits.
+    /// The length of the queue.
     #[inline(always)]
     pub fn size(&self) -> Size {
         self.size
@@ -59,7 +59,7 @@ impl Ring {
         self.places.get(self.first as usize & self.places.len().wrapping_sub(1)).map(told)
     }
 
-    /// A packet comes to the end. False where there is no room.
+    /// Appends a packet. False if there is no room.
     #[inline(always)]
     pub fn push(&mut self, shown: &Shown) -> bool {
         if self.size.packets >= self.most {
@@ -79,7 +79,7 @@ impl Ring {
         self.size.bytes = Bytes::new(self.size.bytes.get() - u64::from(length));
     }
 
-    /// The first packet goes.
+    /// Removes the first packet.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Record> {
         let record = self.head()?;
@@ -88,7 +88,7 @@ impl Ring {
         Some(record)
     }
 
-    /// The last one goes.
+    /// Removes the last packet.
     pub fn pop_back(&mut self) -> Option<Record> {
         let last = self.size.packets.checked_sub(1)?;
         let record = self.place(last).map(|place| told(place))?;

@@ -1,4 +1,4 @@
-//! The wires of a guest: what it does is written down for the host, and believed to have happened.
+//! The wires of a guest. They write its decisions as commands for the host, and assume that the host carries them out.
 
 use crate::block::{Block, COMMANDS, EVALUATIONS, MARK, Shown};
 use crate::mirror::Mirror;
@@ -10,22 +10,22 @@ const SEND_MARKED: u32 = 2;
 const DROP_FRONT: u32 = 3;
 const DROP_TAIL: u32 = 4;
 
-/// The link, as a scheme in a guest has it.
+/// A guest scheme's view of the link.
 pub struct Link {
     mirror: Mirror,
     pub(crate) block: &'static mut Block,
     now: Instant,
-    /// Packets that the link still takes.
+    /// Packets that the link can still accept.
     room: u32,
-    /// Commands that may still be given.
+    /// Commands that still fit into the block.
     left: u32,
     commands: usize,
-    /// Records that the scheme has seen.
+    /// Number of records that the scheme has read.
     seen: usize,
     count: usize,
-    /// Whether the packet seen last awaits its verdict.
+    /// True if the last record read has no verdict yet.
     current: bool,
-    /// Whether the packet that the last command sends may still be marked; and whether it can be.
+    /// The packet of the last send command: may it still be marked, and is it ECN-capable?
     hand: Option<bool>,
 }
 
@@ -46,25 +46,25 @@ impl Link {
         }
     }
 
-    /// A call of the host begins, in which the link takes so many packets and so many commands may be given.
+    /// Begins a call of the host, with the room of the link and the maximum number of commands.
     fn enter(&mut self, room: u32, left: u32) {
         self.now = Instant::new(self.block.now);
         (self.room, self.left, self.commands) = (room, left, 0);
         (self.seen, self.count, self.current, self.hand) = (0, 0, false, None);
     }
 
-    /// Packets arrive.
+    /// Begins an arrival of packets.
     pub(crate) fn begin(&mut self) {
         self.enter(0, COMMANDS as u32);
         self.count = self.block.count as usize;
     }
 
-    /// The link is ready.
+    /// Begins an evaluation for a ready link.
     pub(crate) fn ask(&mut self) {
         self.enter(self.block.room, self.block.count.min(EVALUATIONS));
     }
 
-    /// These packets wait, and others before or behind them.
+    /// Adds queued packets to the copy of the queues during a recount.
     pub(crate) fn recount(&mut self) {
         self.enter(0, 0);
         if self.block.room & 1 != 0 {
@@ -75,19 +75,19 @@ impl Link {
         }
     }
 
-    /// What is done is over.
+    /// Ends the call: publishes the number of commands, and the time of the next call.
     pub(crate) fn leave(&mut self, next: u64) {
         self.block.commands = self.commands as u32;
         self.block.next = next;
     }
 
-    /// Writes a command down. False where there may be none any more.
+    /// Writes a command. False if the block has no room for more.
     #[inline(always)]
     fn command(&mut self, act: u32, queue: QueueId) -> bool {
         if self.left == 0 {
             return false;
         }
-        // Before the verdict over the packet that was seen last, or behind it where that has been given.
+        // The command is executed before the verdict of the last record read, or after it if the verdict was already given.
         let place = if self.current { self.seen - 1 } else { self.seen };
         self.block.command[self.commands] = act << 24 | (place as u32) << 16 | (queue.0 & 0xffff);
         self.commands += 1;
@@ -155,7 +155,7 @@ impl Wires for Link {
         if self.room == 0 {
             return None;
         }
-        // Nothing is taken out where it cannot be told.
+        // Do not dequeue if no command can report it.
         if self.left == 0 {
             return None;
         }

@@ -1,14 +1,14 @@
-//! @NAME@: first in, first out, but what has waited too long is dropped instead of sent.
+//! @NAME@: first in, first out, but packets that have waited too long are dropped instead of sent.
 //!
-//! Good for voice and for games: what comes too late is of no use, and only delays what is behind it.
+//! Good for voice and games: a late packet is useless, and only delays the packets behind it.
 //!
 //! ```sh
-//! cargo test                      # what is below
+//! cargo test                      # the tests below
 //! switchpath guest build          # builds @NAME@.wasm and checks it
 //! switchpath guest bench @NAME@.wasm
 //! ```
 //!
-//! Make it yours: what a scheme can do with the link is `Wires`, in kit/schemes/wires.rs; all else that there is, kit/src/lib.rs.
+//! To change it, see `Wires` in kit/schemes/wires.rs for a scheme's actions on the link, and kit/src/lib.rs for everything else.
 
 #![cfg_attr(not(test), no_std)]
 
@@ -34,7 +34,7 @@ struct Patience {
 }
 
 impl<W: Wires> Scheme<W> for Patience {
-    /// Packets come. One that is put on no queue is dropped.
+    /// Packets arrive. A packet that is not enqueued is dropped.
     fn arrival(&mut self, wires: &mut W) {
         while wires.arriving().is_some() {
             if wires.size(QUEUE).packets < self.limit {
@@ -43,7 +43,7 @@ impl<W: Wires> Scheme<W> for Patience {
         }
     }
 
-    /// The link is ready: one packet leaves, or one is dropped. Called again as long as something was done.
+    /// The link is ready: send or drop one packet. Called again as long as something was done.
     fn link_ready(&mut self, wires: &mut W) -> Progress {
         let Some(first) = wires.head(QUEUE) else { return Progress::None };
         if wires.now().since(first.timestamp) > self.patience {
@@ -56,12 +56,12 @@ impl<W: Wires> Scheme<W> for Patience {
         Progress::Made
     }
 
-    /// When to ask again: a scheme that holds packets back says until when.
+    /// When to call again: a scheme that holds packets back returns the time.
     fn next(&self, wires: &W) -> Next {
         if wires.size(QUEUE).packets == 0 { Next::Idle } else { Next::Ready }
     }
 
-    /// One that comes while nothing waits would leave at once: the router need not ask.
+    /// Packets at an idle link may bypass this scheme, because it would send them at once.
     fn passes_when_idle(&self) -> bool {
         true
     }

@@ -1,8 +1,8 @@
-//! What a queueing scheme sees of a link, and a link in a few lines to try one on: files of the router's own.
+//! A queueing scheme's view of a link, and a small model of a link for tests. The files are those of the router.
 
 #![no_std]
 #![forbid(unsafe_code)]
-// The router's built-in schemes need more of them than a guest does.
+// The built-in schemes use more of these files than a guest does.
 #![allow(dead_code)]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Quantities with their units: time, rate, size and the numbers of queues. Files of the router's own.
+//! Quantities with their units: time, rate, size and the numbers of queues. The files are those of the router.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A scheme from its text, as a configuration has it: `fq(flows=64){codel(target=2ms)}`. Of texts that the router's own reader has taken.
+//! A scheme from its text, as in a configuration: `fq(flows=64){codel(target=2ms)}`. The router's parser has already accepted the text.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use switchpath_guest::schemes::{DECLARATIONS, Layer, ORDERS};
 use switchpath_guest::units::declare::{Declaration, Inside, OrderDeclaration};
 
-/// A scheme with all its options, and what is inside of it.
+/// A scheme with all its options and its inner scheme.
 pub struct Described {
     name: &'static str,
     options: Vec<(&'static str, u64)>,
@@ -21,12 +21,12 @@ impl Described {
         if rest.trim().is_empty() { Ok(described) } else { Err(format!("'{rest}' is left")) }
     }
 
-    /// As the schemes build it.
+    /// Converts it to the input of the schemes' `build`.
     pub fn layer(&self) -> Layer<'_> {
         Layer { name: self.name, options: &self.options, inside: self.inside.iter().map(Described::layer).collect() }
     }
 
-    /// A scheme at the beginning of `rest`; or one of these, which only they may have inside.
+    /// Parses a scheme at the beginning of `rest`, or one of the given declarations, which are allowed only inside others.
     fn next(rest: &mut &str, branch: Option<&'static OrderDeclaration>) -> Result<Described, String> {
         let (name, behind) = rest.split_at(rest.find(['(', '{', '}', ',']).unwrap_or(rest.len()));
         let name = name.trim();
@@ -67,7 +67,7 @@ impl Described {
     }
 }
 
-/// All options: what is given, or the default.
+/// All options: the given value, or the default.
 fn options(declaration: &Declaration, given: &str) -> Result<Vec<(&'static str, u64)>, String> {
     let mut options = Vec::new();
     for option in declaration.options {

@@ -1,6 +1,6 @@
-//! Every scheme of the router as a guest: its number among those that manage a queue, or behind them among the orders; the number
-//! of what that has inside, with its defaults; and the values of its options. Or 99, and the text of any scheme in the bytes of the
-//! other options.
+//! Every built-in scheme in one guest. The first option is the number of the scheme: queue managements first, then orders. The
+//! second is the number of the inner scheme, with its defaults. The others are the scheme's options. With the number 99 the other
+//! options contain the text of any scheme, byte by byte.
 
 #![no_std]
 
@@ -26,7 +26,7 @@ guest! {
     scheme
 }
 
-/// In place of a number: a text.
+/// In place of a scheme number: the options contain a text.
 const TEXT: u64 = 99;
 
 fn scheme(options: &Options) -> Result<Box<dyn Scheme<Link>>, String> {
