@@ -55,7 +55,7 @@ const fn scheduler(name: &'static str, lag: Lag) -> CpuSchedulerDeclaration {
     CpuSchedulerDeclaration { declaration: declared(name, "Says which task runs.", &[]), lag }
 }
 
-/// Three schemes, six functions, four CPU schedulers, three kinds of device.
+/// Three schemes, six functions, six CPU schedulers, three kinds of device.
 pub fn catalogue() -> Catalogue {
     Catalogue {
         guests: None,
@@ -91,6 +91,8 @@ pub fn catalogue() -> Catalogue {
             scheduler("wf2q+", Lag::OneRun),
             scheduler("sfq", Lag::RunOfEach),
             scheduler("stride", Lag::RunOfEach),
+            scheduler("eevdf", Lag::OneRun),
+            scheduler("drr", Lag::Rounds),
             scheduler("rr", Lag::Unbounded),
         ],
         devices: vec![
