@@ -1,4 +1,4 @@
-//! `[[passthrough]]`: pairs of ports that are a piece of cable.
+//! `[[passthrough]]`: pairs of ports that pass every frame from one to the other.
 
 use crate::connected::Connected;
 use crate::diagnostic::Report;
@@ -18,7 +18,7 @@ pub(crate) const KEY: Key = key(
     "Pairs of ports that are a piece of cable.",
 );
 
-/// Pairs of ports.
+/// Limit of pairs.
 const MOST_PAIRS: usize = 128;
 
 const KEYS: &[Key] = &[required(
@@ -28,7 +28,7 @@ const KEYS: &[Key] = &[required(
     "The two ports, which have neither addresses nor VLANs: what comes by one leaves by the other, unchanged.",
 )];
 
-/// Two ports: every frame that comes by one leaves by the other.
+/// Two ports: every frame that arrives by one leaves by the other.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PassThroughPlan {
     /// Their names, sorted.

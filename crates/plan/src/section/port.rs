@@ -39,12 +39,12 @@ pub(crate) const KEY: Key = key(
 );
 
 const MOST_PORTS: usize = 256;
-/// The scheme of a link that names none.
+/// The default scheme of a link.
 const DEFAULT_SCHEME: &str = "fifo";
-/// The largest MTU of which a frame of the pool that is no super-frame holds a packet, with link header and tag.
+/// The largest MTU whose packets fit a normal frame of the pool, with link header and VLAN tag.
 const FRAME_MTU: u64 = 2030;
 
-/// The longest IP packet of ports of some kinds, and why; those of other kinds carry whatever the pool has frames for.
+/// The longest IP packet by kind of port, and why. Other kinds carry all lengths for which the pool has frames.
 const MOST_MTU: [(&str, u64, &str); 3] = [
     ("xdp", FRAME_MTU, "the kernel receives into the frames of the router"),
     ("memif", FRAME_MTU, "the buffers of the link are as long as the frames of the router"),
@@ -177,45 +177,45 @@ const KEYS: &[Key] = &[
     ),
 ];
 
-/// A place packets come from and go to.
+/// A port: a device that packets arrive from and leave by.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PortPlan {
     /// Its name.
     pub name: Name,
-    /// What is behind it.
+    /// Its device.
     pub device: DevicePlan,
-    /// Its MAC address; where none is given the device has or makes one.
+    /// Its MAC address; `None`: the device has one or generates it.
     #[serde(serialize_with = "optional_mac_text")]
     pub mac: Option<Mac>,
     /// Its interfaces: the untagged one first (it may have no address), then its VLANs by id.
     pub interfaces: Vec<InterfacePlan>,
     /// The queueing scheme of its link.
     pub scheme: Call,
-    /// What becomes of the packets that wait where that takes the place of another.
+    /// The treatment of queued packets when the scheme changes.
     pub scheme_change: SchemeChange,
-    /// The policy that may give it another scheme.
+    /// The policy that may change its scheme.
     pub policy: Option<Name>,
-    /// The file that all of its frames are captured to.
+    /// The capture file for all of its frames.
     pub capture: Option<String>,
-    /// Faults put upon its frames.
+    /// Fault injection on its frames.
     pub faults: Option<FaultsPlan>,
-    /// What it does with ephemeral state.
+    /// Its ephemeral-state settings.
     #[serde(skip_serializing_if = "PortStatePlan::is_default")]
     pub state: PortStatePlan,
-    /// The link that it pretends to have.
+    /// The link that it emulates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkPlan>,
-    /// What it means to the processor.
+    /// Its processor settings.
     pub cpu: PortCpu,
 }
 
-/// What becomes of the packets that wait at a queueing scheme when another takes its place.
+/// The treatment of packets queued at a scheme that is replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SchemeChange {
-    /// They come to the new one, in the order in which they came to the router.
+    /// They move to the new scheme in their arrival order.
     #[default]
     Migrate,
-    /// The old one serves them to the end, before any packet that comes later.
+    /// The old scheme serves all of them before any later packet.
     Drain,
     /// They are dropped.
     Flush,
@@ -223,14 +223,14 @@ pub enum SchemeChange {
 
 named! { SchemeChange { Migrate "migrate", Drain "drain", Flush "flush" } }
 
-/// What the ports are read by.
+/// Properties of the router that affect all ports.
 pub(crate) struct Shared<'c> {
     pub catalogue: &'c Catalogue,
     /// Whether the pool has frames for packets longer than [`FRAME_MTU`].
     pub jumbo: bool,
-    /// Workers that the router has.
+    /// The number of workers.
     pub workers: u16,
-    /// Packets that an input task takes at once.
+    /// Packets that an input task processes at once.
     pub batch: Option<u16>,
     pub policies: &'c Policies,
 }
@@ -252,7 +252,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, by: &Shared<'_>
         connected.incomplete = true;
         tables.truncate(MOST_PORTS);
     }
-    // In the order of the file, so that of two that clash the later is reported.
+    // In the order of the file, so that of two conflicting ports the later is reported.
     tables.sort_by_key(|(span, _, _)| span.start);
     let parent = Path::Key(&root.path, "port");
     let mut plans = Vec::with_capacity(tables.len());
@@ -300,7 +300,7 @@ fn port(
     }
     let interfaces = interface::check(report, section, connected, &name, mtu);
     let mut cpu = cpu::check(report, section, by.batch);
-    // A file that is read as fast as the router takes it has nothing to lose: it waits for room, unless somebody asks for drops.
+    // A file that is read as fast as possible should lose nothing: it waits for room, unless the user asks for drops.
     if device.pace == Pace::Fast && section.node("congestion").is_none() {
         cpu.congestion = Congestion::Throttle;
     }
@@ -331,7 +331,7 @@ fn own_scheme(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalo
     scheme(report, &text, catalogue).unwrap_or_else(Call::nothing)
 }
 
-/// The name of its policy. None: left out or reported.
+/// The name of its policy. `None` if it is missing or was reported.
 fn policy(report: &mut Report<'_>, section: &Section<'_>, policies: &Policies) -> Option<Name> {
     let text = section.text(report, "policy")?;
     let names = policies.names.iter().map(|(name, _)| name);
@@ -359,7 +359,7 @@ pub(crate) fn edits(old: &PortPlan, new: &PortPlan) -> Vec<Edit> {
     edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
     edit(&mut what, "scheme", old.scheme.brief(), new.scheme.brief());
     if old.scheme.text == new.scheme.text {
-        // A guest may have been built anew.
+        // The guest may have been rebuilt.
         edit(&mut what, "build", old.scheme.build(), new.scheme.build());
     }
     edit(&mut what, "scheme_change", old.scheme_change, new.scheme_change);

@@ -57,12 +57,12 @@ table! {
     }
 }
 
-/// How long a worker looks for work where nothing is said: about what falling asleep and waking costs.
+/// The default polling time before a worker sleeps: about the cost of falling asleep and waking up.
 const SPIN: Nanos = Nanos::micros(50);
-/// The longest that makes sense.
+/// The longest polling time.
 const MOST_SPIN: Nanos = Nanos::secs(1);
 
-/// Keys whose change takes a restart: threads and the frame pool are made once.
+/// Keys whose change requires a restart: threads and the frame pool are created once.
 pub(crate) const RESTART: [&str; 4] = ["workers", "cores", "frames", "super_frames"];
 
 pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> Router {

@@ -1,4 +1,4 @@
-//! `[port.NAME.faults]`: faults put upon the frames of a port, for tests.
+//! `[port.NAME.faults]`: fault injection on the frames of a port, for tests.
 
 use crate::diagnostic::Report;
 use crate::document::Section;
@@ -20,16 +20,16 @@ pub(crate) const FAULTS: &[Key] = &[
     ),
 ];
 
-/// Faults put upon the frames of a port. Probabilities are in parts per million.
+/// Fault injection on the frames of a port. Probabilities are in parts per million.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct FaultsPlan {
     /// Frames lost, ppm.
     pub loss: u32,
-    /// Frames with a bit turned, ppm.
+    /// Frames with a flipped bit, ppm.
     pub corrupt: u32,
-    /// Frames sent twice, ppm.
+    /// Frames duplicated, ppm.
     pub duplicate: u32,
-    /// Frames cut short, ppm.
+    /// Frames truncated, ppm.
     pub truncate: u32,
     /// The seed of the random choices.
     pub seed: u64,

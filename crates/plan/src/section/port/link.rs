@@ -1,4 +1,4 @@
-//! `[port.NAME.link]`: the link that a port pretends to have.
+//! `[port.NAME.link]`: the link that a port emulates.
 
 use crate::diagnostic::Report;
 use crate::document::{Section, Text};
@@ -7,7 +7,7 @@ use crate::medium::{MediumPlan, MediumText, TraceEnd};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Packets that are under way on a link at most.
+/// Limit of packets in flight on a link.
 pub(crate) const MOST_UNDER_WAY: u64 = 4_194_304;
 
 pub(crate) const LINK: &[Key] = &[
@@ -109,14 +109,14 @@ pub(crate) const LINK: &[Key] = &[
     ),
 ];
 
-/// The link that a port pretends to have.
+/// The link that a port emulates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkPlan {
-    /// What it is like.
+    /// Its properties.
     pub medium: MediumPlan,
-    /// Packets that are under way at most.
+    /// Limit of packets in flight.
     pub hold: u32,
-    /// What chance follows from.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
@@ -132,7 +132,7 @@ impl Serialize for LinkPlan {
     }
 }
 
-/// The link that a port pretends to have: one worker's, for it is one.
+/// Reads the emulated link of a port. It requires a single worker, because the link is a single queue.
 pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, workers: u16) -> Option<LinkPlan> {
     let node = section.node("link")?;
     let span = node.span.clone();

@@ -1,4 +1,4 @@
-//! `[port.NAME.ra]`: what an interface tells IPv6 hosts about itself and the link, router advertisements (RFC 4861 6.2.1).
+//! `[port.NAME.ra]`: router advertisements of an interface to IPv6 hosts (RFC 4861 6.2.1).
 
 use crate::Prefix;
 use crate::diagnostic::Report;
@@ -12,13 +12,13 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use units::Nanos;
 
-// Prefixes that an interface advertises, DNS servers, and bytes of domains: what fits in 1280 bytes beside the rest.
+// Limits of advertised prefixes, DNS servers, and bytes of search domains: all of them fit into 1280 bytes together.
 const MOST_PREFIXES: usize = 16;
 const MOST_SERVERS: usize = 8;
 const MOST_DOMAIN_BYTES: usize = 256;
-/// Lifetimes of prefixes and DNS servers have 32 bits of seconds (RFC 4861 4.6.2, RFC 8106 5.1); all ones is for ever.
+/// Lifetimes of prefixes and DNS servers are 32-bit seconds (RFC 4861 4.6.2, RFC 8106 5.1); all ones is infinite.
 const FOR_EVER: u64 = u32::MAX as u64;
-/// The length of a prefix that hosts on Ethernet form addresses from (RFC 2464 4).
+/// The prefix length with which hosts on Ethernet form addresses (RFC 2464 4).
 const AUTONOMOUS: u8 = 64;
 
 pub(super) const ADVERTISES: Key = key(
@@ -123,30 +123,30 @@ const RA_PREFIX: &[Key] = &[
 /// The advertisements of an interface. Times are whole seconds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct RaPlan {
-    /// The longest time between two; 4 to 1800 s.
+    /// The longest time between two advertisements; 4 to 1800 s.
     #[serde(serialize_with = "as_text")]
     pub interval: Nanos,
-    /// For how long the sender is a default router; at most 9000 s, zero where it is none.
+    /// How long hosts use the router as a default router; at most 9000 s, zero if it is none.
     #[serde(serialize_with = "as_text")]
     pub lifetime: Nanos,
-    /// Whether hosts prefer it.
+    /// Its preference among default routers.
     pub preference: Preference,
-    /// Whether addresses come by DHCPv6.
+    /// Whether hosts get addresses by DHCPv6.
     pub managed: bool,
-    /// Whether other settings come by DHCPv6.
+    /// Whether hosts get other settings by DHCPv6.
     pub other: bool,
-    /// Whether hosts are told the MTU.
+    /// Whether the MTU is advertised.
     pub mtu: bool,
-    /// The hop limit hosts are to use; zero leaves it to them.
+    /// The advertised hop limit; zero for none.
     pub hop_limit: u8,
     /// The prefixes of the link, in the order of the file.
     #[serde(rename = "prefix")]
     pub prefixes: Vec<RaPrefix>,
     /// Recursive DNS servers.
     pub dns: Vec<Ipv6Addr>,
-    /// Domains to search; lower case, without a point at their end.
+    /// Search domains; lower case, without a trailing dot.
     pub search: Vec<String>,
-    /// For how long servers and domains may be used.
+    /// The lifetime of DNS servers and search domains.
     #[serde(serialize_with = "as_text")]
     pub dns_lifetime: Nanos,
 }
@@ -158,26 +158,26 @@ pub struct RaPrefix {
     pub prefix: Prefix,
     /// Whether its addresses are on the link.
     pub on_link: bool,
-    /// Whether hosts may form addresses from it.
+    /// Whether hosts may form addresses from it (SLAAC).
     pub autonomous: bool,
-    /// For how long it is valid; at most 2^32 - 1 s, which is for ever.
+    /// The valid lifetime; at most 2^32 - 1 s, which is infinite.
     #[serde(serialize_with = "as_text")]
     pub valid: Nanos,
-    /// For how long addresses from it are preferred; no longer than it is valid.
+    /// The preferred lifetime of addresses from it; at most the valid lifetime.
     #[serde(serialize_with = "as_text")]
     pub preferred: Nanos,
 }
 
-/// Which of several routers hosts prefer (RFC 4191 2.1).
+/// The preference of a default router (RFC 4191 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {
-    /// This one.
+    /// Preferred over others.
     High,
-    /// As any.
+    /// The default.
     #[default]
     Medium,
-    /// Another.
+    /// Used only if there is no other.
     Low,
 }
 
@@ -185,7 +185,7 @@ impl Preference {
     /// All of them.
     pub const ALL: [Preference; 3] = [Preference::High, Preference::Medium, Preference::Low];
 
-    /// As in the configuration.
+    /// Its name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Preference::High => "high",
@@ -252,7 +252,7 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, addresses: &
     })
 }
 
-/// A time of whole seconds within a range. None: left out or reported.
+/// A time of whole seconds within a range. `None` if it is missing or was reported.
 fn seconds(
     report: &mut Report<'_>,
     section: &Section<'_>,
@@ -314,7 +314,7 @@ fn domains(report: &mut Report<'_>, section: &Section<'_>) -> Vec<String> {
             text.error(report, || (format!("{} is no domain", quote(text.value)), hint));
             return None;
         }
-        // As in a message: a length before each label, and a zero.
+        // The length in a message: a length byte before each label, and a zero at the end.
         bytes += domain.len() + 2;
         if bytes > MOST_DOMAIN_BYTES {
             let reason = format!("the domains are longer than the {MOST_DOMAIN_BYTES} bytes there is room for");

@@ -251,7 +251,7 @@ struct Bench {
 impl Bench {
     fn new(plan: &EnginePlan, capacity: u64, number: usize) -> Bench {
         let seed = plan.seed ^ (number as u64) << 32;
-        // With only a cleaner the store is cleaned as by its owner. With other threads the cleaner assists them.
+        // Without other threads, the executing thread cleans as the owner of a store does. Beside others it is the assisting cleaner.
         let alone = plan.cleaner == EngineCleans::Assists && plan.threads == 0;
         let cleaning = if alone { Cleaning::Inline } else { Cleaning::Assist };
         let spec = StoreSpec { cleaning, pages: Pages::Large, ..StoreSpec::of(capacity) };
