@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_typing_error_is_understood() {
+    fn typing_error_gets_a_suggestion() {
         let keys = ["address", "device", "mtu", "offloads"];
         assert_eq!(closest("adress", keys), Some("address"));
         assert_eq!(closest("DEVICE", keys), Some("device"));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_text_is_short_and_harmless() {
+    fn quoted_text_is_short_and_has_no_control_characters() {
         assert_eq!(quote("a\u{1b}[2Jb"), "'a\u{fffd}[2Jb'");
         assert_eq!(quote(&"x".repeat(1000)).chars().count(), QUOTED + 3);
     }

@@ -55,7 +55,7 @@ impl Runs {
             match layout {
                 Layout::One => Nanos::ZERO,
                 _ if !path.cpu.preemptible => stages.forwarding.run(cost + last, path.waiting_room(layout)),
-                // Preemption ends a run with its slice, whatever its packets cost.
+                // Preemption ends a run with its slice, independent of the cost of its packets.
                 _ => {
                     let run = stages.forwarding.run(cost + last, path.waiting_room(layout));
                     run.min(stages.forwarding.batching.slice().unwrap_or(LENT) + last)

@@ -92,7 +92,7 @@ table! {
             "Under `throttle`: a task waits for as many packets as are worth it even where its queues hold fewer, and so for \
              ever; for comparison."
         );
-        /// Under `throttle`: whether the waiting task with the fullest queue runs if no other task is ready.
+        /// Under `throttle`: true if the waiting task with the fullest queue runs if no other task is ready.
         pub harvest: bool = (
             Kind::Boolean, "true", "false",
             "Under `throttle`: where no task has enough packets, the one with the most runs."
@@ -138,7 +138,7 @@ table! {
             "The time that receiving and classifying a packet may take; those of vectors that take longer are counted \
              (`classify_over_budget_packets` of the port). By default nobody looks."
         );
-        /// Whether the input task does plain forwarding.
+        /// True if the input task does plain forwarding.
         pub inline: bool = (
             Kind::Boolean, "false", "true",
             "Whether the input task forwards packets itself whose path does nothing else and has nothing waiting: a change of \
@@ -256,7 +256,7 @@ pub enum Lag {
     RunOfEach,
     /// By its turn in a round: shares hold only over many rounds.
     Rounds,
-    /// Without bound: it gets turns, whatever its share.
+    /// Without bound: it gets turns regardless of its share.
     Unbounded,
 }
 
@@ -345,7 +345,7 @@ pub enum Grouping {
     /// A task and a share for each list of functions.
     #[default]
     PerFunction,
-    /// One task for all best-effort packets, whatever their functions.
+    /// One task for all best-effort packets, regardless of their functions.
     Aggregate,
     /// A task for each path of the configuration.
     ByRule,

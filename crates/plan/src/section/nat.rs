@@ -101,7 +101,7 @@ pub struct NatPlan {
     pub per_host: u32,
     /// The range of ports for translated connections, first and last.
     pub ports: (u16, u16),
-    /// Whether any outside host may send to a translated port, or only those the inside has contacted.
+    /// True if any outside host may send to a translated port, and not only those that the inside has contacted.
     pub anybody: bool,
     /// Lifetimes after a connection's last packet: of TCP while opening, established, closing; of UDP; of ICMP.
     #[serde(serialize_with = "nanoseconds")]

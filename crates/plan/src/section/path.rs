@@ -441,7 +441,7 @@ fn queues(path: &PathPlan) -> String {
     format!("{}/{}", path.input_queue, path.output_queue)
 }
 
-/// All paths of the new plan, if their order differs from that which removing the old ones and appending the new ones would give.
+/// All paths of the new plan, if their order differs from the order after removing the old ones and appending the new ones.
 pub(crate) fn order(old: &[PathPlan], new: &[PathPlan]) -> Option<Vec<String>> {
     let is_old = |name: &str| old.iter().any(|path| path.name == name);
     let is_new = |name: &str| new.iter().any(|path| path.name == name);

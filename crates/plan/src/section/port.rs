@@ -226,7 +226,7 @@ named! { SchemeChange { Migrate "migrate", Drain "drain", Flush "flush" } }
 /// Properties of the router that affect all ports.
 pub(crate) struct Shared<'c> {
     pub catalogue: &'c Catalogue,
-    /// Whether the pool has frames for packets longer than [`FRAME_MTU`].
+    /// True if the pool has frames for packets longer than [`FRAME_MTU`].
     pub jumbo: bool,
     /// The number of workers.
     pub workers: u16,

@@ -53,7 +53,7 @@ table! {
             Kind::Integer { least: 0, most: MOST_ENTRIES }, "65536", "0",
             "Entries of the central store; with 0 nothing is executed in the middle."
         );
-        /// Whether a store that is too small for its line rate is refused.
+        /// True if a store that is too small for its line rate is refused.
         pub strict: bool = (
             Kind::Boolean, "false", "true",
             "Whether a port that could overflow its store, by its `line_rate` or else its device's, is an error, not a warning."
@@ -118,23 +118,23 @@ table! {
             "The type of the IPv4 option that carries instructions along with other packets; 0 for none. 30, 94, 158 and 222 are for \
              experiments (RFC 4727)."
         );
-        /// Whether all ports and the central location share one store.
+        /// True if all ports and the central location share one store.
         pub single_store: bool = (
             Kind::Boolean, "false", "true",
             "Whether all ports and the centre have one store, that of `central`: subcast does not work then. For comparison."
         );
-        /// Whether computations have separate entries for the same tag.
+        /// True if computations have separate entries for the same tag.
         pub by_computation: bool = (
             Kind::Boolean, "false", "true",
             "Whether two computations that use the same tag mean two entries."
         );
-        /// Whether packets of a flow stay in order even if some of them carry instructions.
+        /// True if packets of a flow stay in order even if some of them carry instructions.
         pub flow_order: bool = (
             Kind::Boolean, "true", "false",
             "With several workers: whether the other packets of a flow that carries instructions along go by the same worker, in \
              order."
         );
-        /// Whether entries record their creator.
+        /// True if entries record their creator.
         pub diagnostics: bool = (
             Kind::Boolean, "false", "true",
             "Whether entries remember which computation created them: `switchpath state show` has it then, and tags that two \

@@ -43,7 +43,7 @@ pub struct PathCpu {
     /// Packets that take longer are dropped and counted; `None`: no limit.
     #[serde(serialize_with = "as_optional_text")]
     pub limit: Option<Nanos>,
-    /// Whether its functions are preempted at the end of their slice, also within a packet.
+    /// True if its functions are preempted at the end of their slice, also within a packet.
     pub preemptible: bool,
 }
 

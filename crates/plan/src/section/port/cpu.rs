@@ -25,7 +25,7 @@ pub struct PortCpu {
     pub congestion: Congestion,
     /// When its input task polls for packets; `None`: at each of its turns.
     pub estimator: Option<EstimatorPlan>,
-    /// Without an estimator: whether the task keeps its turns while it finds nothing, as in the paper. Otherwise it backs off.
+    /// Without an estimator: true if the task keeps its turns while it finds nothing, as in the paper. Otherwise it backs off.
     pub greedy: bool,
 }
 
@@ -67,17 +67,17 @@ table! {
             Kind::Text(Form::Pattern(r"^ *(x *[0-9.]+|\+ *[0-9.]+ *[a-z]+) *$")), "\"x1.25\"", "\"+10us\"",
             "How sleep changes: times or divided by a factor (`x1.25`), by 1us at least; or by a step (`+10us`)."
         );
-        /// Whether one full run after the longest sleep ends it.
+        /// True if one full run after the longest sleep ends it.
         pub fast_attack: bool = (
             Kind::Boolean, "true", "false",
             "Whether one full run after the longest sleep ends it."
         );
-        /// Whether the task runs again without sleep after a run that reached its limit.
+        /// True if the task runs again without sleep after a run that reached its limit.
         pub stay: bool = (
             Kind::Boolean, "true", "false",
             "Whether there is no sleep after a run that its limit has ended."
         );
-        /// Whether the sleep stays the same once a run is back in the range. Otherwise only the average decides.
+        /// True if the sleep stays the same once a run is back in the range. Otherwise only the average decides.
         pub settle: bool = (
             Kind::Boolean, "true", "false",
             "Whether sleep stays as it is once a run is back in the range, though the average is not yet. With `false` the average alone \

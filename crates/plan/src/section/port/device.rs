@@ -196,7 +196,7 @@ impl Devices {
             self.reads.push((plain(target), text.path.to_string(), text.span.clone()));
         }
         if !target.is_empty() {
-            // A kernel interface is one device, whatever kind of port uses it.
+            // A kernel interface is one device, also for different kinds of port.
             let namespace = if INTERFACES.contains(&kind) { "interface" } else { kind };
             let first = self.targets.entry((namespace.to_string(), target.to_string())).or_insert_with(|| port.clone());
             if first != port {

@@ -102,13 +102,13 @@ pub struct InterfacePlan {
     pub vrf: Option<Name>,
     /// The largest IP packet in bytes.
     pub mtu: u16,
-    /// Whether it sends ICMP redirects to hosts on its link.
+    /// True if it sends ICMP redirects to hosts on its link.
     pub redirects: bool,
     /// The reverse path check of received packets.
     pub reverse_path: ReversePath,
     /// Its router advertisements; `None` if it sends none.
     pub ra: Option<RaPlan>,
-    /// Whether the code points of received packets select their objective.
+    /// True if the code points of received packets select their objective.
     pub trust: bool,
     /// The objective of all other received packets.
     pub objective: Objective,

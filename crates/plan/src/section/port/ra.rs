@@ -131,11 +131,11 @@ pub struct RaPlan {
     pub lifetime: Nanos,
     /// Its preference among default routers.
     pub preference: Preference,
-    /// Whether hosts get addresses by DHCPv6.
+    /// True if hosts get addresses by DHCPv6.
     pub managed: bool,
-    /// Whether hosts get other settings by DHCPv6.
+    /// True if hosts get other settings by DHCPv6.
     pub other: bool,
-    /// Whether the MTU is advertised.
+    /// True if the MTU is advertised.
     pub mtu: bool,
     /// The advertised hop limit; zero for none.
     pub hop_limit: u8,
@@ -156,9 +156,9 @@ pub struct RaPlan {
 pub struct RaPrefix {
     /// The prefix; IPv6, no bit behind its length is set.
     pub prefix: Prefix,
-    /// Whether its addresses are on the link.
+    /// True if its addresses are on the link.
     pub on_link: bool,
-    /// Whether hosts may form addresses from it (SLAAC).
+    /// True if hosts may form addresses from it (SLAAC).
     pub autonomous: bool,
     /// The valid lifetime; at most 2^32 - 1 s, which is infinite.
     #[serde(serialize_with = "as_text")]

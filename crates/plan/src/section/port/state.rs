@@ -18,7 +18,7 @@ table! {
     /// Ephemeral-state settings of a port.
     #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
     pub struct PortStatePlan, pub(super) PORT_STATE {
-        /// Where it executes instructions.
+        /// The places at which it executes instructions.
         pub at: Places = (
             Kind::Text(Form::Choice(Places::NAMES)), "\"both\"", "\"output\"",
             "Where instructions are executed: where packets come in (`input`), where they leave (`output`), `both`, or `none`."
@@ -59,7 +59,7 @@ pub enum Variable {
     Time,
 }
 
-/// Where a port executes instructions.
+/// The places at which a port executes instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Places {
     /// At the input and at the output.
@@ -79,7 +79,7 @@ named! {
 }
 
 impl Places {
-    /// Whether it executes at the input, and at the output.
+    /// True if it executes at the input, and at the output.
     pub const fn are(self) -> (bool, bool) {
         (matches!(self, Places::Both | Places::Input), matches!(self, Places::Both | Places::Output))
     }

@@ -74,7 +74,7 @@ pub(crate) struct Way {
     pub to: Option<Prefix>,
     /// The VRF of the route.
     pub vrf: VrfIndex,
-    /// Whether they may be in another VRF.
+    /// True if they may be in another VRF.
     pub leak: bool,
     /// Their interface, unless a hop names its own.
     pub port: Option<InterfaceIndex>,
