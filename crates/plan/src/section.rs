@@ -26,7 +26,7 @@ pub(crate) const VERSION: u64 = 1;
 
 /// The top-level keys of the file.
 pub(crate) const ROOT: &[Key] = &[
-    required("version", Kind::Integer { least: VERSION, most: VERSION }, "1", "The version of this format."),
+    required("version", Kind::Integer { least: VERSION, most: VERSION }, "1", "The version of the format."),
     router::KEY,
     cpu::KEY,
     port::KEY,

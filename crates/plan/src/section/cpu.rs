@@ -19,7 +19,7 @@ use std::fmt;
 use units::{Nanos, PacketRate, Parts};
 
 pub(crate) const KEY: Key =
-    key("cpu", Kind::Table(KEYS), "", "{ layout = 3 }", "How each worker divides its processor.");
+    key("cpu", Kind::Table(KEYS), "", "{ layout = 3 }", "How each worker divides its processor among tasks.");
 
 const BATCHING: &str = "\"timeslice(packets=256, slice=100us)\"";
 
@@ -41,109 +41,117 @@ table! {
         /// The number of tasks for a packet.
         pub layout: Layout = (
             Kind::Integer { least: 1, most: 3 }, "3", "2",
-            "Tasks that a packet passes: 1 does everything at once, 2 has input apart, 3 output as well."
+            "The number of tasks for each packet: 1 does everything in one task, 2 separates input, 3 also separates \
+             output."
         );
         /// The CPU scheduler.
         pub scheduler: CpuScheduler = (
-            Kind::Text(Form::CpuScheduler), "\"wf2q+\"", "\"wf2q+\"", "Which task runs next: the schedulers are listed below."
+            Kind::Text(Form::CpuScheduler), "\"wf2q+\"", "\"wf2q+\"", "The CPU scheduler. The schedulers are listed \
+             below."
         ) by no_scheduler;
         /// How packets are received.
         pub receive: Receive = (
             Kind::Text(Form::Choice(Receive::NAMES)), "\"polling\"", "\"polling\"",
-            "`polling`: input tasks receive when it is their turn. `interrupt`: packets are received before anything else goes \
-             on, as interrupts do it; a flood then leaves no time for forwarding."
+            "`polling`: input tasks receive packets when the CPU scheduler runs them. `interrupt`: packets are \
+             received before any other work, as with interrupts. A flood then leaves no time for forwarding."
         );
         /// The batching of input tasks.
         pub input: Batching = (
             Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"timeslice(packets=16, slice=30us)\"",
-            "How much an input task does at once: `none` (one packet), `simple(packets=N)`, `timeslice(packets=N, slice=T)`, \
-             `throttle(overhead=P, slice=T)`."
+            "How many packets an input task processes in a run: `none` (one packet), `simple(packets=N)`, \
+             `timeslice(packets=N, slice=T)`, `throttle(overhead=P, slice=T)`."
         );
         /// The batching of forwarding tasks.
         pub forwarding: Batching = (
             Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"throttle(overhead=10%, slice=30us)\"",
-            "How much a forwarding task does at once."
+            "How many packets a forwarding task processes in a run."
         );
         /// The batching of output tasks.
         pub output: Batching = (
             Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"simple(packets=16)\"",
-            "How much an output task does at once."
+            "How many packets an output task processes in a run."
         );
         /// Packets between two reads of the cycle counter. `None`: one if a packet costs a microsecond or more, else many.
         pub vector: Option<u16> = (
             Kind::Integer { least: 1, most: 256 }, "", "1",
-            "Packets between two readings of the clock; by default one where a packet costs a microsecond or more, else many."
+            "Packets between two readings of the clock. The default is one if a packet costs a microsecond or more, \
+             else many."
         );
         /// The task that is charged for a switch.
         pub charge: Charge = (
             Kind::Text(Form::Choice(Charge::NAMES)), "\"none\"", "\"incoming\"",
-            "Who pays for changing to another task: `none` makes everybody's share a little smaller, `incoming` the task \
-             changed to, `outgoing` the one before."
+            "The task that is charged for a switch: `incoming` the next task, `outgoing` the previous one. With \
+             `none` all shares shrink a little."
         );
         /// The cost of a switch; `None`: measured at start.
         #[serde(serialize_with = "as_optional_text")]
         pub switch_cost: Option<Nanos> = (
             Kind::Quantity { form: TIME, least: "0s", most: "10ms" }, "", "\"1us\"",
-            "What changing to another task costs; by default it is measured at start."
+            "The cost of a switch between tasks. By default it is measured at start."
         );
         /// Under `throttle`: whether a task may wait for more packets than its queues hold.
         pub strict: bool = (
             Kind::Boolean, "false", "true",
-            "Under `throttle`: a task waits for as many packets as are worth it even where its queues hold fewer, and so for \
-             ever; for comparison."
+            "Under `throttle`: a task waits for the full batch even if its queues hold fewer packets, and so \
+             forever. For comparison."
         );
         /// Under `throttle`: true if the waiting task with the fullest queue runs if no other task is ready.
         pub harvest: bool = (
             Kind::Boolean, "true", "false",
-            "Under `throttle`: where no task has enough packets, the one with the most runs."
+            "Under `throttle`: if no task has a full batch, the one with the most packets runs."
         );
         /// Under `throttle`: how long a task waits for more packets by default; `None`: without limit.
         #[serde(serialize_with = "as_optional_text")]
         pub max_wait: Option<Nanos> = (
             Kind::Text(WAIT), "\"none\"", "\"500us\"",
-            "Under `throttle`: how long a task waits for more packets where its path says nothing; `none` is as long as others \
-             have enough to do."
+            "Under `throttle`: how long a task waits for more packets if its path does not set `max_wait`. With \
+             `none` it waits as long as other tasks are busy."
         ) by default_wait;
         /// How the overhead and slice of `throttle` follow the load; `None`: they are fixed.
         pub tune: Option<TunePlan> = (
             Kind::Table(TUNE), "", "{ period = \"10ms\", most = \"20%\" }",
-            "Under `throttle` of forwarding: overhead and slice follow the load; without the table they are as said."
+            "Under `throttle` of forwarding tasks: overhead and slice follow the load. Without the table they are \
+             fixed."
         );
         /// The processor shares of input tasks.
         pub input_share: InputShare = (
             Kind::Text(Form::Choice(InputShare::NAMES)), "\"auto\"", "\"line_speed\"",
-            "What input tasks get: `balanced` serves what is forwarded, `line_speed` all that the line may bring, `explicit` is \
-             each port's `share`; `auto` is line_speed where a path with a reservation may come in by the port, else balanced."
+            "The processor share of input tasks. `balanced` is enough for the forwarded packets, `line_speed` for \
+             the full line rate, `explicit` is each port's `share`. `auto` is `line_speed` for ports by which \
+             packets of a path with a reservation may enter, else `balanced`."
         );
         /// The ratio of best effort's input, forwarding and output shares; all zero: by their costs.
         pub balance: [u32; 3] = (
             Kind::Counts { least: 2, most: 3, highest: 1_000_000 }, "[]", "[5, 1, 5]",
-            "What best effort gives its input, forwarding and output tasks, as a ratio; by default by what they cost."
+            "The ratio of the shares of best effort's input, forwarding and output tasks. By default they follow \
+             from their costs."
         ) by balance;
         /// How packets without a path of their own are grouped into tasks.
         pub best_effort: Grouping = (
             Kind::Text(Form::Choice(Grouping::NAMES)), "\"per_function\"", "\"aggregate\"",
-            "Which paths without a reservation share a task: those of equal functions (`per_function`), all (`aggregate`), none \
-             (`by_rule`), or all paths whatsoever (`single`), for comparison."
+            "Which paths without a reservation share a task: those with equal functions (`per_function`), all \
+             (`aggregate`), or none (`by_rule`). With `single` all paths share one, including those with \
+             reservations, for comparison."
         );
         /// The reaction to reservations that do not fit.
         pub admission: Admission = (
             Kind::Text(Form::Choice(Admission::NAMES)), "\"refuse\"", "\"warn\"",
-            "What becomes of reservations that do not fit: `refuse` takes no such configuration, `warn` says so and takes it."
+            "How reservations that do not fit are handled: `refuse` refuses the configuration, `warn` accepts it \
+             with a warning."
         );
         /// The time limit for classifying a packet; slower ones are counted. `None`: not checked.
         #[serde(serialize_with = "as_optional_text")]
         pub classify_budget: Option<Nanos> = (
             Kind::Quantity { form: TIME, least: "1ns", most: "1s" }, "", "\"2us\"",
-            "The time that receiving and classifying a packet may take; those of vectors that take longer are counted \
-             (`classify_over_budget_packets` of the port). By default nobody looks."
+            "The time limit for receiving and classifying a packet. Packets of slower vectors are counted \
+             (`classify_over_budget_packets` of the port). By default there is no limit."
         );
         /// True if the input task does plain forwarding.
         pub inline: bool = (
             Kind::Boolean, "false", "true",
-            "Whether the input task forwards packets itself whose path does nothing else and has nothing waiting: a change of \
-             task less, charged to the input task, and so best left alone where paths were promised something. With \
-             `classify_budget` only while both together stay within it."
+            "Whether the input task itself forwards packets whose path has only the function `ip` and an empty \
+             queue. This saves a switch, but the input task is charged for the work. So do not use it together with \
+             reservations. With `classify_budget` it applies only while both together stay within the limit."
         );
     }
 }
@@ -290,25 +298,25 @@ table! {
         #[serde(serialize_with = "as_text")]
         pub period: Nanos = (
             Kind::Quantity { form: TIME, least: "100us", most: "10s" }, "\"10ms\"", "\"10ms\"",
-            "How often they are set, 100us to 10s."
+            "The interval between two adjustments, 100us to 10s."
         );
         /// The smallest overhead, under the highest load.
         #[serde(serialize_with = "as_text")]
         pub least: Parts = (
             Kind::Quantity { form: PART, least: "1ppm", most: "100%" }, "\"2%\"", "\"2%\"",
-            "The least overhead: under the highest load."
+            "The smallest overhead, under the highest load."
         );
         /// The largest overhead, under light load.
         #[serde(serialize_with = "as_text")]
         pub most: Parts = (
             Kind::Quantity { form: PART, least: "1ppm", most: "100%" }, "\"30%\"", "\"30%\"",
-            "The most overhead: under little load."
+            "The largest overhead, under light load."
         );
         /// The reserve above the present load.
         #[serde(serialize_with = "as_text")]
         pub margin: Parts = (
             Kind::Quantity { form: PART, least: "0%", most: "100%" }, "\"10%\"", "\"10%\"",
-            "The part of the processor that is to be left beside the present load."
+            "The fraction of the processor kept in reserve above the present load."
         );
     }
 }

@@ -16,7 +16,7 @@ pub(crate) const KEY: Key = key(
     Kind::List(KEYS),
     "",
     "[{ group = \"239.1.2.3\", from = \"lan\", to = [\"wan\"] }]",
-    "Multicast groups that are forwarded.",
+    "Multicast groups to forward.",
 );
 
 /// Limits of groups, and of output interfaces per group.
@@ -28,26 +28,27 @@ const KEYS: &[Key] = &[
         "group",
         Kind::Text(ADDRESS),
         "\"239.1.2.3\"",
-        "The group: a multicast address of either family that routers forward.",
+        "The group: a multicast IPv4 or IPv6 address that routers may forward.",
     ),
     key(
         "source",
         Kind::Text(ADDRESS),
         "",
         "\"192.0.2.7\"",
-        "Only what this host sends to the group; by default what anybody sends for whom there is no other.",
+        "The source host. By default the entry applies to all sources without an entry of their own.",
     ),
     required(
         "from",
         Kind::Text(INTERFACE),
         "\"lan\"",
-        "The interface its packets come by: `lan`, or `lan.20`. What comes by another is dropped as `reverse_path`.",
+        "The input interface: `lan`, or `lan.20`. Packets of the group from other interfaces are dropped as \
+         `reverse_path`.",
     ),
     required(
         "to",
         Kind::OneOrMore(INTERFACE),
         "[\"wan\", \"wan.20\"]",
-        "The interfaces that each get a copy: other ones of the same VRF, at most 64.",
+        "The output interfaces, each of which gets a copy: at most 64, in the same VRF, without the input interface.",
     ),
 ];
 

@@ -25,7 +25,7 @@ const MOST_NEIGHBOURS: usize = 65_536;
 const KEYS: &[Key] = &[
     required("address", Kind::Text(ADDRESS), "\"192.0.2.9\"", "The neighbour's address, on a subnet of the interface."),
     required("mac", Kind::Text(MAC), "\"02:00:00:00:00:09\"", "The neighbour's MAC address."),
-    required("port", Kind::Text(INTERFACE), "\"lan\"", "The interface it is on: `lan`, or `lan.20`."),
+    required("port", Kind::Text(INTERFACE), "\"lan\"", "The interface of its subnet: `lan`, or `lan.20`."),
 ];
 
 /// A static neighbour.

@@ -14,29 +14,35 @@ pub(crate) const KEY: Key = key(
     Kind::Table(KEYS),
     "",
     "{ delay = [\"ef\"] }",
-    "What code points ask for where they are trusted.",
+    "The objectives that DiffServ code points select, for interfaces that trust them.",
 );
 
 const CODE_POINTS: Kind = Kind::Texts { form: Form::Pattern("^([A-Za-z]+[0-9]*|[0-9]+|0[xX][0-9A-Fa-f]+)$"), most: 64 };
 
 const KEYS: &[Key] = &[
-    key(
-        "throughput",
-        CODE_POINTS,
-        "[]",
-        "[\"cs1\", \"af11\"]",
-        "The code points of what wants as many bits as there are.",
-    ),
-    key("delay", CODE_POINTS, "[]", "[\"ef\", \"cs5\"]", "Of what wants as little time on the way as there can be."),
+    key("throughput", CODE_POINTS, "[]", "[\"cs1\", \"af11\"]", "Code points for high throughput."),
+    key("delay", CODE_POINTS, "[]", "[\"ef\", \"cs5\"]", "Code points for low delay."),
     key(
         "power",
         CODE_POINTS,
         "[]",
         "[\"af41\", \"af42\"]",
-        "Of what wants throughput over delay: calls with pictures.",
+        "Code points for high throughput over delay, as for video calls.",
     ),
-    key("fct", CODE_POINTS, "[]", "[\"af21\", \"cs2\"]", "Of flows that are to end soon, as pages do."),
-    key("tail", CODE_POINTS, "[]", "[\"af31\", \"27\"]", "Of flows of which the slowest is to end soon."),
+    key(
+        "fct",
+        CODE_POINTS,
+        "[]",
+        "[\"af21\", \"cs2\"]",
+        "Code points for a short flow completion time on average, as for web pages.",
+    ),
+    key(
+        "tail",
+        CODE_POINTS,
+        "[]",
+        "[\"af31\", \"27\"]",
+        "Code points for a short flow completion time of the slowest flows.",
+    ),
 ];
 
 /// The main objective of an application.

@@ -27,7 +27,7 @@ pub(crate) const KEY: Key = key(
     Kind::List(KEYS),
     "",
     "[{ name = \"voice\", match = \"ip dscp ef\" }]",
-    "Switching paths, first match wins.",
+    "Switching paths. The first one that matches a packet applies.",
 );
 
 const MOST_PATHS: usize = 250;
@@ -45,21 +45,21 @@ pub(crate) const KEYS: &[Key] = &[
         "match",
         Kind::Text(Form::Pattern(r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|meta)(\s|$)")),
         "\"ip dscp ef udp dport 5060\"",
-        "The packets that take it; see Matches.",
+        "The packets of the path; see Matches.",
     ),
     key(
         "functions",
         Kind::Texts { form: Form::Function, most: MOST_FUNCTIONS },
         "[\"ip\"]",
         "[\"ip\"]",
-        "What is done to each packet, in order.",
+        "The functions for each packet, in order.",
     ),
     key(
         "filter",
         Kind::Texts { form: Form::Pattern(r"(^|\s)(accept|drop|reject)\s*$"), most: filter::MOST_RULES },
         "[]",
         "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
-        "The rules of the function `filter`: the first that holds decides; what none is about goes on.",
+        "The rules of the function `filter`. The first rule that matches decides. Packets that match none continue.",
     ),
     key(
         "dispatch",
@@ -69,78 +69,93 @@ pub(crate) const KEYS: &[Key] = &[
         },
         "[]",
         "[\"tls name *.example.org video\", \"payload 0 0x16 secure\"]",
-        "The rules of the function `dispatch`: what a packet carries (`tls name`, `http host`, `dns name`, or bytes of the \
-         payload from an offset on), and the path it takes; what none is about stays.",
+        "The rules of the function `dispatch`: a payload (`tls name`, `http host`, `dns name`, or bytes at an \
+         offset), and the path of packets that contain it. Packets that match no rule stay on this path.",
     ),
-    key("queue", QUEUE, "512", "512", "Packets that wait at most in each queue of the path."),
-    key("input_queue", QUEUE, "", "128", "Packets that wait at most for its functions; by default `queue`."),
-    key("output_queue", QUEUE, "", "1024", "Packets that wait at most for its port; by default `queue`."),
+    key("queue", QUEUE, "512", "512", "The limit of each queue of the path, in packets."),
+    key(
+        "input_queue",
+        QUEUE,
+        "",
+        "128",
+        "The limit of the queue before its functions, in packets. The default is `queue`.",
+    ),
+    key(
+        "output_queue",
+        QUEUE,
+        "",
+        "1024",
+        "The limit of the queue before its port, in packets. The default is `queue`.",
+    ),
     key(
         "class",
         Kind::Integer { least: 0, most: 255 },
         "",
         "2",
-        "The class that queueing schemes see; by default 1 with `reserve` and 0 without. The router's own packets have 255.",
+        "The class for queueing schemes. The default is 1 with `reserve` and 0 without. The router's own packets \
+         have class 255.",
     ),
     key(
         "objective",
         Kind::Text(Form::Choice(Objective::NAMES)),
         "",
         "\"delay\"",
-        "What its packets want, whatever their code points say: `throughput`, `delay`, `power`, `fct`, `tail`, `none`.",
+        "The objective of its packets, which overrides their code points: `throughput`, `delay`, `power`, `fct`, \
+         `tail`, `none`.",
     ),
     key(
         "reserve",
         Kind::Text(RESERVE),
         "",
         "\"49kpps\"",
-        "The rate it is promised, in packets or in bits a second; without it the path is best effort.",
+        "The reserved rate, in packets or in bits a second. Without it the path is best effort.",
     ),
     key(
         "packet",
         Kind::Text(SIZE),
         "",
         "\"200b\"",
-        "With `reserve`: the size of its packets, Ethernet header included; needed where the rate is in bits.",
+        "With `reserve`: the size of its packets, including the Ethernet header. Required for a rate in bits.",
     ),
-    key("delay", Kind::Text(TIME), "", "\"2ms\"", "With `reserve`: how long a packet may take through the router."),
+    key("delay", Kind::Text(TIME), "", "\"2ms\"", "With `reserve`: the longest delay of a packet through the router."),
     key(
         "share",
         Kind::Text(PART),
         "",
         "\"5%\"",
-        "The forwarding task's part of the processor; by default it follows from the reservation, or best effort divides \
-         what is left.",
+        "The processor share of the forwarding task. By default it follows from the reservation, or from the \
+         division of best effort.",
     ),
     key(
         "max_wait",
         Kind::Text(WAIT),
         "",
         "\"500us\"",
-        "Under `throttle`: how long it waits for more packets; `none` is as long as others have enough to do. By default \
-         as `[cpu]` says.",
+        "Under `throttle`: how long its task waits for more packets. With `none` it waits as long as other tasks are \
+         busy. The default is that of `[cpu]`.",
     ),
     key(
         "cost",
         Kind::Text(Form::Pattern(r"^ *[0-9.]+ *[a-z]+( */ *b)?( *\+ *[0-9.]+ *[a-z]+ */ *b)? *$")),
         "",
         "\"1us + 2ns/b\"",
-        "What its functions take for a packet; by default as they declare, then as measured.",
+        "The cost of its functions per packet. By default the declared cost, or else the measured one.",
     ),
     key(
         "limit",
         Kind::Text(TIME),
         "",
         "\"50us\"",
-        "A packet whose functions take longer is dropped, and counted; by default it may take as long as it takes.",
+        "The time limit for its functions. Packets that take longer are dropped and counted. By default there is no \
+         limit.",
     ),
     key(
         "preemptible",
         Kind::Boolean,
         "false",
         "true",
-        "Whether its functions give the processor back when their slice is over, in the middle of a packet too: for those \
-         that are dear, or not trusted to return.",
+        "Whether its functions are preempted at the end of their slice, also within a packet. Use it for functions \
+         that are expensive, or might not return.",
     ),
 ];
 

@@ -24,7 +24,7 @@ pub(crate) const KEY: Key = key(
     Kind::Tables { name: crate::names::PORT_PATTERN, keys: KEYS },
     "",
     "{ edge = { delay = \"drr{codel}\" } }",
-    "Which schemes serve what is asked for, by name.",
+    "Policies by name. Each maps objectives to queueing schemes.",
 );
 
 /// Limit of policies.
@@ -43,40 +43,59 @@ const KEYS: &[Key] = &[
         Kind::Text(TIME),
         "\"1s\"",
         "\"1s\"",
-        "How long packets are counted before they are looked at, 100ms to 3600s.",
+        "How long packets are counted before each decision, 100ms to 3600s.",
     ),
     key(
         "dwell",
         Kind::Text(TIME),
         "\"30s\"",
         "\"30s\"",
-        "How long a port keeps a scheme at least, up to 86400s, whatever arrives; no shorter than the window.",
+        "The shortest time between two scheme changes, up to 86400s, and at least the window.",
     ),
     key(
         "share",
         Kind::Text(PART),
         "\"60%\"",
         "\"60%\"",
-        "The part of a window's bytes that brings an objective into force, 51% to 100%. Where none has it all stays as it is.",
+        "The fraction of a window's bytes that an objective needs to be selected, 51% to 100%. If none reaches it, \
+         the scheme stays.",
     ),
     key(
         "packets",
         Kind::Integer { least: 1, most: 1_000_000_000 },
         "100",
         "100",
-        "A window with fewer packets says nothing.",
+        "Windows with fewer packets are ignored.",
     ),
     key(
         "throughput",
         SCHEME,
         "",
         "\"fifo(limit=20000)\"",
-        "What serves throughput; by default the port's own `scheme`.",
+        "The scheme for throughput. The default is the port's own `scheme`.",
     ),
-    key("delay", SCHEME, "", "\"drr{codel}\"", "What serves delay; the same holds."),
-    key("power", SCHEME, "", "\"drr{codel}\"", "What serves power."),
-    key("fct", SCHEME, "", "\"drr{codel}\"", "What serves flows that are to end soon."),
-    key("tail", SCHEME, "", "\"drr{codel}\"", "What serves the slowest of them."),
+    key("delay", SCHEME, "", "\"drr{codel}\"", "The scheme for low delay. The default is the port's own `scheme`."),
+    key(
+        "power",
+        SCHEME,
+        "",
+        "\"drr{codel}\"",
+        "The scheme for high throughput over delay. The default is the port's own `scheme`.",
+    ),
+    key(
+        "fct",
+        SCHEME,
+        "",
+        "\"drr{codel}\"",
+        "The scheme for short flow completion times on average. The default is the port's own `scheme`.",
+    ),
+    key(
+        "tail",
+        SCHEME,
+        "",
+        "\"drr{codel}\"",
+        "The scheme for short completion times of the slowest flows. The default is the port's own `scheme`.",
+    ),
 ];
 
 /// The scheme for each objective at a port, and the rules for changing.

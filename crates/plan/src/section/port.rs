@@ -52,17 +52,17 @@ const MOST_MTU: [(&str, u64, &str); 3] = [
 ];
 
 const KEYS: &[Key] = &[
-    required("device", Kind::Text(Form::Device), "\"packet:eth0\"", "What is behind the port: `KIND:TARGET`."),
+    required("device", Kind::Text(Form::Device), "\"packet:eth0\"", "The device of the port: `KIND:TARGET`."),
     key(
         "address",
         Kind::Texts { form: PREFIX, most: interface::MOST_ADDRESSES },
         "[]",
         "[\"192.0.2.1/24\"]",
-        "The router's own addresses on the untagged interface, each with the length of its subnet.",
+        "The router's own addresses on the untagged interface, each with its prefix length.",
     ),
-    key("mac", Kind::Text(MAC), "", "\"02:00:00:00:00:01\"", "The MAC address; without it, the device's own."),
+    key("mac", Kind::Text(MAC), "", "\"02:00:00:00:00:01\"", "The MAC address. The default is that of the device."),
     key("vrf", Kind::Text(NAME), "\"main\"", "\"red\"", VRF_DOC),
-    key("mtu", MTU, "1500", "1500", "The largest IP packet in bytes; at least 1280 with an IPv6 address."),
+    key("mtu", MTU, "1500", "1500", "The MTU in bytes. At least 1280 if the port has an IPv6 address."),
     REDIRECTS,
     ADVERTISES,
     key(
@@ -70,24 +70,25 @@ const KEYS: &[Key] = &[
         Kind::Text(Form::Scheme),
         "\"fifo\"",
         "\"fifo(limit=1000)\"",
-        "The queueing scheme of the link; `priority` unless said where a reservation may leave by it.",
+        "The queueing scheme of the link. The default is `priority` for ports by which a path with a reservation may \
+         leave.",
     ),
     key(
         "scheme_change",
         Kind::Text(Form::Choice(SchemeChange::NAMES)),
         "\"migrate\"",
         "\"drain\"",
-        "What becomes of the packets that wait when another scheme takes the place of theirs: `migrate` hands them to the new \
-         one in the order in which they came, `drain` lets the old one send them first, `flush` drops them. A scheme of the \
-         same kind with other parameters takes nobody's place: it goes on with those.",
+        "How queued packets are handled when the scheme changes. `migrate` moves them to the new scheme in arrival \
+         order. `drain` lets the old scheme send them first. `flush` drops them. If only parameters of the scheme \
+         change, its queues stay.",
     ),
     key(
         "policy",
         Kind::Text(NAME),
         "",
         "\"edge\"",
-        "The policy that gives the port another scheme where what its packets want asks for one; `scheme` serves what no line of \
-         it does.",
+        "The policy that selects the scheme by the objectives of the port's packets. `scheme` is used for objectives \
+         without a scheme in the policy.",
     ),
     reverse_path("\"off\""),
     trust("false"),
@@ -97,62 +98,70 @@ const KEYS: &[Key] = &[
         Kind::Text(PART),
         "",
         "\"20%\"",
-        "The input task's part of the processor; with `input_share = \"explicit\"`.",
+        "The processor share of the input task, with `input_share = \"explicit\"`.",
     ),
     key(
         "line_rate",
         Kind::Text(PACKET_RATE),
         "",
         "\"140kpps\"",
-        "Packets a second that the line may bring; by default 64-byte frames at the device's rate, where it has one.",
+        "The line rate in packets a second. The default is that of 64-byte frames at the device's rate, if it has \
+         one.",
     ),
     key(
         "congestion",
         Kind::Text(Form::Choice(Congestion::NAMES)),
         "\"drop\"",
         "\"throttle\"",
-        "What becomes of packets whose path is full: `drop` drops them, `throttle` stops receiving, so that the line loses \
-         them at no cost, and with them those of every other path.",
+        "How packets are handled if the queue of their path is full. `drop` drops them after they have been \
+         received. `throttle` stops receiving, so that the card drops packets of all paths at no cost.",
     ),
     key(
         "estimator",
         Kind::Switch(ESTIMATOR),
         "",
         "true",
-        "Whether the input task sleeps until a batch is likely to have come, or is always ready. By default it does where \
-         a path with a reservation may come in by the port.",
+        "Whether the input task sleeps until a batch has probably arrived, or always polls. The default is to sleep \
+         if packets of a path with a reservation may enter by the port.",
     ),
-    key("capture", Kind::Text(FILE), "", "\"lan.pcapng\"", "A pcapng file that every frame of the port is written to."),
+    key(
+        "capture",
+        Kind::Text(FILE),
+        "",
+        "\"lan.pcapng\"",
+        "A pcapng file to which all frames of the port are captured.",
+    ),
     key(
         "offloads",
         Kind::Boolean,
         "true",
         "false",
-        "`packet` and `tap` only: whether super-frames and partial checksums are taken and handed over as they are.",
+        "`packet` and `tap` only: whether super-frames and partial checksums are exchanged with the kernel as they \
+         are.",
     ),
     key(
         "state",
         Kind::Table(PORT_STATE),
         "",
         "{ at = \"output\" }",
-        "What the port does with ephemeral state, where there is `[state]`.",
+        "Ephemeral state at the port. Requires `[state]`.",
     ),
     key(
         "faults",
         Kind::Table(FAULTS),
         "",
         "{ loss = 0.01, seed = 1 }",
-        "Faults put upon the frames of the port, for tests.",
+        "Fault injection on the frames of the port, for tests.",
     ),
     key(
         "link",
         Kind::Table(LINK),
         "",
         "{ rate = \"15mbit\", delay = \"75ms\" }",
-        "A link that what leaves by the port crosses first, as if it were there: its queueing scheme is asked when that would take a \
-         packet. Without the table there is none.",
+        "The link that the port emulates for departing packets. The queueing scheme is asked for a packet when this \
+         link can send one. Without the table no link is emulated.",
     ),
-    key("write", Kind::Text(FILE), "", "\"out.pcapng\"", "`pcap` only: the pcapng file that transmitted frames go to."),
+    key("write", Kind::Text(FILE), "", "\"out.pcapng\"", "`pcap` only: the pcapng file for transmitted frames."),
     key(
         "pace",
         Kind::Text(Form::Pattern("^(recorded|fast|[0-9.]+ *[kmKM]?[pP][pP][sS]|[0-9.]+ *[kmgtKMGT]?[bB][iI][tT])$")),
@@ -165,8 +174,9 @@ const KEYS: &[Key] = &[
         Kind::Text(Form::Pattern("^(complete|trust)$")),
         "",
         "\"complete\"",
-        "`xdp` only: whether TCP and UDP checksums that a sender on this machine left to a network card are filled in \
-         (`complete`), or all are taken as they come (`trust`). By default the former for interfaces that are no hardware.",
+        "`xdp` only: whether partial TCP and UDP checksums, which a sender on this machine left to a network card, \
+         are completed (`complete`), or all checksums are left as they are (`trust`). The default is `complete` for \
+         virtual interfaces.",
     ),
     key(
         "vlan",

@@ -29,25 +29,26 @@ const KEYS: &[Key] = &[
         "to",
         Kind::Text(Form::Pattern("^(default|[0-9a-fA-F.:]+/[0-9]{1,3})$")),
         "\"10.0.0.0/8\"",
-        "The destination prefix; `default` is `0.0.0.0/0`, or `::/0` where the next hop has an IPv6 address.",
+        "The destination prefix. `default` is `0.0.0.0/0`, or `::/0` if the next hop has an IPv6 address.",
     ),
     key(
         "via",
         Kind::OneOrMore(Form::Pattern(r"^\s*[0-9a-fA-F.:]+(\s+(port|weight)\s+\S+)*\s*$")),
         "",
         "[\"203.0.113.1 weight 2\", \"203.0.113.2\"]",
-        "The next router, on a connected subnet; or IPv6 link-local, with `port`. Several share the packets, flow by flow.",
+        "The next hop: an address on a connected subnet, or IPv6 link-local with `port`. Several next hops share the \
+         packets by flow.",
     ),
-    key("blackhole", Kind::Boolean, "false", "true", "Drops the packets in silence."),
-    key("unreachable", Kind::Boolean, "false", "true", "Drops the packets and answers ICMP unreachable."),
-    key("port", Kind::Text(INTERFACE), "", "\"lan\"", "With `via`: the interface the next router is on."),
-    key("vrf", Kind::Text(NAME), "\"main\"", "\"red\"", "The VRF whose packets go by the route."),
+    key("blackhole", Kind::Boolean, "false", "true", "Drops the packets silently."),
+    key("unreachable", Kind::Boolean, "false", "true", "Drops the packets and answers with ICMP unreachable."),
+    key("port", Kind::Text(INTERFACE), "", "\"lan\"", "With `via`: the interface of the next hop."),
+    key("vrf", Kind::Text(NAME), "\"main\"", "\"red\"", "The VRF of the route."),
     key(
         "leak",
         Kind::Boolean,
         "false",
         "true",
-        "With `port`: the next router may be in another VRF, so that packets leave theirs by this route.",
+        "With `port`: the next hop may be in another VRF, so that packets leave their VRF by this route.",
     ),
 ];
 

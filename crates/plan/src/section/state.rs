@@ -21,7 +21,7 @@ pub(crate) const KEY: Key = key(
     Kind::Table(KEYS),
     "",
     "{ lifetime = \"10s\" }",
-    "Ephemeral state: what packets may leave in the router for a while; without the table they may not.",
+    "Ephemeral state, which packets create in the router for a limited time. Without the table it is off.",
 );
 
 /// The most queues for packets that one worker hands over to another.
@@ -30,7 +30,7 @@ pub const MOST_QUEUES: u64 = 16;
 const RATE: Kind = Kind::Quantity { form: PACKET_RATE, least: "1pps", most: "1000000000pps" };
 
 const INSTRUCTION: &[Key] =
-    &[required("number", Kind::Integer { least: 128, most: 255 }, "128", "The number by which packets name it.")];
+    &[required("number", Kind::Integer { least: 128, most: 255 }, "128", "The instruction's number in packets.")];
 
 table! {
     /// Ephemeral state (Calvert et al. 2003).
@@ -40,135 +40,138 @@ table! {
         #[serde(serialize_with = "nanoseconds")]
         pub lifetime: Nanos = (
             Kind::Quantity { form: TIME, least: "1ms", most: "1800s" }, "\"10s\"", "\"10s\"",
-            "How long each entry lives, 1ms to 1800s: from its creation, whatever is done to it."
+            "The lifetime of each entry, 1ms to 1800s. It begins with the entry's creation and is never extended."
         );
         /// Entries of each port's store, unless the port sets another number.
         pub capacity: u64 = (
             ENTRIES, "65536", "2000000",
-            "Entries of each port's store. A store of two entries for each packet that the line brings in a lifetime never \
-             overflows: `switchpath state size`."
+            "Entries of each port's store. A store with two entries for each packet that the line delivers within a \
+             lifetime never overflows: see `switchpath state size`."
         );
         /// Entries of the central store; zero for no central store.
         pub central: u64 = (
             Kind::Integer { least: 0, most: MOST_ENTRIES }, "65536", "0",
-            "Entries of the central store; with 0 nothing is executed in the middle."
+            "Entries of the central store; 0 for no central execution."
         );
         /// True if a store that is too small for its line rate is refused.
         pub strict: bool = (
             Kind::Boolean, "false", "true",
-            "Whether a port that could overflow its store, by its `line_rate` or else its device's, is an error, not a warning."
+            "Whether a store that packets at the port's `line_rate` (or the device's rate) could fill is an error, \
+             not a warning."
         );
         /// The behaviour of a full store.
         pub full: WhenFull = (
             Kind::Text(Form::Choice(WhenFull::NAMES)), "\"abort_creates\"", "\"abort_all\"",
-            "What a full store does: `abort_creates` aborts instructions that would create an entry, `abort_all` every one."
+            "The behaviour of a full store: `abort_creates` aborts instructions that would create an entry, \
+             `abort_all` aborts every instruction."
         );
         /// The treatment of packets whose instruction is aborted.
         pub on_abort: OnAbort = (
             Kind::Text(Form::Choice(OnAbort::NAMES)), "\"forward\"", "\"drop\"",
-            "What becomes of packets whose instruction cannot be executed: `forward` lets them go on with their error bit set, \
+            "How packets with an aborted instruction are handled: `forward` forwards them with their error bit set, \
              `drop` drops them."
         );
         /// The treatment of instructions when a worker is overloaded.
         pub overload: Overload = (
             Kind::Text(Form::Choice(Overload::NAMES)), "\"execute\"", "\"pass\"",
-            "What becomes of instructions where more packets come than a worker keeps up with: `execute` executes them, and what \
-             finds no room is dropped, with an instruction or without; `pass` lets packets pass unexecuted until the worker has \
-             caught up."
+            "How instructions are handled if packets arrive faster than a worker executes them. `execute` executes \
+             them all, and packets that overflow a queue are dropped, with instructions or without. `pass` forwards \
+             packets without execution until the worker has caught up."
         );
         /// The cleaner of expired entries.
         pub cleaner: Cleaning = (
             Kind::Text(Form::Choice(Cleaning::NAMES)), "\"inline\"", "\"assist\"",
-            "Who takes away what has expired: `inline` the worker that owns the part, with each batch; `assist` the first worker, \
-             beside its other work; `dedicated` a thread of its own."
+            "The cleaner of expired entries: `inline` is the worker that owns the shard, with each batch. `assist` \
+             is the first worker, beside its other work. `dedicated` is a thread of its own."
         );
         /// Shards of each store; `None`: as many as there are workers.
         pub shards: Option<u16> = (
             Kind::Integer { least: 1, most: 64 }, "", "1",
-            "Parts that each store is divided into, each with a worker of its own that executes all instructions on it; by default as many \
-             as there are workers. A part that is full is full, whatever room the others have: fewer waste less, and leave more to do to \
-             fewer workers."
+            "The shards of each store. Each has a worker of its own that executes all instructions on it. The \
+             default is one for each worker. A shard may be full while others have room. Fewer shards waste less \
+             room, but leave the work to fewer workers."
         );
         /// Queues for packets handed over between workers, at most [`MOST_QUEUES`].
         pub queues: u8 = (
             Kind::Integer { least: 1, most: MOST_QUEUES }, "1", "4",
-            "Queues that packets wait in on their way from the worker that received them to the one that their computation belongs to, each with \
-             its part of the room for 1024 that each two workers have. A computation is in one of them, so what is too much of it takes no room \
-             from those in others; nor does it find any but that of its own."
+            "The number of queues for packets handed over from the worker that received them to the one that owns \
+             their computation. The queues divide the 1024 places between each two workers. Packets of one \
+             computation use one queue, so an overload of it takes no room from computations in other queues."
         );
         /// Packets whose memory is prefetched together.
         pub batch: u8 = (
             Kind::Integer { least: 1, most: 64 }, "32", "1",
-            "Packets whose entries are fetched from memory together."
+            "Packets whose entries are prefetched together."
         );
         /// The IPv4 protocol and IPv6 next header of packets with an instruction.
         pub protocol: u8 = (
             Kind::Integer { least: 143, most: 254 }, "253", "254",
-            "The protocol of IPv4 and IPv6 that carries instructions: 253 and 254 are for experiments (RFC 3692), 143 to 252 are \
-             not assigned."
+            "The IPv4 protocol and IPv6 next header of packets with an instruction. 253 and 254 are for experiments \
+             (RFC 3692), 143 to 252 are not assigned."
         );
         /// The UDP port of datagrams with an instruction; zero for none.
         pub udp_port: u16 = (
             Kind::Integer { least: 0, most: 65_535 }, "5937", "0",
-            "The UDP port that carries instructions; 0 for none."
+            "The UDP port of packets with an instruction; 0 for none."
         );
         /// The type of the IPv4 option with an instruction; zero for none.
         pub ip_option: u8 = (
             Kind::Integer { least: 0, most: 255 }, "158", "0",
-            "The type of the IPv4 option that carries instructions along with other packets; 0 for none. 30, 94, 158 and 222 are for \
-             experiments (RFC 4727)."
+            "The type of the IPv4 option that adds an instruction to other packets; 0 for none. 30, 94, 158 and 222 \
+             are for experiments (RFC 4727)."
         );
         /// True if all ports and the central location share one store.
         pub single_store: bool = (
             Kind::Boolean, "false", "true",
-            "Whether all ports and the centre have one store, that of `central`: subcast does not work then. For comparison."
+            "Whether all ports and the central location share one store, with the size `central`. Subcast does not \
+             work then. For comparison."
         );
         /// True if computations have separate entries for the same tag.
         pub by_computation: bool = (
             Kind::Boolean, "false", "true",
-            "Whether two computations that use the same tag mean two entries."
+            "Whether computations have separate entries for the same tag."
         );
         /// True if packets of a flow stay in order even if some of them carry instructions.
         pub flow_order: bool = (
             Kind::Boolean, "true", "false",
-            "With several workers: whether the other packets of a flow that carries instructions along go by the same worker, in \
-             order."
+            "With several workers: whether the other packets of a flow that carries instructions are processed by \
+             the same worker, in order."
         );
         /// True if entries record their creator.
         pub diagnostics: bool = (
             Kind::Boolean, "false", "true",
-            "Whether entries remember which computation created them: `switchpath state show` has it then, and tags that two \
-             computations use are counted. Two bytes an entry, and memory touched once more."
+            "Whether entries record the computation that created them. `switchpath state show` prints it then, and \
+             tags that two computations use are counted. It takes two bytes per entry and one more memory access."
         );
         /// The enabled instructions, in the order of their numbers.
         pub instructions: Vec<Instruction> = (
             Kind::Texts { form: Form::Choice(Instruction::NAMES), most: Instruction::ALL.len() }, "", "[\"count\", \"compare\"]",
-            "The instructions that are executed; by default all."
+            "The enabled instructions. The default is all."
         ) by instructions;
         /// Limit of instructions a second per source.
         #[serde(serialize_with = "as_optional_text")]
         pub source_rate: Option<PacketRate> = (
             RATE, "", "\"1kpps\"",
-            "Instructions a second that each worker executes for one source (an IPv4 address, or a /64) at each store, a second's \
-             worth at once; without it as many as come."
+            "The limit of instructions a second that each worker executes for one source (an IPv4 address, or a /64) \
+             at each store. Bursts of one second's worth are allowed. The default is no limit."
         );
         /// Limit of created entries a second per source.
         #[serde(serialize_with = "as_optional_text")]
         pub source_creates: Option<PacketRate> = (
             RATE, "", "\"100pps\"",
-            "Entries a second that one source may create in each worker's part of a store, a second's worth at once; without it as \
-             many as fit."
+            "The limit of entries a second that one source may create in each worker's shard. Bursts of one second's \
+             worth are allowed. The default is no limit."
         );
         /// The file with the operator's key. With a key, only sealed parts are executed.
         pub key: Option<String> = (
             Kind::Text(FILE), "", "\"/etc/switchpath/state.key\"",
-            "The file of the operator's key, 32 hexadecimal digits, read with each apply and reload: with it, only instructions are \
-             executed that are sealed with this key, or with that of a second line."
+            "The file of the operator's key, 32 hexadecimal digits. It is read at each apply and reload. With it \
+             only instructions are executed that are sealed with this key, or with one in a second line."
         ) by key_file;
         /// Registered instructions, by number.
         pub registered as "instruction": Vec<RegisteredPlan> = (
             Kind::Tables { name: "[a-z][a-z0-9_-]{0,31}", keys: INSTRUCTION }, "", "{ mean = { number = 128 } }",
-            "Instructions besides the built-in ones, by their names: guests (`mean.wasm` in the directory of `--guests`)."
+            "Registered instructions by name: guests (`mean.wasm` in the directory of `--guests`)."
         ) by |_, _| Vec::new();
     }
 }

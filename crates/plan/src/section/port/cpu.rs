@@ -42,13 +42,13 @@ table! {
         /// If runs find fewer packets than this on average, the sleep grows.
         pub low: u16 = (
             Kind::Integer { least: 1, most: 65_535 }, "", "8",
-            "Where a run finds fewer packets on average, the task sleeps longer; by default two thirds of `high`."
+            "If runs find fewer packets than this on average, the sleep grows. The default is two thirds of `high`."
         ) by |_, _| 8;
         /// If runs find more packets than this on average, the sleep shrinks. Below the batch of an input task.
         pub high: u16 = (
             Kind::Integer { least: 1, most: 65_535 }, "", "12",
-            "Where a run finds more on average, it sleeps less; below the packets of `input`. By default 12, or three quarters \
-             of a batch below 16."
+            "If runs find more packets than this on average, the sleep shrinks. It has to be below the batch of \
+             `input`. The default is 12, or three quarters of a batch below 16."
         ) by |_, _| 12;
         /// The shortest sleep.
         #[serde(serialize_with = "as_text")]
@@ -60,12 +60,12 @@ table! {
         #[serde(serialize_with = "as_optional_text")]
         pub sleep_max: Option<Nanos> = (
             Kind::Quantity { form: TIME, least: "1ns", most: "1s" }, "", "\"343us\"",
-            "The longest sleep, up to 1s; by default what the receive ring less a batch holds at the line's rate."
+            "The longest sleep, up to 1s. By default the receive ring less a batch, at the line rate."
         );
         /// How the sleep changes.
         pub law: SleepLaw = (
             Kind::Text(Form::Pattern(r"^ *(x *[0-9.]+|\+ *[0-9.]+ *[a-z]+) *$")), "\"x1.25\"", "\"+10us\"",
-            "How sleep changes: times or divided by a factor (`x1.25`), by 1us at least; or by a step (`+10us`)."
+            "How the sleep changes: by a factor (`x1.25`), and at least by 1us, or by a step (`+10us`)."
         );
         /// True if one full run after the longest sleep ends it.
         pub fast_attack: bool = (
@@ -75,13 +75,14 @@ table! {
         /// True if the task runs again without sleep after a run that reached its limit.
         pub stay: bool = (
             Kind::Boolean, "true", "false",
-            "Whether there is no sleep after a run that its limit has ended."
+            "Whether the task runs again without sleep after a run that reached its limit."
         );
         /// True if the sleep stays the same once a run is back in the range. Otherwise only the average decides.
         pub settle: bool = (
             Kind::Boolean, "true", "false",
-            "Whether sleep stays as it is once a run is back in the range, though the average is not yet. With `false` the average alone \
-             decides; with `fast_attack = false` and `stay = false` besides, that is the law of the paper."
+            "Whether the sleep stays the same once a run is back in the range, even if the average is not. With \
+             `false` only the average decides. The paper's law is `false` with `fast_attack = false` and `stay = \
+             false`."
         );
     }
 }

@@ -21,7 +21,7 @@ const MOST_VRFS: usize = 256;
 /// The smallest MTU of an IPv6 link (RFC 8200, section 5).
 const IPV6_MTU: u64 = 1280;
 
-pub(super) const VRF_DOC: &str = "The VRF: packets that come in here are routed by its routes alone.";
+pub(super) const VRF_DOC: &str = "The VRF, whose routes alone apply to packets received here.";
 
 /// A key of ports and VLANs.
 pub(super) const REDIRECTS: Key = key(
@@ -29,8 +29,8 @@ pub(super) const REDIRECTS: Key = key(
     Kind::Boolean,
     "false",
     "true",
-    "Whether senders on the link are told of a better first hop there (ICMP redirects). What leaves by the interface \
-     it came by takes the slower general path then.",
+    "Whether the interface sends ICMP redirects to hosts on its link that have a better first hop there. Packets \
+     that leave by their input interface then take the slower general path.",
 );
 /// A key of ports, and of VLANs that differ from their port. `default` is the default of the section.
 pub(super) const fn reverse_path(default: &'static str) -> Key {
@@ -39,10 +39,10 @@ pub(super) const fn reverse_path(default: &'static str) -> Key {
         Kind::Text(Form::Choice(ReversePath::NAMES)),
         default,
         "\"strict\"",
-        "Checks the source of each received packet against the routes (RFC 3704): `strict` wants the route to it to leave \
-         by this interface, `loose` wants any route to it, the default route included; what fails is dropped for \
-         `reverse_path`. `strict` is for interfaces whose hosts send and receive by them alone. In a VLAN by default as the \
-         port says.",
+        "Checks the source of each received packet against the routes (RFC 3704). `strict` requires that the route \
+         to it leaves by this interface. `loose` requires any route to it, including the default route. Other \
+         packets are dropped as `reverse_path`. Use `strict` for interfaces whose hosts have no other connection. \
+         The default for a VLAN is its port's value.",
     )
 }
 /// A key of interfaces. `default` is the default of the section.
@@ -52,8 +52,8 @@ pub(super) const fn trust(default: &'static str) -> Key {
         Kind::Boolean,
         default,
         "true",
-        "Whether the code points of what comes in say what it wants (`[objectives]`): of hosts that are the operator's own. In \
-         a VLAN by default as the port says.",
+        "Whether the code points of received packets select their objective (`[objectives]`). Use it for hosts that \
+         the operator controls. The default for a VLAN is its port's value.",
     )
 }
 
@@ -64,8 +64,8 @@ pub(super) const fn objective(default: &'static str) -> Key {
         Kind::Text(Form::Choice(Objective::NAMES)),
         default,
         "\"fct\"",
-        "What everything else that comes in wants: `throughput`, `delay`, `power`, `fct`, `tail`, `none`. In a VLAN by default \
-         as the port says.",
+        "The objective of all other received packets: `throughput`, `delay`, `power`, `fct`, `tail`, `none`. The \
+         default for a VLAN is its port's value.",
     )
 }
 
@@ -78,10 +78,10 @@ pub(crate) const VLAN: &[Key] = &[
         Kind::Texts { form: PREFIX, most: MOST_ADDRESSES },
         "[]",
         "[\"198.51.100.1/24\"]",
-        "The router's own addresses in the VLAN, each with the length of its subnet.",
+        "The router's own addresses in the VLAN, each with its prefix length.",
     ),
-    key("vrf", Kind::Text(NAME), "", "\"red\"", "The VRF; by default the port's."),
-    key("mtu", MTU, "", "1500", "The largest IP packet in bytes; by default, and at most, the port's."),
+    key("vrf", Kind::Text(NAME), "", "\"red\"", "The VRF. The default is that of the port."),
+    key("mtu", MTU, "", "1500", "The MTU in bytes. The default and the maximum is that of the port."),
     REDIRECTS,
     reverse_path(""),
     trust(""),

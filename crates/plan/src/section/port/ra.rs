@@ -26,7 +26,7 @@ pub(super) const ADVERTISES: Key = key(
     Kind::Table(RA),
     "",
     "{ lifetime = \"1800s\" }",
-    "Router advertisements, by which IPv6 hosts configure themselves; without the table there are none.",
+    "Router advertisements, with which IPv6 hosts configure themselves. Without the table none are sent.",
 );
 
 /// Router advertisements of an interface (RFC 4861 6.2.1, with its names in brackets).
@@ -36,39 +36,39 @@ const RA: &[Key] = &[
         Kind::Text(TIME),
         "\"600s\"",
         "\"200s\"",
-        "The longest time between two, 4s to 1800s (MaxRtrAdvInterval); the shortest is a third of it.",
+        "The longest interval between advertisements, 4s to 1800s (MaxRtrAdvInterval). The shortest is a third of it.",
     ),
     key(
         "lifetime",
         Kind::Text(TIME),
         "",
         "\"1800s\"",
-        "For how long hosts take the router for their default router, up to 9000s; with 0s they do not. By default \
-         three intervals (AdvDefaultLifetime).",
+        "How long hosts use the router as a default router, up to 9000s; 0s if they should not (AdvDefaultLifetime). \
+         The default is three intervals.",
     ),
     key(
         "preference",
         Kind::Text(Form::Pattern("^(high|medium|low)$")),
         "\"medium\"",
         "\"high\"",
-        "Which of several routers hosts prefer: `high`, `medium`, `low` (RFC 4191).",
+        "The router's preference among default routers: `high`, `medium`, `low` (RFC 4191).",
     ),
-    key("managed", Kind::Boolean, "false", "true", "Whether addresses come by DHCPv6 (AdvManagedFlag)."),
-    key("other", Kind::Boolean, "false", "true", "Whether other settings come by DHCPv6 (AdvOtherConfigFlag)."),
-    key("mtu", Kind::Boolean, "true", "false", "Whether hosts are told the interface's MTU (AdvLinkMTU)."),
+    key("managed", Kind::Boolean, "false", "true", "Whether hosts get addresses by DHCPv6 (AdvManagedFlag)."),
+    key("other", Kind::Boolean, "false", "true", "Whether hosts get other settings by DHCPv6 (AdvOtherConfigFlag)."),
+    key("mtu", Kind::Boolean, "true", "false", "Whether the interface's MTU is advertised (AdvLinkMTU)."),
     key(
         "hop_limit",
         Kind::Integer { least: 0, most: 255 },
         "64",
         "64",
-        "The hop limit hosts are to use; 0 leaves it to them (AdvCurHopLimit).",
+        "The hop limit that hosts should use; 0 leaves it to them (AdvCurHopLimit).",
     ),
     key(
         "prefix",
         Kind::List(RA_PREFIX),
         "",
         "[{ prefix = \"2001:db8:1::/64\" }]",
-        "The prefixes of the link (AdvPrefixList); by default the interface's own IPv6 subnets.",
+        "The prefixes of the link (AdvPrefixList). The default is the interface's own IPv6 subnets.",
     ),
     key(
         "dns",
@@ -82,41 +82,41 @@ const RA: &[Key] = &[
         Kind::Texts { form: Form::Pattern(r"^[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*\.?$"), most: MOST_DOMAIN_BYTES },
         "[]",
         "[\"example.org\"]",
-        "Domains to search for names (RFC 8106).",
+        "DNS search domains (RFC 8106).",
     ),
     key(
         "dns_lifetime",
         Kind::Text(TIME),
         "",
         "\"1800s\"",
-        "For how long hosts may use them; by default three intervals.",
+        "The lifetime of DNS servers and search domains. The default is three intervals.",
     ),
 ];
 
 /// A prefix of the link.
 const RA_PREFIX: &[Key] = &[
     required("prefix", Kind::Text(PREFIX), "\"2001:db8:1::/64\"", "The prefix."),
-    key("on_link", Kind::Boolean, "true", "false", "Whether its addresses are on the link (AdvOnLinkFlag)."),
+    key("on_link", Kind::Boolean, "true", "false", "Whether hosts treat its addresses as on-link (AdvOnLinkFlag)."),
     key(
         "autonomous",
         Kind::Boolean,
         "true",
         "false",
-        "Whether hosts may form addresses from it (AdvAutonomousFlag); only a length of 64 lets them on Ethernet.",
+        "Whether hosts may form addresses from it (AdvAutonomousFlag). On Ethernet this requires a /64.",
     ),
     key(
         "valid",
         Kind::Text(TIME),
         "\"2592000s\"",
         "\"86400s\"",
-        "For how long it is valid (AdvValidLifetime); 4294967295s is for ever.",
+        "The valid lifetime (AdvValidLifetime); 4294967295s is infinite.",
     ),
     key(
         "preferred",
         Kind::Text(TIME),
         "\"604800s\"",
         "\"14400s\"",
-        "For how long addresses from it are preferred (AdvPreferredLifetime).",
+        "The preferred lifetime of addresses from it (AdvPreferredLifetime).",
     ),
 ];
 

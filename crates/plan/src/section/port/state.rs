@@ -21,18 +21,18 @@ table! {
         /// The places at which it executes instructions.
         pub at: Places = (
             Kind::Text(Form::Choice(Places::NAMES)), "\"both\"", "\"output\"",
-            "Where instructions are executed: where packets come in (`input`), where they leave (`output`), `both`, or `none`."
+            "Where instructions are executed: at the packets' `input`, at their `output`, at `both`, or at `none`."
         );
         /// Entries of its store; `None`: as `[state]` says.
         pub capacity: Option<u64> = (
             ENTRIES, "", "2000000",
-            "Entries of the port's store; by default those that `[state]` says."
+            "Entries of the port's store. The default is that of `[state]`."
         );
         /// The router's variables that packets may read there.
         pub variables: Vec<Variable> = (
             Kind::Texts { form: Form::Choice(Variable::NAMES), most: Variable::ALL.len() }, "[]", "[\"queue\", \"rate\"]",
-            "What of the router instructions may read at the port: `queue` (packets that wait), `drops`, `rate` (bits a second), \
-             `node`, `time` (nanoseconds)."
+            "The router's variables that instructions may read at the port: `queue` (queued packets), `drops`, \
+             `rate` (bits a second), `node`, `time` (nanoseconds)."
         ) by variables;
     }
 }
