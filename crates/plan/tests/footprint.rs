@@ -112,7 +112,7 @@ fn parsing_needs_no_more_than_its_footprint() {
     }
     let used = |case: usize| -> usize {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "reading_needs_no_more_than_its_footprint", "--nocapture"]);
+        command.args(["--exact", "parsing_needs_no_more_than_its_footprint", "--nocapture"]);
         let output = command.env(CASE, case.to_string()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let line = said.lines().find_map(|line| line.split("used ").nth(1));
