@@ -161,6 +161,7 @@ pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
     let mut warnings = Vec::new();
     let spread = Spread::of(&claims, &mut warnings, plan);
     let left = WHOLE - spread.reserved;
+    // Best effort is divided before the waits are computed, because its share for input tasks shortens the wait of reservations.
     let prompt = runs.prompt(&stages, &claims);
     let division = divide::best_effort(&stages, &claims, (left, &prompt), &mut warnings);
     let inputs: Vec<u64> =
@@ -283,6 +284,7 @@ fn links(
         };
         let stream = |&at: &usize| {
             let claim = &claims[at];
+            // All packets that arrive during the worst wait may reach the link in one burst, with the one at hand.
             Stream::of(&plan.paths[claim.path], claim.rate.within(waits[at].through + serve) + 1)
         };
         let may_leave = |path: &&usize| {
@@ -304,6 +306,7 @@ fn links(
             }
         }
     }
+    // Only after all ports: `through` is the burst time of the streams above and must not yet include a link.
     waits.iter_mut().for_each(|wait| wait.through += wait.link);
     Ok(())
 }
@@ -394,8 +397,8 @@ fn near_capacity(stages: &Stages<'_>) -> Vec<Warning> {
     near.collect()
 }
 
-/// The shares of each port's tasks for reservations. A reservation that may enter or leave by several ports counts in full for each of them. If that
-/// exceeds the total, all shares are scaled down.
+/// The shares of each port's tasks for reservations. A reservation that may enter or leave by several ports counts in full for each of them. If the
+/// total does not fit then, it is divided equally among its ports.
 #[derive(Clone, Debug)]
 struct Spread {
     inputs: Vec<Load>,
@@ -463,6 +466,7 @@ impl Terms<'_> {
         let ports = plan.ports.iter().enumerate().map(|(index, port)| {
             let figures = &costs.ports[index];
             let batch = |way: demand::Way, figure: Figure| way.batch(figure.cost.packet, u32::MAX);
+            // Only reservations with a single output port: for the others it is unknown how much uses this link.
             let promised = claims.iter().filter(|claim| claim.exits == [index]).map(Claim::on_the_wire).sum::<u128>();
             PortAllotment {
                 name: port.name.clone(),

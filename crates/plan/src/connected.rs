@@ -150,6 +150,7 @@ impl Connected {
         for index in order {
             let (subnet, interface) = (self.attachments[index].prefix.network(), self.attachments[index].interface);
             let vrf = self.places[interface];
+            // Entries that do not contain this subnet cannot contain a later one either, because of the sort order.
             let apart = |top: &Attachment| self.places[top.interface] != vrf || !top.prefix.covers(subnet);
             while open.last().is_some_and(|&top| apart(&self.attachments[top])) {
                 open.pop();
@@ -239,6 +240,7 @@ impl Connected {
             return wrong(format!("{address} is {kind}, not the address of a station"), "write a unicast address");
         }
         let local = is_link_local(address);
+        // Local addresses are indexed by interface only if they are link-local.
         if self.own.contains_key(&(vrf, address, on.filter(|_| local))) {
             return wrong(format!("{address} is the router's own address"), "write the address of the other station");
         }

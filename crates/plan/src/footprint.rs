@@ -32,6 +32,7 @@ pub fn footprint(source: &str) -> usize {
     while let Some(&byte) = bytes.get(at) {
         let is_word = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         sum += match byte {
+            // A word counts once, at its first character.
             _ if is_word && in_word => 0,
             b'"' | b'\'' if is_plain => {
                 at += string(&bytes[at..]);

@@ -172,6 +172,7 @@ fn changing(Rounds(rounds): Rounds) -> Vec<Figure> {
         for round in 0..=rounds {
             let quiet = course.plane(20);
             on.store(true, Ordering::Relaxed);
+            // Count only changes made during the measured pass.
             let before = made.load(Ordering::Relaxed);
             let (took, busy) = timed(&counter, || course.plane(20));
             on.store(false, Ordering::Relaxed);

@@ -75,6 +75,7 @@ pub fn carry_out(
                 }
             });
         }
+        // Keep no sender of our own: `gather` has to see the end of the channel if all threads have ended.
         drop(results);
         gather(batch, arrivals, &bar, &mut done)
     })
@@ -117,6 +118,7 @@ fn gather(
     let mut came: Vec<Vec<Vec<Came>>> = orders.iter().map(|o| o.jobs.iter().map(|_| Vec::new()).collect()).collect();
     let mut reported = 0;
     loop {
+        // Report experiments in order, so hold back those that finish before an earlier one.
         while reported < orders.len() && came[reported].iter().all(|rounds| rounds.len() == orders[reported].rounds) {
             let outcome = outcome(&orders[reported], came[reported].drain(..).map(together), batch);
             bar.suspend(|| done(outcome))?;

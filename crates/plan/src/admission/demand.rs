@@ -104,6 +104,7 @@ impl Way {
     fn around(self, work: u64, each: u64, cost: Nanos, room: u32) -> Load {
         let batch = u64::from(self.batch(cost, room));
         let switches = each.div_ceil(batch);
+        // The throttle spends its overhead on switches even if fewer would do: it runs a task as soon as the overhead allows.
         let at_least = match self.batching {
             Batching::Throttle { overhead, .. } => {
                 bounded((u128::from(work) * u128::from(overhead.get())).div_ceil(1_000_000))
@@ -248,6 +249,7 @@ fn claim(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<Claim> {
     // A task finishes a packet in the time that the packet takes at the task's share. That is long for a low rate. Half of the delay is reserved for
     // that, for both tasks together.
     let own = (forwarding + output).get();
+    // own * 2 / delay of the processor finishes the packet within half of the delay.
     let prompt = reservation.delay.map_or(0, |delay| part(WHOLE, own.saturating_mul(2), delay.get()).min(WHOLE));
     let at_least = |load: Load| Load { work: load.work.max(prompt), ..load };
     let forwards = match path.cpu.share {
@@ -277,8 +279,8 @@ fn tax(stages: &Stages<'_>, path: &PathPlan, rate: PacketRate) -> u64 {
     bounded(u128::from(timeouts) * u128::from(stages.costs.switch.get()))
 }
 
-/// How long a path waits for more packets: its own setting, or the default. A delay bound limits it to a quarter of the delay. `None`: no limit, or
-/// it never waits.
+/// How long a path waits for more packets: its own setting, or the default. If neither is set, a quarter of its delay bound. `None`: no limit, or it
+/// never waits.
 pub(super) fn max_wait(cpu: &CpuPlan, path: &PathPlan) -> Option<Nanos> {
     if !matches!(cpu.forwarding, Batching::Throttle { .. }) || cpu.layout == Layout::One {
         return None;

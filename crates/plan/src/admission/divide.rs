@@ -116,6 +116,7 @@ impl Purse<'_> {
             });
         }
         for (is_port, index, load) in wanted {
+            // Scale all shares by the same factor if they do not fit.
             let load = if total > available { load.part(available, total) } else { load };
             let share = self.take_load(load);
             let all = if is_port { &mut self.division.inputs } else { &mut self.division.paths };
@@ -191,6 +192,7 @@ impl Purse<'_> {
             let functions = dearest.unwrap_or(stages.costs.best_effort);
             let packet = stages.packet(functions, units::Bytes::new(64), (&all, &all));
             let room = members.iter().flatten().map(|&path| stages.room(&plan.paths[path])).min().unwrap_or(u32::MAX);
+            // The rate cancels out: only the ratio of the three loads matters. A large one keeps the rounding error small.
             let one = PacketRate::pps(1_000_000);
             let loads = [
                 stages.receiving(one, packet[0]).part(open.len() as u64, all.len() as u64),
@@ -210,6 +212,7 @@ impl Purse<'_> {
                 }
             }
         }
+        // If every port is covered, divide what a configured `balance` gives to input among all of them.
         let open = if open.is_empty() { all.clone() } else { open };
         open.iter().for_each(|&port| self.division.inputs[port] += inputs / open.len() as u64);
         all.iter().for_each(|&port| self.division.outputs[port] += outputs / all.len() as u64);

@@ -319,6 +319,7 @@ impl Judge {
         let rank = |class: u8| class.min(top);
         let own = rank(self.class);
         all.apart(|class| rank(class) >= own)?;
+        // Higher ranks may send their bursts first, after the frame that the link is sending already.
         let above = all.of(|class| rank(class) > own);
         let taken = above.reserved.iter().fold(0u64, |sum, stream| sum.saturating_add(stream.bits(outside.line)));
         let server = outside.waits(outside.full_frame() + outside.bursts(&above.reserved));
@@ -347,6 +348,7 @@ impl Judge {
         }
         let all_weights: u64 = bins.values().sum();
         let quanta = match scheme.option("quantum").filter(|_| scheme.name == "drr") {
+            // The bound holds for quanta of at least the longest frame, so a smaller quantum counts as one.
             Some(quantum) => 3 * all_weights * quantum.max(outside.frame.into()) * 8,
             None => outside.full_frame(),
         };

@@ -76,6 +76,7 @@ impl Runs {
         });
         let reserved: Vec<Nanos> = reserved.collect();
         let tasks = inputs.iter().chain(&paths).chain(&outputs).chain(&reserved).chain([&best_effort]);
+        // Layouts with fewer tasks have runs of zero, without a switch.
         let switched = tasks.filter(|run| **run > Nanos::ZERO).map(|run| *run + stages.costs.switch);
         let (all, longest) = switched.fold((Nanos::ZERO, Nanos::ZERO), |(sum, most), run| (sum + run, most.max(run)));
         Runs { inputs, paths, outputs, best_effort, longest, all }
@@ -150,6 +151,7 @@ pub(super) fn of(stages: &Stages<'_>, runs: &Runs, claim: &Claim, inputs: &[u64]
         Layout::Two => input + forwarding,
         Layout::Three => input + forwarding + own(packet[2], claim.output.share(cpu.charge)),
     };
+    // The queue holds the packets that the task waits for, plus those that arrive until it runs.
     let come = claim.rate.within(forwarding).saturating_add(u64::from(threshold));
     let queue = u32::try_from(come).unwrap_or(u32::MAX);
     Wait { link: Nanos::ZERO, through: waits + work + sleep + gather, queue }

@@ -33,6 +33,8 @@ pub(crate) fn divide(source: &str, least: usize, tables: usize) -> Option<Chunks
     let (mut offset, mut inside) = (0, false);
     for line in source.split_inclusive('\n') {
         if line.trim_start().starts_with('[') {
+            // A line in an array may begin with a bracket, too. It then ends the chunk early, and the parser of the chunk reports a syntax error. The
+            // caller parses the whole text in that case.
             let header = is_header(line);
             if header {
                 if !inside || held == tables {

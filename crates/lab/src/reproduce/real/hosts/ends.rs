@@ -102,6 +102,7 @@ impl Source<'_> {
                 if let Some(web) = &mut web {
                     web.acknowledged(since(now, times.begin), times.begin, seen.acknowledged, segment);
                 }
+                // Skip looks that a stall has delayed: a burst of them would all see the same state.
                 while due <= now {
                     due += look;
                 }
@@ -124,6 +125,7 @@ impl Source<'_> {
             sleeper.sleep([], next.since(clock::now()))?;
         }
         let received = received.load(Ordering::Relaxed);
+        // Reset the connection on close. The data still queued would otherwise continue to load the link after the run.
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
         Ok(Sent { watched, transfers: web.map_or_else(Vec::new, |web| web.transfers), received })
     }

@@ -77,6 +77,7 @@ impl RealHosts {
             other => Err(format!("on real packets a link has a rate or a trace, not {other}")),
         };
         let passage = world.passage(u64::MAX).map_err(anyhow::Error::msg)?;
+        // The queue limit depends on the rate of the link, so compute the passage again with that limit.
         let most = waiting(rate(&passage).map_err(anyhow::Error::msg)?, length, packet);
         let passage = world.passage(most).map_err(anyhow::Error::msg)?;
         let mut laboratory = Laboratory::new(passage.clone(), most, world.seed, self.files.clone())?;

@@ -88,6 +88,7 @@ impl Watch {
                 self.went = laboratory.went()?;
                 return Ok(());
             }
+            // After a stall continue from now instead of catching up, and always sample the very end.
             due = (due + self.every).max(now).min(times.end);
         }
     }

@@ -64,6 +64,7 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
     let near = sender.run(|| manner.connect(at, PATIENCE))?.context("connecting over the cable")?;
     let (far, _) = listener.accept().context("accepting a connection")?;
     let instructions = sender.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+    // Open a socket for the instructions, else the receiver answers each with ICMP port unreachable.
     let _taken = receiver.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, Carriages::PORT)))??;
     let (begin, watch) = (clock::now() + WAY, Watch::begin()?);
     let (offered, carried, sent, again) = thread::scope(|scope| {
@@ -153,6 +154,7 @@ fn again(by: &TcpStream, end: Instant) -> Result<Vec<Instant>> {
     while clock::now() < end {
         sleep_until(clock::now() + LOOK)?;
         let count = tcp::state(by).context("asking TCP how it goes")?.again as usize;
+        // The kernel reports only a count. All retransmissions since the last look get the present time.
         times.resize(count.max(times.len()), clock::now());
     }
     Ok(times)

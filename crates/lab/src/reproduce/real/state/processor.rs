@@ -140,6 +140,7 @@ fn engines(plan: &EnginePlan) -> Result<Values> {
             .collect::<Result<_>>()
     })?;
     pin_last(0)?;
+    // The same trial with a store in the cache: the difference in time is the cost of memory.
     let near = Bench::new(&plan, NEAR, 0).measure(None)?;
     let rate: f64 = far.iter().map(|far| 1e9 / far.each).sum();
     let each = far.iter().map(|far| far.each).sum::<f64>() / far.len().max(1) as f64;
