@@ -1,8 +1,8 @@
-//! `switchpath-lab`: what measures, plays and shows Switchpath and is no part of a router. `switchpath` executes it for the
+//! `switchpath-lab`: measurements, experiments and demonstrations of Switchpath that are no part of the router. `switchpath` executes it for the
 //! commands `bench`, `demo`, `guest`, `link`, `reproduce` and `sim`.
 
 #![forbid(unsafe_code)]
-// Printing is what a command line is for.
+// A command line tool has to print.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;

@@ -1,5 +1,5 @@
-//! `switchpath demo` as a newcomer meets it: as root, without any right, where namespaces are forbidden, interrupted,
-//! killed. What it says, what it answers, and that it leaves nothing behind.
+//! Tests `switchpath demo` as root, without privileges, with namespaces forbidden, interrupted and killed. They check its output and its exit status,
+//! and that it leaves no processes or namespaces behind.
 
 #![allow(clippy::print_stdout)]
 
@@ -28,19 +28,19 @@ fn demo(program: &Path, seconds: u32) -> Command {
     command
 }
 
-/// Runs it to its end: how it ended, what it said.
+/// Runs the command to its end. Returns its exit status and output.
 fn finish(command: &mut Command) -> (ExitStatus, String) {
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     (output.status, format!("{text}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Whether hosts of the kernel can be had here; said where not.
+/// True if the system allows hosts of the kernel; prints a note if not.
 fn has_namespaces() -> bool {
     io::netns::probe().inspect_err(|forbidden| println!("hosts in memory only: {forbidden}")).is_ok()
 }
 
-/// What every demonstration says that went well.
+/// Checks the output of a successful demonstration.
 fn assert_went_well(status: ExitStatus, text: &str) {
     assert!(status.success(), "{status}: {text}");
     let flows: Vec<&str> = text.lines().filter(|line| line.trim_end().ends_with(" ok")).collect();
@@ -51,14 +51,14 @@ fn assert_went_well(status: ExitStatus, text: &str) {
     for reason in ["ttl_expired", "blackhole", "no_route"] {
         let line = text.lines().rev().find(|line| line.trim_start().starts_with(reason));
         let numbers: Vec<u64> = line.unwrap_or("").split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        // Where the machine is busy, one may be lost before it reaches the router.
+        // On a busy machine one may be lost before it reaches the router.
         assert!(matches!(numbers[..], [dropped, sent] if (1..=sent).contains(&dropped)), "{reason}: {text}");
     }
     assert!(text.contains("Reloaded at 1.") && text.contains("+ path voice"), "{text}");
     assert_law_held(text);
 }
 
-/// The law of conservation, reckoned anew from what is said.
+/// Checks the conservation law from the printed terms.
 fn assert_law_held(text: &str) {
     let law = text.lines().find(|line| line.starts_with("Conservation law: ")).unwrap_or_else(|| panic!("{text}"));
     assert!(law.ends_with("  OK"), "{law}");
@@ -71,7 +71,7 @@ fn assert_law_held(text: &str) {
     assert_eq!(number("held "), 0);
 }
 
-/// One line a second, and nothing that only a terminal understands.
+/// One line a second, without escape sequences.
 fn assert_plain(text: &str) {
     assert!(!text.contains('\x1b'), "{text:?}");
     let lines = text.lines().filter(|line| line.contains(" s  packets/s in ")).count();
@@ -79,7 +79,7 @@ fn assert_plain(text: &str) {
 }
 
 #[test]
-fn hosts_of_the_kernel_talk_through_it_and_every_packet_is_accounted_for() {
+fn kernel_hosts_communicate_and_every_packet_is_accounted_for() {
     let (status, text) = finish(&mut demo(Path::new(PROGRAM), 2));
     assert_went_well(status, &text);
     assert_plain(&text);
@@ -87,24 +87,24 @@ fn hosts_of_the_kernel_talk_through_it_and_every_packet_is_accounted_for() {
 }
 
 #[test]
-fn a_user_without_any_right_has_it_all_the_same() {
+fn user_without_privileges_can_run_it() {
     if !rustix::process::getuid().is_root() {
         println!("skipped: only root can become nobody; the other tests have run without rights");
         return;
     }
-    // Where nobody can read it: build directories are often private.
+    // Copy the program to a directory that the user can read: build directories are often private.
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = directory.path().join("switchpath");
     fs::copy(PROGRAM, &program).unwrap();
     let (status, text) = finish(demo(&program, 2).uid(65534).gid(65534).current_dir(directory.path()));
     assert_went_well(status, &text);
-    // Either with namespaces, or it says why not and what to do.
+    // Either it uses namespaces, or it says why not and what to do.
     assert!(text.contains(IN_NAMESPACES) || (text.contains(IN_MEMORY) && text.contains("forbidden")), "{text}");
 }
 
 #[test]
-fn where_namespaces_are_forbidden_it_says_so_and_runs_in_memory() {
+fn forbidden_namespaces_are_reported_and_hosts_run_in_memory() {
     let (status, text) = finish(demo(Path::new(PROGRAM), 2).env(NO_NAMESPACES, "1"));
     assert_went_well(status, &text);
     assert_plain(&text);
@@ -118,7 +118,7 @@ fn where_namespaces_are_forbidden_it_says_so_and_runs_in_memory() {
     assert!(text.contains(IN_MEMORY) && !text.contains("forbidden"), "{text}");
 }
 
-/// A demonstration of an hour that has said its first line of figures, and how far what it says was read.
+/// A demonstration of one hour that has printed its first line of counters, and the rest of its output.
 fn under_way(command: &mut Command) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = command.spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap());
@@ -135,7 +135,7 @@ fn pid(child: &Child) -> Pid {
 }
 
 #[test]
-fn interrupted_it_ends_in_good_order_with_the_summary_so_far() {
+fn interrupted_demo_ends_cleanly_with_a_summary() {
     for forbidden in [false, true] {
         for signal in [Signal::INT, Signal::TERM] {
             let mut command = demo(Path::new(PROGRAM), 3600);
@@ -155,7 +155,7 @@ fn interrupted_it_ends_in_good_order_with_the_summary_so_far() {
     }
 }
 
-/// The network namespaces that a process holds or is in, but for that of this one.
+/// The network namespaces that a process uses or has open, except for that of this process.
 fn namespaces(process: &Path) -> BTreeSet<String> {
     let of = |path: &Path| fs::read_link(path).ok().map(|link| link.to_string_lossy().into_owned());
     let own = of(Path::new("/proc/self/ns/net"));
@@ -165,7 +165,7 @@ fn namespaces(process: &Path) -> BTreeSet<String> {
     held.chain(inside).filter(|found| found.starts_with("net:[") && Some(found) != own.as_ref()).collect()
 }
 
-/// The processes that hold or are in one of these namespaces.
+/// The processes that use one of these namespaces.
 fn holders(wanted: &BTreeSet<String>) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let holding = processes.filter(|path| !namespaces(path).is_disjoint(wanted));
@@ -173,7 +173,7 @@ fn holders(wanted: &BTreeSet<String>) -> Vec<String> {
 }
 
 #[test]
-fn killed_it_leaves_nothing_behind() {
+fn killed_demo_leaves_nothing_behind() {
     let links = || Netlink::open().unwrap().links().unwrap();
     let before = links();
     let (mut child, _said) = under_way(&mut demo(Path::new(PROGRAM), 3600));
@@ -192,7 +192,7 @@ fn killed_it_leaves_nothing_behind() {
     child.wait().unwrap();
     assert_eq!(holders(&made), Vec::<String>::new());
     assert_eq!(links(), before);
-    // And the next one starts as the first did.
+    // And the next one starts normally.
     let (status, text) = finish(&mut demo(Path::new(PROGRAM), 2));
     assert_went_well(status, &text);
 }

@@ -1,6 +1,6 @@
-//! `switchpath link` with the kernel's own network, where namespaces can be made.
+//! Tests of `switchpath link` with the kernel's own network, if the system allows namespaces.
 //!
-//! What runs behind the links are ends that this program itself has: [`peer`], told by its environment which it is.
+//! The commands behind the links are this test program itself: [`peer`] plays the end that the environment names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-/// Says which end to be: `receive FILE`, `send BYTES`, `datagrams COUNT LENGTH`, `count FILE`; the first two with a 6 over IPv6.
+/// The end to play: `receive FILE`, `send BYTES`, `datagrams COUNT LENGTH`, `count FILE`; the first two with a 6 over IPv6.
 const ROLE: &str = "LINK_TEST_PEER";
-/// Where the far end is.
+/// The far end's address.
 const FAR: &str = "SWITCHPATH_FAR";
 const FAR_V6: &str = "SWITCHPATH_FAR6";
 const PORT: u16 = 5001;
-/// How long anything may stand still.
+/// How long any step may stall.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn switchpath() -> Command {
@@ -30,7 +30,7 @@ fn link(arguments: &[&str]) -> Output {
     switchpath().args(arguments).output().expect("the program starts")
 }
 
-/// Whether namespaces can be made here; says so where not.
+/// True if namespaces are allowed here; prints a note if not.
 #[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]
 fn can() -> bool {
     match io::netns::probe() {
@@ -42,7 +42,7 @@ fn can() -> bool {
     }
 }
 
-/// A folder of one test.
+/// A folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("link-{name}"));
     let _ = fs::remove_dir_all(&folder);
@@ -50,13 +50,13 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The command that is an end.
+/// The command that plays an end.
 fn end(role: &str) -> String {
     let program = std::env::current_exe().expect("it has a name");
     format!("{ROLE}='{role}' exec '{}' --exact peer --quiet", program.display())
 }
 
-/// Runs a command for the shell behind a link, with another at its far end.
+/// Runs a shell command behind a link, with another at its far end.
 fn between(arguments: &[&str], far: &str, near: &str) -> Output {
     let mut all = arguments.to_vec();
     all.extend(["--far", far, "--", "sh", "-c", near]);
@@ -65,14 +65,14 @@ fn between(arguments: &[&str], far: &str, near: &str) -> Output {
     output
 }
 
-/// The report as JSON: what follows the last line that is nothing but a brace.
+/// The report as JSON: from the last line that is only an opening brace.
 fn report(output: &Output) -> serde_json::Value {
     let text = String::from_utf8_lossy(&output.stdout);
     let begin = text.rfind("\n{\n").map_or(0, |at| at + 1);
     serde_json::from_str(&text[begin..]).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Datagrams that this network's sockets had no room for.
+/// Datagrams that were lost because the sockets of this network were full.
 fn overlooked() -> usize {
     let text = fs::read_to_string("/proc/self/net/snmp").expect("the kernel counts");
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: ")).map(|line| line.split(' '));
@@ -81,7 +81,7 @@ fn overlooked() -> usize {
     value.parse().expect("a number")
 }
 
-/// One end of what the other tests send, which start it: bytes over TCP, or datagrams.
+/// One end of the traffic of the other tests, which start it: bytes over TCP, or datagrams.
 #[test]
 fn peer() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -103,7 +103,7 @@ fn peer() {
             }
             let seconds = io::clock::now().since(begun).as_secs_f64();
             fs::write(words[1], format!("{bytes} {seconds}")).expect("the file can be written");
-            // Only now the other end goes.
+            // This tells the other end to stop.
             from.write_all(b"all").expect("the connection stands");
         }
         role @ ("send" | "send6") => {
@@ -122,7 +122,7 @@ fn peer() {
             for _ in 0..number(1) {
                 socket.send(&bytes).expect("it can be sent");
             }
-            // The last word, until it is heard: those before it are through.
+            // Repeat the last datagram until it is answered: all earlier ones have then left the link.
             socket.set_read_timeout(Some(Duration::from_millis(200))).expect("it is not zero");
             let heard = (0..100).any(|_| {
                 let _ = socket.send(b"end");
@@ -137,7 +137,7 @@ fn peer() {
             loop {
                 let (length, from) = socket.recv_from(&mut buffer).expect("something comes");
                 if length == 3 {
-                    // What came while this end was not looking has arrived as well.
+                    // Datagrams that overflowed this socket have crossed the link too, so count them.
                     fs::write(words[1], (count + overlooked()).to_string()).expect("the file can be written");
                     socket.send_to(b"end", from).expect("it can be sent");
                 } else {
@@ -150,7 +150,7 @@ fn peer() {
 }
 
 #[test]
-fn the_command_says_how_it_ends() {
+fn exit_status_is_that_of_the_command() {
     if !can() {
         return;
     }
@@ -166,7 +166,7 @@ fn the_command_says_how_it_ends() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("no-such-scheme"), "{wrong:?}");
 }
 
-/// Round trips that ping tells, in milliseconds; nothing where there is no ping.
+/// The round trips that ping printed, in milliseconds; `None` if ping is not installed.
 fn pings(output: &Output) -> Option<Vec<f64>> {
     if String::from_utf8_lossy(&output.stderr).contains("ping cannot be started") {
         return None;
@@ -176,7 +176,7 @@ fn pings(output: &Output) -> Option<Vec<f64>> {
 }
 
 #[test]
-fn a_round_trip_takes_twice_the_delay() {
+fn round_trip_takes_twice_the_delay() {
     if !can() {
         return;
     }
@@ -184,7 +184,7 @@ fn a_round_trip_takes_twice_the_delay() {
     let ping = link(&[&links[..], &["ping", "-c", "6", "-i", "0.2", "{far}"]].concat());
     let Some(times) = pings(&ping) else { return };
     assert_eq!(times.len(), 6, "{ping:?}");
-    // Never less; and wide bounds above, for other tests run beside this one.
+    // Never less. The upper bound is wide, because other tests run in parallel.
     assert!(times.iter().all(|time| *time >= 40.0), "{times:?}");
     assert!(times.iter().copied().fold(f64::MAX, f64::min) < 45.0, "{times:?}");
     let said = String::from_utf8_lossy(&ping.stderr);
@@ -192,7 +192,7 @@ fn a_round_trip_takes_twice_the_delay() {
 }
 
 #[test]
-fn links_are_put_one_inside_the_other() {
+fn links_can_be_nested() {
     let v6 = Path::new("/proc/sys/net/ipv6").exists();
     for far in ["{far}", "{far6}"].into_iter().take(if v6 { 2 } else { 1 }) {
         if !can() {
@@ -220,7 +220,7 @@ fn links_are_put_one_inside_the_other() {
 }
 
 #[test]
-fn tcp_of_the_kernel_has_what_the_link_carries() {
+fn kernel_tcp_uses_the_rate_of_the_link() {
     if !can() {
         return;
     }
@@ -242,13 +242,13 @@ fn tcp_of_the_kernel_has_what_the_link_carries() {
     let dropped: u64 = up["drops"].as_array().unwrap().iter().map(|drop| drop["packets"].as_u64().unwrap()).sum();
     assert_eq!(came, left + dropped, "{up}");
     assert!(came > 5_000_000 / 1448, "{up}");
-    // CoDel keeps the queue short, which is what it is there for.
+    // CoDel has to hold the queueing delay low.
     assert!(up["queue_delay"]["p50_ms"].as_f64().unwrap() < 60.0, "{up}");
     assert_eq!(report(&output)["balanced"], true);
 }
 
 #[test]
-fn ipv6_goes_by_the_link_as_ipv4_does() {
+fn ipv6_uses_the_link_as_ipv4_does() {
     if !can() || !Path::new("/proc/sys/net/ipv6").exists() {
         return;
     }
@@ -263,13 +263,13 @@ fn ipv6_goes_by_the_link_as_ipv4_does() {
     let times = pings(&output).expect("the shell tells of no ping");
     assert!(times.iter().all(|time| *time >= 20.0), "{times:?}");
     let (_, lines) = log(&prefix.with_extension("up"));
-    // Segments of 1428 bytes: the header of IPv6 has 20 more.
+    // Segments of 1428 bytes: the IPv6 header is 20 bytes longer.
     let whole = lines.iter().filter(|(_, words)| words[0] == "-" && words[1] == "1500").count();
     assert!((300..=351).contains(&whole), "{whole} whole packets of 500000 bytes");
     assert_eq!(report(&output)["balanced"], true);
 }
 
-/// The lines of a log: its head, and what happened when.
+/// The lines of a log: its header, and the events with their times.
 fn log(path: &Path) -> (Vec<String>, Vec<(u64, Vec<String>)>) {
     let text = fs::read_to_string(path).expect("the log is there");
     let (head, lines): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('#'));
@@ -282,14 +282,14 @@ fn log(path: &Path) -> (Vec<String>, Vec<(u64, Vec<String>)>) {
 }
 
 #[test]
-fn the_log_has_every_packet_and_every_drop() {
+fn log_has_every_packet_and_every_drop() {
     if !can() {
         return;
     }
     let folder = folder("log");
     let (file, prefix) = (folder.join("counted"), folder.join("run"));
     let trace = folder.join("trace");
-    // Two packets a millisecond of 1504 bytes.
+    // Two opportunities of 1504 bytes per millisecond.
     let lines: String = (1..=1000).map(|at| format!("{at}\n{at}\n")).collect();
     fs::write(&trace, lines).expect("the trace can be written");
     let links = [
@@ -309,7 +309,7 @@ fn the_log_has_every_packet_and_every_drop() {
     let (head, lines) = log(&prefix.with_extension("up"));
     assert!(head.iter().any(|line| line == "# base timestamp: 0"), "{head:?}");
     assert!(lines.iter().map(|(at, _)| at).is_sorted(), "lines are in the order of their times");
-    // 1000 bytes behind headers of 28, and 4 of a tunnel device, as that mode counts.
+    // 1000 bytes, 28 of headers, and 4 of a tunnel device, as that mode counts.
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for (_, words) in &lines {
         let size = if words[0] == "d" { &words[2] } else { &words[1] };
@@ -320,7 +320,7 @@ fn the_log_has_every_packet_and_every_drop() {
     assert_eq!(kinds["+"], 1000, "{kinds:?}");
     assert_eq!(kinds["+"], kinds["-"] + kinds["d"], "{kinds:?}");
     assert_eq!(kinds["-"], counted, "what has left arrived: {kinds:?}");
-    // No more than the opportunities allow, in any 50 ms.
+    // In any 50 ms at most as many bytes as the opportunities allow.
     let left: Vec<u64> = lines.iter().filter(|(_, words)| words[0] == "-").map(|(at, _)| *at).collect();
     let most = left.iter().map(|from| left.iter().filter(|at| (*from..*from + 50).contains(at)).count()).max();
     assert!(most.unwrap_or(0) <= 2 * 50 * 1504 / 1032 + 2, "{most:?}");
@@ -332,14 +332,14 @@ fn the_log_has_every_packet_and_every_drop() {
 }
 
 #[test]
-fn a_router_that_is_itself_the_bottleneck_says_so() {
+fn router_that_is_the_bottleneck_says_so() {
     if !can() {
         return;
     }
     let folder = folder("bottleneck");
     let (file, prefix, out) = (folder.join("counted"), folder.join("run"), folder.join("out"));
     let [log_to, out_to] = [&prefix, &out].map(|path| path.to_str().expect("it is text"));
-    // More is under way for half a second than there is memory for.
+    // The bandwidth-delay product of half a second exceeds the memory.
     let links = ["--delay", "500ms", "--packets", "1024", "--log", log_to, "--out", out_to];
     let output = between(&links, &end(&format!("count {}", file.display())), &end("datagrams 3000 200"));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -356,9 +356,9 @@ fn a_router_that_is_itself_the_bottleneck_says_so() {
     assert!(page.contains("This machine was a bottleneck") && page.contains("datagrams 3000 200"), "{page}");
 }
 
-/// An error names the option, and not the configuration that was made from it.
+/// An error names the option, not the configuration built from it.
 #[test]
-fn a_wrong_option_is_named_with_what_to_write() {
+fn wrong_option_is_named_with_a_correction() {
     for (options, said) in [
         (&["--delay", "50"][..], "--delay 50: '50' has no unit; use one of"),
         (&["--loss", "1"], "--loss 1: '1' can be read as a percentage and as a part of one; write 1% or 100%"),
@@ -375,14 +375,14 @@ fn a_wrong_option_is_named_with_what_to_write() {
     }
 }
 
-/// Whoever runs this, nobody can as well where user namespaces are allowed.
+/// Runs as the user `nobody`, where user namespaces are allowed.
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that had nothing to test says so")]
-fn it_needs_no_root() {
+fn link_needs_no_root() {
     if !can() || !rustix::process::getuid().is_root() {
         return;
     }
-    // Where everybody can start it.
+    // Copy the program to a place where every user can execute it.
     let moved = std::env::temp_dir().join(format!("switchpath-{}", std::process::id()));
     fs::copy(env!("CARGO_BIN_EXE_switchpath-lab"), &moved).expect("it can be copied");
     let as_nobody = |arguments: &[&str]| {

@@ -1,11 +1,11 @@
-//! Forwarding makes no system call a packet: counted by strace over a whole benchmark run.
+//! Forwarding makes no system call per packet: strace counts those of a whole benchmark run.
 
 #![allow(clippy::print_stdout)]
 
 use std::process::Command;
 
 #[test]
-fn forwarding_in_memory_makes_no_system_call_a_packet() {
+fn forwarding_in_memory_makes_no_system_call_per_packet() {
     if Command::new("strace").arg("-V").output().is_err() {
         println!("skipped: strace is not installed");
         return;
@@ -27,6 +27,6 @@ fn forwarding_in_memory_makes_no_system_call_a_packet() {
     let calls: u64 =
         counts.lines().filter_map(|line| line.trim().strip_suffix(" total")?.trim().parse::<u64>().ok()).sum();
     assert!(calls > 0, "no total in {counts}");
-    // Three layouts forward some 1.2 million packets each; what is counted is the start of the program.
+    // Three layouts forward some 1.2 million packets each. The counted calls are those of the program's start.
     assert!(calls < 20_000, "{calls} system calls for millions of packets:\n{counts}");
 }

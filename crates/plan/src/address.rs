@@ -1,4 +1,4 @@
-//! Address prefixes, and how addresses are printed.
+//! Address prefixes and their text.
 
 use crate::text::{TextError, quote};
 use serde::{Serialize, Serializer};
@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use units::Mac;
 
-/// Prints a MAC address into serialized plans.
+/// Serializes a MAC address as text.
 pub(crate) fn mac_text<S: Serializer>(mac: &Mac, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(mac)
 }
 
-/// Prints an optional MAC address into serialized plans.
+/// Serializes an optional MAC address as text.
 pub(crate) fn optional_mac_text<S: Serializer>(mac: &Option<Mac>, serializer: S) -> Result<S::Ok, S::Error> {
     match mac {
         Some(mac) => serializer.collect_str(mac),
@@ -20,18 +20,17 @@ pub(crate) fn optional_mac_text<S: Serializer>(mac: &Option<Mac>, serializer: S)
     }
 }
 
-/// An address with the length of its subnet, like `192.0.2.1/24`; as a route's destination the address is the
-/// network's.
+/// An address with a prefix length, like `192.0.2.1/24`. For a route's destination it is the network address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Prefix {
-    /// The address; its bits behind the length may be set.
+    /// The address. Host bits may be set.
     pub address: IpAddr,
-    /// Leading bits that name the network: at most 32 for IPv4, 128 for IPv6.
+    /// The prefix length: at most 32 for IPv4, 128 for IPv6.
     pub length: u8,
 }
 
 impl Prefix {
-    /// The prefix, or nothing where the length exceeds the family's.
+    /// The prefix, or `None` if the length exceeds the family's.
     pub fn new(address: IpAddr, length: u8) -> Option<Prefix> {
         (length <= bits(address)).then_some(Prefix { address, length })
     }
@@ -41,27 +40,27 @@ impl Prefix {
         Prefix { address, length: bits(address) }
     }
 
-    /// The same prefix with the bits behind the length cleared.
+    /// The same prefix with the host bits cleared.
     pub fn network(self) -> Prefix {
         Prefix { address: masked(self.address, self.length), length: self.length }
     }
 
-    /// Whether no bit behind the length is set.
+    /// True if no host bit is set.
     pub fn is_network(self) -> bool {
         self.network() == self
     }
 
-    /// Whether `address` is of the same family and shares the leading bits.
+    /// True if `address` is of the same family and within the prefix.
     pub fn contains(self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4() && masked(address, self.length) == masked(self.address, self.length)
     }
 
-    /// Whether every address of `other` is one of this prefix.
+    /// True if the prefix contains every address of `other`.
     pub fn covers(self, other: Prefix) -> bool {
         self.length <= other.length && self.contains(other.address)
     }
 
-    /// The address with every bit behind the length set: for IPv4 the subnet's broadcast address.
+    /// The last address of the prefix: for IPv4 the subnet's broadcast address.
     pub fn last(self) -> IpAddr {
         match self.address {
             IpAddr::V4(a) => IpAddr::V4(Ipv4Addr::from_bits(a.to_bits() | !mask4(self.length))),
@@ -82,7 +81,7 @@ fn mask6(length: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(length.min(128))).unwrap_or(0)
 }
 
-/// The address with every bit behind `length` cleared.
+/// The address with all bits after `length` cleared.
 pub(crate) fn masked(address: IpAddr, length: u8) -> IpAddr {
     match address {
         IpAddr::V4(a) => IpAddr::V4(Ipv4Addr::from_bits(a.to_bits() & mask4(length))),
@@ -98,7 +97,7 @@ impl fmt::Display for Prefix {
 
 impl FromStr for Prefix {
     type Err = TextError;
-    /// Reads `ADDRESS/LENGTH`; the length is required.
+    /// Parses `ADDRESS/LENGTH`; the length is required.
     fn from_str(text: &str) -> Result<Self, TextError> {
         let Some((address, length)) = text.split_once('/') else {
             return Err(match text.parse::<IpAddr>() {
@@ -111,7 +110,7 @@ impl FromStr for Prefix {
             });
         };
         let address: IpAddr = address.parse().map_err(|_| no_prefix(text))?;
-        // `u8::from_str` takes "+8"; a configuration does not.
+        // `u8::from_str` accepts "+8"; a configuration does not.
         let length = if length.bytes().all(|b| b.is_ascii_digit()) { length.parse::<u8>().ok() } else { None };
         length.and_then(|length| Prefix::new(address, length)).ok_or_else(|| {
             let reason = format!("{} has no length from 0 to {}", quote(text), bits(address));
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_contains_its_addresses_and_no_others() {
+    fn prefix_contains_its_addresses_and_no_others() {
         assert!(prefix("10.0.0.0/8").contains("10.255.0.1".parse().unwrap()));
         assert!(!prefix("10.0.0.0/8").contains("11.0.0.0".parse().unwrap()));
         assert!(prefix("0.0.0.0/0").contains("255.255.255.255".parse().unwrap()));
@@ -162,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn prefixes_read_back_as_printed(address: IpAddr, length in 0u8..=128) {
+        fn prefix_parses_back_as_printed(address: IpAddr, length in 0u8..=128) {
             if let Some(prefix) = Prefix::new(address, length) {
                 prop_assert_eq!(prefix.to_string().parse::<Prefix>().unwrap(), prefix);
                 prop_assert!(prefix.contains(address) && prefix.network().is_network());

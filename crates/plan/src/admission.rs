@@ -1,21 +1,21 @@
-//! Admission: promises are arithmetic (Qie et al. 2001, sections 3.2 and 4.4).
+//! Admission control: it checks that all reservations fit (Qie et al. 2001, sections 3.2 and 4.4).
 //!
-//! A plan and what everything costs go in; out comes what each task gets of the processor, or the reservation that does
-//! not fit, the resource that ran out and what would fit. The sum of what is admitted never exceeds the whole, and what
-//! switching from task to task takes is part of it:
+//! The input is a plan and all costs. The result is the share of the processor for each task. If a reservation does not fit, the result is that
+//! reservation, the exhausted resource, and the largest value that would fit. The admitted demand never exceeds the processor, and it includes the
+//! cost of switching between tasks:
 //!
 //! ```text
-//! work of a reservation      rate * (input + functions + output)            per packet and byte, or the share that is said
+//! work of a reservation      rate * (input + functions + output)            per packet and byte, or the configured share
 //! its switches               rate * switch / batch for each of its tasks    under the throttle: no less than overhead * work
 //! its time-outs              switch / max_wait                              under the throttle
 //! all of them                <= the processor less a hundredth for best effort
-//! its bits                   <= the link's rate, and what the scheme there is sure to give its class (see `link`)
+//! its bits                   <= the link's rate, and the rate that the scheme guarantees its class (see `link`)
 //! packets of the worst wait  <= its queue                                   the longest runs of all other tasks
 //! the waits                  <= the promised delay
 //! ```
 //!
-//! Best effort divides the rest. Everything is whole numbers, nanoseconds of a second; the order in which reservations are
-//! written matters only between equals.
+//! Best effort divides the rest. All quantities are integers, in nanoseconds per second. The order of reservations in the file matters only between
+//! equals.
 
 mod costs;
 mod demand;
@@ -34,101 +34,101 @@ pub(crate) use link::{Fault, Link, Stream};
 use serde::{Serialize, Serializer};
 use units::{Nanos, PacketRate, Parts, Rate, Share};
 
-/// What one task gets.
+/// The allotment of one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct TaskAllotment {
-    /// Its part of the processor.
+    /// Its share of the processor.
     #[serde(serialize_with = "fraction")]
     pub share: Share,
-    /// As much of that as reservations take.
+    /// The part of the share for reservations.
     #[serde(serialize_with = "fraction")]
     pub reserved: Share,
-    /// Packets of a run when there are enough.
+    /// Packets of a full run.
     pub batch: u32,
-    /// How long it may keep the others waiting.
+    /// The longest run, for which other tasks have to wait.
     #[serde(serialize_with = "text")]
     pub run: Nanos,
 }
 
-/// What a port gets.
+/// The allotment of a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PortAllotment {
     /// Its name.
     pub name: Name,
     /// The input task.
     pub input: TaskAllotment,
-    /// The output task; nothing where there is none.
+    /// The output task; zero if the layout has none.
     pub output: TaskAllotment,
-    /// Bits of its link that are promised to paths known to leave by it.
+    /// Bits of its link reserved for paths known to leave by it.
     #[serde(serialize_with = "text")]
     pub promised: Rate,
-    /// The link's rate, where it is known.
+    /// The link's rate, if it is known.
     #[serde(serialize_with = "optional_text")]
     pub link: Option<Rate>,
 }
 
-/// What a path gets.
+/// The allotment of a path.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PathAllotment {
     /// Its name.
     pub name: String,
-    /// The rate it is promised; none for best effort.
+    /// Its reserved rate; `None` for best effort.
     #[serde(serialize_with = "optional_text")]
     pub rate: Option<PacketRate>,
-    /// Its forwarding task. Best-effort paths that share one get a part of its share each.
+    /// Its forwarding task. Best-effort paths that share a task get a part of its share each.
     pub task: TaskAllotment,
-    /// What a packet costs it, and who says so.
+    /// The cost of a packet.
     #[serde(serialize_with = "text")]
     pub cost: Nanos,
-    /// Where that figure comes from.
+    /// The source of that cost.
     pub source: Source,
     /// Packets it waits for before it runs; 1 without the throttle.
     pub threshold: u32,
-    /// How long it waits for them; none: as long as others have enough to do.
+    /// How long it waits for them. `None`: as long as other tasks are busy.
     #[serde(serialize_with = "optional_text")]
     pub max_wait: Option<Nanos>,
-    /// How long its turn may be in coming.
+    /// The longest time until its task runs.
     #[serde(serialize_with = "text")]
     pub wait: Nanos,
-    /// How long a packet may wait for its link, by the scheme there; none for best effort.
+    /// The longest delay of a packet before its link, by the scheme there; `None` for best effort.
     #[serde(serialize_with = "optional_text")]
     pub link: Option<Nanos>,
-    /// How long a packet may take through the router, that included; none for best effort.
+    /// The longest delay of a packet through the router, including the link's; `None` for best effort.
     #[serde(serialize_with = "optional_text")]
     pub through: Option<Nanos>,
-    /// Packets its input queue is to hold for that; 0 for best effort.
+    /// Packets that its input queue has to hold in the worst case; 0 for best effort.
     pub queue_needed: u32,
-    /// What it holds.
+    /// Packets that its input queue holds.
     pub queue: u32,
 }
 
-/// What everybody gets.
+/// The allotments of all tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Allotment {
-    /// The ports, as in the plan.
+    /// The ports, in the order of the plan.
     pub ports: Vec<PortAllotment>,
-    /// The paths, as in the plan.
+    /// The paths, in the order of the plan.
     pub paths: Vec<PathAllotment>,
     /// The built-in path `best-effort`.
     pub best_effort: TaskAllotment,
-    /// The other built-in paths, each.
+    /// Each of the other built-in paths.
     pub built_in: TaskAllotment,
-    /// U: the part of the processor that the work of the reservations takes.
+    /// U: the part of the processor for the work of the reservations.
     #[serde(serialize_with = "text")]
     pub demand: Parts,
-    /// What switching to their tasks takes besides.
+    /// The additional part for switching to their tasks.
     #[serde(serialize_with = "text")]
     pub overhead: Parts,
-    /// What their time-outs may take besides.
+    /// The additional part for their time-outs.
     #[serde(serialize_with = "text")]
     pub tax: Parts,
-    /// The part of the processor that does work when all of it is busy.
+    /// The part of the processor that does work when it is saturated.
     #[serde(serialize_with = "text")]
     pub reachable: Parts,
-    /// What is left for best effort.
+    /// The rest, for best effort.
     #[serde(serialize_with = "text")]
     pub left: Parts,
-    /// What will probably not be as it was meant.
+    /// Settings that probably do not work as intended.
     pub warnings: Vec<Warning>,
 }
 
@@ -147,7 +147,7 @@ fn optional_text<T: std::fmt::Display, S: Serializer>(value: &Option<T>, seriali
     }
 }
 
-/// Whether the reservations of a plan fit what everything costs, and what everybody gets.
+/// Checks that the reservations of a plan fit, and computes the allotments.
 ///
 /// `costs` has an entry for each port and each path of the plan, in its order.
 pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
@@ -161,6 +161,7 @@ pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
     let mut warnings = Vec::new();
     let spread = Spread::of(&claims, &mut warnings, plan);
     let left = WHOLE - spread.reserved;
+    // Best effort is divided before the waits are computed, because its share for input tasks shortens the wait of reservations.
     let prompt = runs.prompt(&stages, &claims);
     let division = divide::best_effort(&stages, &claims, (left, &prompt), &mut warnings);
     let inputs: Vec<u64> =
@@ -169,7 +170,7 @@ pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
     let mut waits: Vec<wait::Wait> = waits.collect();
     let unkept = links(&stages, (&runs, &division), &claims, &mut waits);
     match unkept {
-        // The reservation has its part of the processor all the same.
+        // The reservation keeps its share of the processor although the link does not keep it.
         Err(unkept) if plan.cpu.admission == Admission::Warn => {
             let Refused { path, shortage, hint } = unkept;
             warnings.push(Warning { about: format!("path.{path}"), reason: shortage.to_string(), hint });
@@ -183,8 +184,7 @@ pub fn admit(plan: &Plan, costs: &Costs) -> Result<Allotment, Refused> {
     Ok(Terms { stages, claims, runs, waits, spread, division, left, warnings }.allotment())
 }
 
-/// Reservations are taken as long as they fit, the least demanding first: so more are admitted, and the order in which
-/// they are written does not matter.
+/// Admits reservations as long as they fit, the smallest demand first. So more of them are admitted, and their order in the file does not matter.
 fn cpu(stages: &Stages<'_>, claims: &[Claim]) -> Result<(), Refused> {
     let mut left = WHOLE - divide::LEAST;
     for claim in claims {
@@ -200,7 +200,7 @@ fn cpu(stages: &Stages<'_>, claims: &[Claim]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// What would fit into what is left: a rate, or a share where one is said.
+/// The largest value that would fit into the rest: a rate, or a share if the path sets one.
 fn fitting(stages: &Stages<'_>, claim: &Claim, left: u64, said: Reservation) -> String {
     let more = "a cheaper function, a lower overhead or another core make room for more";
     if stages.plan.paths[claim.path].cpu.share.is_some() {
@@ -219,7 +219,7 @@ fn fitting(stages: &Stages<'_>, claim: &Claim, left: u64, said: Reservation) -> 
     }
 }
 
-/// Where ports say what their input tasks get, it serves the reservations that may come in by them.
+/// Checks configured shares of input tasks: each has to serve the reservations that may enter by its port.
 fn inputs(plan: &Plan, claims: &[Claim]) -> Result<(), Refused> {
     if plan.cpu.input_share != InputShare::Explicit {
         return Ok(());
@@ -243,7 +243,7 @@ fn inputs(plan: &Plan, claims: &[Claim]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// The reservations that enter by one port fit its line.
+/// Checks that the reservations that enter by one port fit its line rate.
 fn lines(plan: &Plan, costs: &Costs, claims: &[Claim]) -> Result<(), Refused> {
     for (index, port) in plan.ports.iter().enumerate() {
         let Some(line) = port.cpu.line_rate.or(costs.ports[index].line_rate) else { continue };
@@ -261,7 +261,7 @@ fn lines(plan: &Plan, costs: &Costs, claims: &[Claim]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Each link that a reservation may leave by keeps it, and adds its delay to the wait.
+/// Checks that each link a reservation may leave by keeps it, and adds the link's delay to the wait.
 fn links(
     stages: &Stages<'_>,
     (runs, division): (&wait::Runs, &divide::Division),
@@ -275,7 +275,7 @@ fn links(
         if leaving.is_empty() {
             continue;
         }
-        // The output task of best effort serves the link at the latest.
+        // If no reservation has an output task of its own here, best effort's serves the link.
         let serve = match plan.cpu.layout {
             // No packet queues at the scheme.
             _ if !link::is_bounded(port, stages.costs.ports[index].link) => Nanos::ZERO,
@@ -284,6 +284,7 @@ fn links(
         };
         let stream = |&at: &usize| {
             let claim = &claims[at];
+            // All packets that arrive during the worst wait may reach the link in one burst, with the one at hand.
             Stream::of(&plan.paths[claim.path], claim.rate.within(waits[at].through + serve) + 1)
         };
         let may_leave = |path: &&usize| {
@@ -305,11 +306,12 @@ fn links(
             }
         }
     }
+    // Only after all ports: `through` is the burst time of the streams above and must not yet include a link.
     waits.iter_mut().for_each(|wait| wait.through += wait.link);
     Ok(())
 }
 
-/// A reservation that a link does not keep.
+/// The refusal of a reservation that a link does not keep.
 fn refused(port: &PortPlan, path: &PathPlan, fault: Fault) -> Refused {
     let port = port.name.clone();
     let (path, shortage, hint) = match fault {
@@ -344,7 +346,7 @@ fn threshold(stages: &Stages<'_>, path: usize) -> u32 {
     }
 }
 
-/// What a packet costs a path's task.
+/// The cost of a packet in a path's task.
 fn cost(stages: &Stages<'_>, path: usize) -> Nanos {
     let entries = stages.entries(&stages.plan.paths[path]);
     let exits = stages.exits(path, &entries);
@@ -353,8 +355,8 @@ fn cost(stages: &Stages<'_>, path: usize) -> Nanos {
     if stages.plan.cpu.layout == Layout::One { input } else { forwarding }
 }
 
-/// Slices that are over before a switch has been worth it (section 4.2). A plan that says what a switch costs is not taken
-/// with them.
+/// Warns of slices that end before the overhead of a switch is amortised (section 4.2). If the configuration sets the cost of a switch, `check` has
+/// reported them already.
 fn short_slices(stages: &Stages<'_>) -> Vec<Warning> {
     let switch = stages.costs.switch;
     let ways = [("input", stages.input), ("forwarding", stages.forwarding), ("output", stages.output)];
@@ -374,8 +376,8 @@ fn short_slices(stages: &Stages<'_>) -> Vec<Warning> {
     short.collect()
 }
 
-/// Paths that wait for more than half of what their queues hold (section 4.3). Where the plan says all the costs, whoever
-/// read it has been told.
+/// Warns of paths that wait for more than half of their queue's capacity (section 4.3). If the configuration sets all costs, `check` has reported
+/// them already.
 fn near_capacity(stages: &Stages<'_>) -> Vec<Warning> {
     let Batching::Throttle { overhead, .. } = stages.forwarding.batching else { return Vec::new() };
     let said = stages.plan.cpu.switch_cost.is_some();
@@ -395,13 +397,13 @@ fn near_capacity(stages: &Stages<'_>) -> Vec<Warning> {
     near.collect()
 }
 
-/// What reservations give each port's tasks. One that may come in or leave by several ports is given to each of them in
-/// full; where that is more than there is, each gets its part.
+/// The shares of each port's tasks for reservations. A reservation that may enter or leave by several ports counts in full for each of them. If the
+/// total does not fit then, it is divided equally among its ports.
 #[derive(Clone, Debug)]
 struct Spread {
     inputs: Vec<Load>,
     outputs: Vec<Load>,
-    /// All that is given to reservations, in nanoseconds of a second.
+    /// The total for reservations, in nanoseconds per second.
     reserved: u64,
 }
 
@@ -437,7 +439,7 @@ impl Spread {
     }
 }
 
-/// All that an allotment is made of.
+/// The inputs of an allotment.
 struct Terms<'a> {
     stages: Stages<'a>,
     claims: Vec<Claim>,
@@ -464,6 +466,7 @@ impl Terms<'_> {
         let ports = plan.ports.iter().enumerate().map(|(index, port)| {
             let figures = &costs.ports[index];
             let batch = |way: demand::Way, figure: Figure| way.batch(figure.cost.packet, u32::MAX);
+            // Only reservations with a single output port: for the others it is unknown how much uses this link.
             let promised = claims.iter().filter(|claim| claim.exits == [index]).map(Claim::on_the_wire).sum::<u128>();
             PortAllotment {
                 name: port.name.clone(),
@@ -541,7 +544,7 @@ impl Terms<'_> {
     }
 }
 
-/// The part of what is given to reservations that is no work.
+/// The part of the reservations' total that is spent on switches.
 fn spread_switches(spread: &Spread, claims: &[Claim]) -> u64 {
     let ports: u64 = spread.inputs.iter().chain(&spread.outputs).map(|load| load.switches).sum();
     ports + claims.iter().map(|claim| claim.forwarding.switches + claim.tax).sum::<u64>()

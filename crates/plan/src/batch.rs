@@ -1,4 +1,4 @@
-//! Changes of routes and neighbours while the router runs, one a line:
+//! Changes of routes and neighbours at run time, one per line:
 //!
 //! ```text
 //! add 10.0.0.0/8 via 192.0.2.1
@@ -12,8 +12,8 @@
 //! # a comment
 //! ```
 //!
-//! Read against the plan that runs, as `[[route]]` and `[[neighbour]]` are against the rest of their file: with every
-//! error at once, each at its line.
+//! The lines are checked against the running plan, as `[[route]]` and `[[neighbour]]` are checked against the rest of their file. All errors are
+//! reported at once, each with its line.
 
 use crate::connected::{Connected, MAIN, VrfIndex, address, mac};
 use crate::diagnostic::{Diagnostics, Report};
@@ -26,45 +26,44 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// Lines of a batch, at most.
+/// Limit of lines in a batch.
 pub const MOST_LINES: usize = 4_000_000;
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Edit {
-    /// Adds a route, or replaces the one to the same destination that came by an edit.
+    /// Adds a route, or replaces the one to the same destination that an earlier edit added.
     AddRoute(RoutePlan),
-    /// Takes away the route to a destination that came by an edit.
+    /// Deletes the route to a destination that an edit added.
     DelRoute(Option<Name>, Prefix),
-    /// Takes away all routes of a VRF that came by an edit, or those of all VRFs.
+    /// Deletes all routes that edits added to a VRF, or to all VRFs.
     Flush(Option<Option<Name>>),
-    /// Adds a neighbour, or gives one another MAC address.
+    /// Adds a neighbour, or changes its MAC address.
     AddNeighbour(NeighbourPlan),
-    /// Takes a neighbour away: its interface and address.
+    /// Deletes a neighbour by its interface and address.
     DelNeighbour(Name, IpAddr),
 }
 
-/// A change with its place.
+/// A change with its line number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BatchLine {
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What it says.
+    /// The change.
     pub edit: Edit,
 }
 
-/// Changes that fit a plan.
+/// Changes that are valid for a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch<'s> {
     source: &'s str,
     file: String,
-    /// The changes in their order; blank lines and comments are not there.
+    /// The changes in order, without blank lines and comments.
     pub lines: Vec<BatchLine>,
 }
 
 impl Batch<'_> {
-    /// What is wrong with the lines of these numbers, where that shows only when they are to be made: reason and hint
-    /// of each.
+    /// Reports errors in lines that appear only when the changes are made: the line number, reason and hint of each.
     pub fn refuse(&self, wrong: impl IntoIterator<Item = (usize, String, String)>) -> Diagnostics {
         let mut report = Report::new(self.source, &self.file);
         let mut starts = self.source.split_inclusive('\n').scan(0, |start, line| {
@@ -81,7 +80,7 @@ impl Batch<'_> {
     }
 }
 
-/// Reads `source`, called `file` in messages, against the plan that runs.
+/// Parses `source`, called `file` in messages, and checks it against the running plan.
 pub fn batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<Batch<'s>, Diagnostics> {
     let mut reader =
         Reader { report: Report::new(source, file), connected: attached(plan), known: HashMap::new(), source };
@@ -111,10 +110,10 @@ pub fn batch<'s>(source: &'s str, file: &str, plan: &Plan) -> Result<Batch<'s>, 
     }
 }
 
-/// What a plan that was checked is attached to.
+/// The connected subnets of a checked plan.
 fn attached(plan: &Plan) -> Connected {
     let mut connected = Connected::default();
-    // Nothing is wrong with it, so nothing is reported.
+    // The plan has been checked, so this report stays empty.
     let mut report = Report::new("", "");
     let text = Text { value: "", span: 0..0, path: Path::Root(&[]) };
     for (_, interface) in plan.interfaces() {
@@ -130,7 +129,7 @@ struct Reader<'s> {
     source: &'s str,
     report: Report<'s>,
     connected: Connected,
-    /// What was found behind a destination before: a million routes have few next hops.
+    /// Cache of parsed next hops: a million routes have few.
     known: HashMap<(&'s str, VrfIndex, bool), Option<RouteAction>>,
 }
 
@@ -138,7 +137,7 @@ struct Reader<'s> {
 struct Words<'s> {
     source: &'s str,
     rest: std::str::SplitAsciiWhitespace<'s>,
-    /// The line, for what is missing at its end.
+    /// The span of the line, for errors at its end.
     line: Range<usize>,
 }
 
@@ -162,12 +161,12 @@ impl<'s> Words<'s> {
         next
     }
 
-    /// Whether the address behind the next `via` is one of IPv6.
+    /// True if the address after the next `via` is IPv6.
     fn lead_by_ipv6(&self) -> bool {
         self.rest.clone().skip_while(|word| *word != "via").nth(1).is_some_and(|address| address.contains(':'))
     }
 
-    /// Nothing may follow.
+    /// Checks that no words are left.
     fn end(&mut self, report: &mut Report<'_>) -> Option<()> {
         let Some(text) = self.next() else { return Some(()) };
         text.error(report, || (format!("{} is too much", quote(text.value)), "remove it".to_string()));
@@ -195,7 +194,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// `[vrf NAME] PREFIX`; the rest is in the words.
+    /// Parses `[vrf NAME] PREFIX`. The other words stay for the caller.
     fn destination(&mut self, words: &mut Words<'s>) -> Option<(VrfIndex, Prefix)> {
         const EXAMPLE: &str = "add 10.0.0.0/8 via 192.0.2.1";
         let first = words.wanted(&mut self.report, "the destination", EXAMPLE)?;
@@ -228,7 +227,7 @@ impl<'s> Reader<'s> {
             Some(known) => known.clone(),
             None => {
                 let read = self.action(words.text(action), (to, vrf));
-                // Of what is wrong every line is told.
+                // Report errors for every line, but cache only valid hops.
                 if read.is_some() {
                     self.known.insert(key, read.clone());
                 }

@@ -1,7 +1,7 @@
-//! A declared thing with its options, as the configuration writes it: `fifo(limit=1000)`.
+//! A catalogue entry with its options, as the configuration writes it: `fifo(limit=1000)`.
 //!
-//! `name` or `name(option=value, ...)`. Options that are left out take their declared default, so that two texts that
-//! mean the same give equal calls.
+//! The syntax is `name` or `name(option=value, ...)`. Missing options take their declared default, so that texts with the same meaning give equal
+//! calls.
 
 use crate::cost::{Cost, Figure, Source};
 use crate::section::cpu::Lag;
@@ -13,61 +13,61 @@ use std::sync::Arc;
 use units::Nanos;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, OrderDeclaration, Unit};
 
-/// What a configuration may name: each record is declared beside the code it stands for.
+/// Everything that a configuration can name. Each record is declared beside the code it describes.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// The queueing schemes of a link that manage a queue.
+    /// The queueing schemes that manage a single queue.
     pub schemes: Vec<Declaration>,
-    /// Those that order queues, each managed by one of `schemes`.
+    /// The schemes that order several queues, each managed by one of `schemes`.
     pub orders: Vec<OrderDeclaration>,
     /// The functions of a path.
     pub functions: Vec<Declaration>,
     /// The CPU schedulers of a worker.
     pub cpu_schedulers: Vec<CpuSchedulerDeclaration>,
-    /// The kinds of device a port may have.
+    /// The kinds of device of a port.
     pub devices: Vec<Declaration>,
-    /// Where guests come from; nothing where there are none.
+    /// The source of guests, if there is one.
     pub guests: Option<Arc<dyn Guests>>,
 }
 
 /// A CPU scheduler of the catalogue.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuSchedulerDeclaration {
-    /// How a configuration names it.
+    /// Its name and options.
     pub declaration: Declaration,
     /// How far a task may fall behind its share.
     pub lag: Lag,
 }
 
-/// Where the guests of a configuration come from: queueing schemes that are no part of this program.
+/// The source of a configuration's guests: queueing schemes that are not built into this program.
 pub trait Guests: fmt::Debug + Send + Sync {
-    /// The guest of that name, declared as `guest:NAME`, or what is wrong with it and what to do.
+    /// The guest of that name, declared as `guest:NAME`, or a reason and a hint.
     fn find(&self, name: &str) -> Result<(Declaration, Code), (String, String)>;
-    /// The instruction of ephemeral state of that name, or what is wrong with it and what to do.
+    /// The ephemeral-state instruction of that name, or a reason and a hint.
     fn instruction(&self, name: &str) -> Result<(InstructionDeclaration, Code), (String, String)> {
         Err((format!("there is no instruction '{name}'"), "take it out".to_string()))
     }
 }
 
-/// What an instruction of ephemeral state declares that is no part of this program.
+/// The declaration of an ephemeral-state instruction that is not built into this program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct InstructionDeclaration {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// One sentence for the operator.
     pub summary: &'static str,
-    /// Tags that its packets name, at most four.
+    /// Number of tags in its packets, at most four.
     pub tags: u8,
     /// The most entries that it creates.
     pub creates: u8,
 }
 
-/// The code of a guest, which whoever makes schemes of it knows how to read.
+/// The code of a guest. Only the module that builds schemes from it can interpret it.
 #[derive(Clone)]
 pub struct Code {
-    /// Tells it from all other code.
+    /// Identifies the code.
     pub digest: u64,
-    /// What makes schemes of it.
+    /// Builds schemes from it.
     pub maker: Arc<dyn Any + Send + Sync>,
 }
 
@@ -85,26 +85,26 @@ impl fmt::Debug for Code {
     }
 }
 
-/// A scheme or function of the catalogue with the value of every option.
+/// A scheme or function of the catalogue with the values of all options.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Call {
     /// The declared name.
     pub name: &'static str,
-    /// Every declared option, in the order of the declaration, in packets, bits per second, nanoseconds, bytes or millionths.
+    /// All declared options in order of declaration, in packets, bits per second, nanoseconds, bytes or millionths.
     #[serde(serialize_with = "as_map")]
     pub options: Vec<(&'static str, u64)>,
-    /// The canonical text: every option with its unit. Reads back as an equal call.
+    /// The canonical text: every option with its unit. It parses back to an equal call.
     pub text: String,
-    /// The same without the options that have their default. Reads back as an equal call, too.
+    /// The same without options at their default. It parses back to an equal call, too.
     #[serde(skip)]
     pub(crate) brief: String,
-    /// What it has in braces: of a scheme that orders queues, what manages each of them.
+    /// The calls in braces. For a scheme that orders queues, the scheme of each queue.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inner: Vec<Call>,
-    /// What it declares to cost.
+    /// Its declared cost.
     #[serde(skip)]
     pub cost: Figure,
-    /// Of a guest: its code. One that was built anew is another call, though the text is the same.
+    /// The code of a guest. A rebuilt guest is a different call, although the text is the same.
     #[serde(skip)]
     pub code: Option<Code>,
 }
@@ -120,14 +120,14 @@ impl fmt::Display for Call {
 }
 
 impl Call {
-    /// A call of nothing, where one could not be read.
+    /// An empty call in place of one that could not be parsed.
     pub(crate) fn nothing() -> Call {
         let cost = Figure::flat(Nanos::ZERO, Source::Assumed);
         let (text, brief) = Default::default();
         Call { name: "", options: Vec::new(), text, brief, inner: Vec::new(), cost, code: None }
     }
 
-    /// The same, with these in braces.
+    /// The same call with these in braces.
     pub(crate) fn around(self, inner: Vec<Call>) -> Call {
         let braced = |head: &str, of: fn(&Call) -> &str| {
             format!("{head}{{{}}}", inner.iter().map(of).collect::<Vec<_>>().join(", "))
@@ -136,7 +136,7 @@ impl Call {
         Call { text, brief, inner, ..self }
     }
 
-    /// Reads a call of one of the `declarations`; `what` is the field's word for them, like `scheme`.
+    /// Parses a call of one of the `declarations`; `what` is their name in messages, like `scheme`.
     pub fn parse(text: &str, declarations: &[Declaration], what: &str) -> Result<Call, TextError> {
         let (name, arguments) = split(text)?;
         let Some(declaration) = declarations.iter().find(|d| d.name == name.text) else {
@@ -173,12 +173,12 @@ impl Call {
         Ok(Call { name: declaration.name, text, brief, options, inner: Vec::new(), cost, code: None })
     }
 
-    /// The text without the options that have their default.
+    /// The text without options at their default.
     pub fn brief(&self) -> &str {
         &self.brief
     }
 
-    /// Which build of a guest it is, as text.
+    /// The digest of a guest's code as text.
     pub(crate) fn build(&self) -> String {
         self.code.as_ref().map_or_else(|| "none".to_string(), |code| format!("{:016x}", code.digest))
     }
@@ -190,7 +190,7 @@ impl Call {
 }
 
 impl Figure {
-    /// What functions cost one after the other, as they declare: declared where all of it is.
+    /// The declared cost of several functions in sequence. The sum counts as declared only if all parts are.
     pub fn sum(functions: &[Call]) -> Figure {
         let nothing = Figure::flat(Nanos::ZERO, Source::Declared);
         functions.iter().fold(nothing, |sum, call| Figure {
@@ -203,7 +203,7 @@ impl Figure {
     }
 }
 
-/// Refuses an option that is not above the one it has to be above, where it is written or the other one is.
+/// Refuses an option that has to be above another one and is not. The error marks the one that the text sets.
 fn above(
     declaration: &Declaration,
     options: &[(&'static str, u64)],
@@ -223,7 +223,7 @@ fn above(
     Ok(())
 }
 
-/// What a call costs by its declaration.
+/// The declared cost of a call.
 fn declared(declaration: &Declaration, options: &[(&'static str, u64)]) -> Figure {
     let ((packet, kilobyte), source) = match declaration.cost {
         DeclaredCost::None => ((Nanos::ZERO, Nanos::ZERO), Source::Assumed),
@@ -243,7 +243,7 @@ fn is_default(declared: &OptionDeclaration, value: u64) -> bool {
     declared.unit.read(declared.default).is_ok_and(|default| default == value)
 }
 
-/// A part of the text and where it starts.
+/// A part of the text with its offset.
 #[derive(Clone, Copy)]
 struct Part<'t> {
     offset: usize,
@@ -261,7 +261,7 @@ impl<'t> Part<'t> {
     }
 }
 
-/// The name and the arguments between the brackets.
+/// The name, and the arguments within the parentheses.
 fn split(text: &str) -> Result<(Part<'_>, impl Iterator<Item = Part<'_>>), TextError> {
     let whole = Part { offset: 0, text }.trimmed();
     let (name, inner) = match whole.text.find('(') {
@@ -293,7 +293,7 @@ fn split(text: &str) -> Result<(Part<'_>, impl Iterator<Item = Part<'_>>), TextE
     Ok((name, arguments))
 }
 
-/// One `option=value`: the position of the option in the declaration, and its value.
+/// Parses one `option=value`: the option's index in the declaration, and the value.
 fn option(argument: Part<'_>, declaration: &Declaration) -> Result<(usize, u64), TextError> {
     let Some(equals) = argument.text.find('=') else {
         let reason = if argument.text.is_empty() { "an option is missing" } else { "an option has no value" };
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_mean_the_same_are_equal_calls() {
+    fn texts_with_the_same_meaning_are_equal_calls() {
         assert_eq!(read("fifo"), read(" fifo ( limit = 1000 ) "));
         assert_eq!(read("fifo()").unwrap().text, "fifo(limit=1000)");
         assert_eq!(read("codel(rate=1500kbit)").unwrap().text, "codel(target=5ms,rate=1500kbit)");
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_marked_where_it_is() {
+    fn error_marks_the_wrong_part_of_the_text() {
         let texts = [
             "",
             " ",

@@ -1,4 +1,4 @@
-//! The difference between two plans: what an apply has to do, and what `diff` prints.
+//! The difference between two plans: the steps of an apply, and the output of `diff`.
 
 use crate::Plan;
 use crate::diff::{Edit, Step};
@@ -21,12 +21,12 @@ use std::fmt::{self, Display};
 pub enum Change {
     /// Properties of the router as a whole.
     RouterChanged {
-        /// What is different.
+        /// The changed properties.
         what: Vec<Edit>,
     },
-    /// How workers divide their processors.
+    /// The division of the processors.
     CpuChanged {
-        /// What is different.
+        /// The changed properties.
         what: Vec<Edit>,
     },
     /// A new port with all of its interfaces.
@@ -34,39 +34,39 @@ pub enum Change {
         /// The port.
         port: Box<PortPlan>,
     },
-    /// A port and all of its interfaces are gone.
+    /// A removed port with all of its interfaces.
     PortRemoved {
         /// Its name.
         name: Name,
     },
-    /// Properties of a port that stays.
+    /// Changed properties of a port.
     PortChanged {
         /// Its name.
         name: Name,
-        /// What is different.
+        /// The changed properties.
         what: Vec<Edit>,
     },
-    /// A new VLAN of a port that stays.
+    /// A new VLAN of an existing port.
     InterfaceAdded {
         /// The port.
         port: Name,
         /// The interface.
         interface: InterfacePlan,
     },
-    /// A VLAN of a port that stays is gone.
+    /// A removed VLAN of an existing port.
     InterfaceRemoved {
         /// The port.
         port: Name,
         /// The interface's name.
         name: Name,
     },
-    /// Properties of an interface that stays.
+    /// Changed properties of an interface.
     InterfaceChanged {
         /// The port.
         port: Name,
         /// The interface's name.
         name: Name,
-        /// What is different.
+        /// The changed properties.
         what: Vec<Edit>,
     },
     /// A route to a new destination.
@@ -74,16 +74,16 @@ pub enum Change {
         /// The route.
         route: RoutePlan,
     },
-    /// The route to a destination is gone.
+    /// A removed route.
     RouteRemoved {
-        /// The route as it was.
+        /// The old route.
         route: RoutePlan,
     },
-    /// A destination is reached otherwise.
+    /// A changed route to the same destination.
     RouteChanged {
-        /// The route as it was.
+        /// The old route.
         old: RoutePlan,
-        /// The route to the same destination as it will be.
+        /// The new route.
         new: RoutePlan,
     },
     /// A new static neighbour.
@@ -91,58 +91,58 @@ pub enum Change {
         /// The neighbour.
         neighbour: NeighbourPlan,
     },
-    /// A static neighbour is gone.
+    /// A removed static neighbour.
     NeighbourRemoved {
-        /// The neighbour as it was.
+        /// The old neighbour.
         neighbour: NeighbourPlan,
     },
-    /// A static neighbour has another MAC address.
+    /// A changed MAC address of a static neighbour.
     NeighbourChanged {
-        /// The neighbour as it was.
+        /// The old neighbour.
         old: NeighbourPlan,
-        /// The neighbour of the same address on the same interface as it will be.
+        /// The new neighbour of the same address on the same interface.
         new: NeighbourPlan,
     },
-    /// A group is forwarded that was not.
+    /// A new multicast group.
     MulticastAdded {
         /// The group.
         multicast: MulticastPlan,
     },
-    /// A group is forwarded no more.
+    /// A removed multicast group.
     MulticastRemoved {
-        /// The group as it was.
+        /// The old group.
         multicast: MulticastPlan,
     },
-    /// The packets of a group come from, or go to, other interfaces.
+    /// A changed input or output interface of a group.
     MulticastChanged {
-        /// The group as it was.
+        /// The old group.
         old: MulticastPlan,
-        /// The same group as it will be.
+        /// The new group.
         new: MulticastPlan,
     },
-    /// Two ports are a piece of cable that were not.
+    /// A new pair of pass-through ports.
     PassThroughAdded {
         /// The ports.
         passthrough: PassThroughPlan,
     },
-    /// Two ports are no piece of cable any more.
+    /// A removed pair of pass-through ports.
     PassThroughRemoved {
         /// The ports.
         passthrough: PassThroughPlan,
     },
-    /// Address and port translation, each side as text; `none` where there is none.
+    /// Address and port translation, each side as text; `none` without it.
     NatChanged {
-        /// What is different.
+        /// The changed properties.
         what: Vec<Edit>,
     },
-    /// Ephemeral state, each side as text; `none` where there is none.
+    /// Ephemeral state, each side as text; `none` without it.
     StateChanged {
-        /// What is different.
+        /// The changed properties.
         what: Vec<Edit>,
     },
-    /// What code points ask for.
+    /// The objectives of code points.
     ObjectivesChanged {
-        /// What is different: the code points of each objective, before and after.
+        /// The changed code points of each objective.
         what: Vec<Edit>,
     },
     /// A new policy.
@@ -150,44 +150,44 @@ pub enum Change {
         /// The policy.
         policy: Box<PolicyPlan>,
     },
-    /// A policy is gone.
+    /// A removed policy.
     PolicyRemoved {
         /// Its name.
         name: Name,
     },
-    /// Properties of a policy that stays.
+    /// Changed properties of a policy.
     PolicyChanged {
         /// Its name.
         name: Name,
-        /// What is different.
+        /// The changed properties.
         what: Vec<Edit>,
     },
-    /// A new path; its place follows from [`Change::PathsReordered`] or the new plan.
+    /// A new path. [`Change::PathsReordered`] or the new plan has its position.
     PathAdded {
         /// The path.
         path: PathPlan,
     },
-    /// A path is gone.
+    /// A removed path.
     PathRemoved {
         /// Its name.
         name: String,
     },
-    /// Properties of a path that stays.
+    /// Changed properties of a path.
     PathChanged {
         /// Its name.
         name: String,
-        /// What is different.
+        /// The changed properties.
         what: Vec<Edit>,
     },
-    /// Paths are matched in another order than leaving out the removed and putting the added last would give.
+    /// A changed order of paths: other than removing the old ones and appending the new ones would give.
     PathsReordered {
-        /// Every path of the new plan, in order.
+        /// All paths of the new plan, in order.
         order: Vec<String>,
     },
 }
 
 impl Change {
-    /// Whether the router must be started anew for it.
+    /// True if the change requires a restart of the router.
     pub fn restart_needed(&self) -> bool {
         matches!(self, Change::RouterChanged { what } if what.iter().any(|edit| router::RESTART.contains(&edit.what)))
     }
@@ -198,13 +198,13 @@ impl Change {
 pub struct ValueChange {
     /// The key, like `port.lan.mtu` or `route[10.0.0.0/8]`.
     pub path: String,
-    /// The value before; nothing where there was none.
+    /// The old value; `None` if the key was not set.
     pub old: Option<String>,
-    /// The value after; nothing where there is none.
+    /// The new value; `None` if the key is not set.
     pub new: Option<String>,
 }
 
-/// What has to be done to get from `old` to `new`; empty just where they are equal. Linear in the size of the plans.
+/// The steps from `old` to `new`; empty only if they are equal. Linear in the size of the plans.
 pub fn diff(old: &Plan, new: &Plan) -> Vec<Change> {
     let mut all = Vec::new();
     edited(&mut all, router::diff(&old.router(), &new.router()), |what| Change::RouterChanged { what });
@@ -282,7 +282,7 @@ fn edits(what: &[Edit]) -> String {
 }
 
 impl Display for Change {
-    /// One line: `+` what is new, `-` what is gone, `~` what is different.
+    /// One line: `+` for a new thing, `-` for a removed one, `~` for a changed one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Change::RouterChanged { what } => write!(f, "~ router: {}", edits(what)),
@@ -331,7 +331,7 @@ fn value(path: String, old: Option<String>, new: Option<String>) -> Vec<ValueCha
     vec![ValueChange { path, old, new }]
 }
 
-/// What a change says behind its sign, kind and name.
+/// The text of a change after its sign, kind and name.
 fn rest(change: &Change, path: &str) -> String {
     let text = change.to_string();
     let behind = text.split_once(": ").map(|(_, rest)| rest).unwrap_or_default();
@@ -339,7 +339,7 @@ fn rest(change: &Change, path: &str) -> String {
 }
 
 impl Change {
-    /// The values that differ, one for each key; a table that is new or gone is one value.
+    /// The changed values, one for each key. A new or removed table is one value.
     pub fn values(&self) -> Vec<ValueChange> {
         let text = |value: &dyn Display| Some(value.to_string());
         match self {
@@ -376,7 +376,7 @@ impl Change {
     }
 }
 
-/// Values that are written as `none` where there is none.
+/// Changes of optional values, which are `none` if not set.
 fn edits_of(table: &str, what: &[Edit]) -> Vec<ValueChange> {
     let side = |text: &str| (text != "none").then(|| text.to_owned());
     let one = |edit: &Edit| ValueChange {

@@ -1,4 +1,4 @@
-//! From text to a plan: everything that is wrong is found in one pass, and nothing is half taken.
+//! From text to a plan: one pass finds all errors, and a plan is accepted only as a whole.
 
 mod promises;
 mod reserved;
@@ -16,36 +16,36 @@ use crate::{Catalogue, Plan};
 use std::io::Read;
 use toml::de::{DeTable, DeValue};
 
-/// The largest file, in bytes.
+/// Limit of a file's size, in bytes.
 const MOST_BYTES: usize = 64 << 20;
 
-/// A checked configuration: its plan, unless there was an error, and whatever was found.
+/// A checked configuration: its plan, unless there was an error, and all diagnostics.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// The plan; none where the diagnostics have an error.
+    /// The plan; `None` if the diagnostics have an error.
     pub plan: Option<Plan>,
-    /// Errors and warnings; with a plan there are only warnings.
+    /// Errors and warnings. If there is a plan, only warnings.
     pub diagnostics: Diagnostics,
 }
 
 impl Checked {
-    /// The plan, or what is wrong. Drops the warnings of a good configuration.
+    /// The plan, or the diagnostics. Drops the warnings of a valid configuration.
     pub fn into_result(self) -> Result<Plan, Diagnostics> {
         self.plan.ok_or(self.diagnostics)
     }
 }
 
-/// Reads a configuration: the plan, or every error and warning at once. `file_name` is for the messages only.
+/// Parses and checks a configuration: the plan, or every error and warning at once. `file_name` is only for messages.
 pub fn check(source: &str, file_name: &str, catalogue: &Catalogue) -> Result<Plan, Diagnostics> {
     examine(source, file_name, catalogue).into_result()
 }
 
-/// As [`check`], for a file: its errors include those of reading it. At most 64 MiB, in UTF-8.
+/// As [`check`] for a file of at most 64 MiB in UTF-8. Errors include those of reading it.
 pub fn load(path: &std::path::Path, catalogue: &Catalogue) -> Result<Plan, Diagnostics> {
     examine_file(path, catalogue).into_result()
 }
 
-/// As [`load`], with the warnings of a good configuration.
+/// As [`load`], with the warnings of a valid configuration.
 pub fn examine_file(path: &std::path::Path, catalogue: &Catalogue) -> Checked {
     let name = path.to_string_lossy();
     match read(path, &name) {
@@ -65,7 +65,7 @@ fn read(path: &std::path::Path, name: &str) -> Result<String, Diagnostics> {
     };
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    // One byte more than is taken, so that `examine` sees a file that is too large.
+    // One byte more than the limit, so that `examine` detects a file that is too large.
     file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
@@ -80,12 +80,12 @@ fn read(path: &std::path::Path, name: &str) -> Result<String, Diagnostics> {
     })
 }
 
-/// As [`check`], with the warnings of a good configuration.
+/// As [`check`], with the warnings of a valid configuration.
 pub fn examine(source: &str, file_name: &str, catalogue: &Catalogue) -> Checked {
     examine_in_chunks(source, file_name, catalogue, (chunks::LEAST, chunks::TABLES))
 }
 
-/// As [`examine`], in chunks of `tables` routes where there are at least `least`.
+/// As [`examine`], in chunks of `tables` routes if there are at least `least`.
 fn examine_in_chunks(source: &str, file_name: &str, catalogue: &Catalogue, (least, tables): (usize, usize)) -> Checked {
     let mut report = Report::new(source, file_name);
     if source.len() > MOST_BYTES {
@@ -98,7 +98,7 @@ fn examine_in_chunks(source: &str, file_name: &str, catalogue: &Catalogue, (leas
         if let Ok(plan) = plan(&mut report, &chunks.rest, Some(&chunks), catalogue) {
             return finished(plan, report);
         }
-        // Its syntax is wrong somewhere: the whole says best where.
+        // A chunk has a syntax error. Parse the whole text again, because its error messages are more accurate.
         report = Report::new(source, file_name);
     }
     let plan = plan(&mut report, source, None, catalogue).unwrap_or_else(|BadSyntax| unreachable!("it was reported"));
@@ -110,7 +110,7 @@ fn finished(plan: Option<Plan>, report: Report<'_>) -> Checked {
     Checked { plan, diagnostics: report.finish() }
 }
 
-/// The plan that `text` says, together with its routes in chunks where there are some; none where its version is not known.
+/// The plan of `text` and of its routes in chunks, if there are any. `None` for an unknown version.
 fn plan(
     report: &mut Report<'_>,
     text: &str,
@@ -127,7 +127,7 @@ fn plan(
     }
     let table = tree.get_ref();
     if !version(report, table) {
-        // The whole says besides what is no TOML in it.
+        // The pass over the whole text reports the syntax errors.
         return if chunks.is_some() { Err(BadSyntax) } else { Ok(None) };
     }
     let root = Section::open(report, table, 0..0, Path::Root(ROOT), ROOT);
@@ -175,7 +175,7 @@ fn plan(
     Ok(Some(plan))
 }
 
-/// Whether the file is of a version that can be read. What else is wrong with one of another version means nothing.
+/// True if the file has a supported version. Other errors in a file of another version would be meaningless.
 fn version(report: &mut Report<'_>, table: &DeTable<'_>) -> bool {
     let Some(value) = table.get("version") else { return true };
     let found = match value.get_ref() {
@@ -210,7 +210,7 @@ mod tests {
     use proptest::prelude::*;
     use units::declare::{Declaration, DeclaredCost};
 
-    /// Parts of configurations, some of them wrong.
+    /// Parts of configurations, some of them invalid.
     const PARTS: [&str; 16] = [
         "[[route]]\nto = '203.0.113.0/24'\nblackhole = true\n",
         "[[route]]\nto = '203.0.114.0/24'\nunreachable = true\n",
@@ -235,8 +235,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn configuration_read_in_chunks_means_what_it_means_as_a_whole(
-            // Half of them from the good parts only, so that there is a plan.
+        fn configuration_in_chunks_equals_configuration_as_a_whole(
+            // Half of the cases use valid parts only, so that there is a plan.
             parts in prop_oneof![
                 proptest::collection::vec(0..6usize, 1..8),
                 proptest::collection::vec(0..PARTS.len(), 1..8),

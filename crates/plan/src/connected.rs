@@ -1,4 +1,4 @@
-//! The subnets the router is attached to, and which addresses may stand where.
+//! The connected subnets, and the checks of addresses against them.
 
 use crate::Prefix;
 use crate::address::masked;
@@ -12,43 +12,43 @@ use std::net::IpAddr;
 use std::ops::Range;
 use units::Mac;
 
-/// An interface's place in [`Connected`].
+/// An interface's index in [`Connected`].
 pub(crate) type InterfaceIndex = usize;
-/// A VRF's place in [`Connected`]; 0 is the main one.
+/// A VRF's index in [`Connected`]; 0 is the main one.
 pub(crate) type VrfIndex = usize;
 pub(crate) const MAIN: VrfIndex = 0;
 
-/// One own address.
+/// One local address.
 struct Attachment {
-    /// The own address with the length of its subnet.
+    /// The local address with the prefix length of its subnet.
     prefix: Prefix,
     interface: InterfaceIndex,
     span: Range<usize>,
     path: String,
 }
 
-/// What the router is attached to.
+/// The router's interfaces, local addresses and connected subnets.
 #[derive(Default)]
 pub(crate) struct Connected {
     interfaces: Vec<Name>,
-    /// The VRF of each.
+    /// The VRF of each interface.
     places: Vec<VrfIndex>,
-    /// The names of the VRFs; the main one, which is none of them, has the index 0.
+    /// The names of the VRFs except the main one, which has the index 0.
     vrfs: Vec<Name>,
     by_name: HashMap<Name, InterfaceIndex>,
     attachments: Vec<Attachment>,
-    /// Own addresses by VRF; link-local ones by interface too, since each link may have the same.
+    /// Local addresses by VRF. Link-local ones also by interface, since each link may have the same.
     own: HashMap<(VrfIndex, IpAddr, Option<InterfaceIndex>), usize>,
-    /// Subnets by VRF, link-local ones left out, and an attachment of each.
+    /// Subnets by VRF, without link-local ones, and an attachment of each.
     subnets: HashMap<(VrfIndex, Prefix), usize>,
-    /// The lengths among the subnets of a family, so that a look-up tries no others.
+    /// The prefix lengths of the subnets of each family. A lookup tries only these.
     lengths: [BTreeSet<u8>; 2],
-    /// Some interface or address is not known because it was wrong: what is not found may be it.
+    /// True if an interface or address had an error: a name that is not found may be the missing one, so do not report it.
     pub incomplete: bool,
 }
 
 impl Connected {
-    /// The VRF of a name, which is there from now on.
+    /// The VRF of a name; adds it if it is new.
     pub fn add_vrf(&mut self, name: &str) -> VrfIndex {
         self.vrf(name).unwrap_or_else(|| {
             self.vrfs.push(name.into());
@@ -56,7 +56,7 @@ impl Connected {
         })
     }
 
-    /// The VRF of a name that some interface is in.
+    /// The VRF of a name, if an interface is in it.
     pub fn vrf(&self, name: &str) -> Option<VrfIndex> {
         if name == MAIN_VRF {
             return Some(MAIN);
@@ -64,7 +64,7 @@ impl Connected {
         self.vrfs.iter().position(|vrf| &**vrf == name).map(|position| position + 1)
     }
 
-    /// The name of a VRF; none for the main one.
+    /// The name of a VRF; `None` for the main one.
     pub fn vrf_name(&self, vrf: VrfIndex) -> Option<&Name> {
         self.vrfs.get(vrf.checked_sub(1)?)
     }
@@ -73,12 +73,12 @@ impl Connected {
         self.vrf_name(vrf).map_or(MAIN_VRF, |name| name)
     }
 
-    /// VRFs, the main one left out.
+    /// The number of VRFs without the main one.
     pub fn vrf_count(&self) -> usize {
         self.vrfs.len()
     }
 
-    /// The VRF that `vrf` names, or an error that says what it might be. None: reported, or excused.
+    /// The VRF that `vrf` names, or an error with suggestions. `None` if it was reported or excused.
     pub fn vrf_named(&self, report: &mut Report<'_>, text: &Text<'_>) -> Option<VrfIndex> {
         let found = self.vrf(text.value);
         if found.is_none() && !self.incomplete {
@@ -108,7 +108,7 @@ impl Connected {
         self.places[index]
     }
 
-    /// Whether an interface has an address of IPv4, or else IPv6: without one it takes no part in it.
+    /// True if an interface has an address of this family. An interface without one takes no part in the protocol.
     pub fn speaks(&self, index: InterfaceIndex, ipv4: bool) -> bool {
         let of = |a: &Attachment| a.interface == index && a.prefix.address.is_ipv4() == ipv4;
         self.incomplete || self.attachments.iter().any(of)
@@ -118,7 +118,7 @@ impl Connected {
         self.interfaces.len()
     }
 
-    /// Takes an own address, unless the router has it already.
+    /// Adds a local address, unless the router has it already.
     pub fn add_address(&mut self, report: &mut Report<'_>, prefix: Prefix, interface: InterfaceIndex, text: &Text<'_>) {
         let scope = is_link_local(prefix.address).then_some(interface);
         let key = (self.places[interface], prefix.address, scope);
@@ -137,11 +137,11 @@ impl Connected {
         self.attachments.push(Attachment { prefix, interface, span: text.span.clone(), path });
     }
 
-    /// Indexes the subnets, and reports those that overlap across interfaces: a packet could go either way.
+    /// Indexes the subnets, and reports subnets of different interfaces that overlap: the output interface would be ambiguous.
     pub fn settle(&mut self, report: &mut Report<'_>) {
         let mut order: Vec<usize> = (0..self.attachments.len()).collect();
         order.retain(|&index| !is_link_local(self.attachments[index].prefix.address));
-        // A prefix sorts behind those that contain it, so the open ones are a stack (of at most one for each length).
+        // Prefixes are sorted after those that contain them. So the enclosing ones form a stack, with at most one of each length.
         order.sort_by_key(|&index| {
             let a = &self.attachments[index];
             (self.places[a.interface], a.prefix.network(), a.span.start)
@@ -150,6 +150,7 @@ impl Connected {
         for index in order {
             let (subnet, interface) = (self.attachments[index].prefix.network(), self.attachments[index].interface);
             let vrf = self.places[interface];
+            // Entries that do not contain this subnet cannot contain a later one either, because of the sort order.
             let apart = |top: &Attachment| self.places[top.interface] != vrf || !top.prefix.covers(subnet);
             while open.last().is_some_and(|&top| apart(&self.attachments[top])) {
                 open.pop();
@@ -168,7 +169,7 @@ impl Connected {
     }
 
     fn report_overlap(&self, report: &mut Report<'_>, one: usize, other: usize) {
-        // The later line is the one to mend.
+        // Report the later line.
         let later = one.max(other);
         let first = &self.attachments[one.min(other)];
         let later = &self.attachments[later];
@@ -180,7 +181,7 @@ impl Connected {
         });
     }
 
-    /// The attachment whose subnet the address is on in a VRF; the longest where they nest.
+    /// The attachment whose subnet contains the address in a VRF; the longest match if they nest.
     fn find(&self, vrf: VrfIndex, address: IpAddr) -> Option<&Attachment> {
         let lengths = &self.lengths[usize::from(address.is_ipv6())];
         let subnet = |&length: &u8| self.subnets.get(&(vrf, Prefix { address: masked(address, length), length }));
@@ -192,7 +193,7 @@ impl Connected {
         self.subnets.get(&(vrf, prefix)).map(|&index| &self.interfaces[self.attachments[index].interface])
     }
 
-    /// The interface of a name, or an error that says what it might be. Err: reported, or excused.
+    /// The interface of a name, or an error with suggestions. `Err` if it was reported or excused.
     pub fn named(&self, report: &mut Report<'_>, text: &Text<'_>) -> Result<InterfaceIndex, ()> {
         self.interface(text.value).ok_or_else(|| {
             if !self.incomplete {
@@ -201,7 +202,7 @@ impl Connected {
         })
     }
 
-    /// The interface that the key `port` names, if it is there. Err: reported, or excused.
+    /// The interface of the key `port`, if it is set. `Err` if it was reported or excused.
     pub fn own_port(&self, report: &mut Report<'_>, section: &Section<'_>) -> Result<Option<InterfaceIndex>, ()> {
         match section.node("port") {
             None => Ok(None),
@@ -214,15 +215,14 @@ impl Connected {
         self.by_name.get(name).copied()
     }
 
-    /// Why there is no interface of a name.
+    /// The reason and the hint for an unknown interface.
     pub fn no_interface(&self, name: &str) -> (String, String) {
         let hint = did_you_mean(name, self.interfaces.iter().map(|name| &**name));
         (format!("there is no port or VLAN {}", quote(name)), hint)
     }
 
-    /// The interface a station of this address is on, which must be a possible one for a neighbour or gateway:
-    /// connected, not the router's own, nobody's network or broadcast address. It is looked for in the VRF of `on`, or in
-    /// `vrf` where no interface is named. Err: reported, or excused.
+    /// The interface of a neighbour or gateway with this address. The address has to be on a connected subnet. It must not be a local, network or
+    /// broadcast address. The lookup uses the VRF of `on`, or `vrf` if no interface is named. `Err` if it was reported or excused.
     pub fn station(
         &self,
         report: &mut Report<'_>,
@@ -240,6 +240,7 @@ impl Connected {
             return wrong(format!("{address} is {kind}, not the address of a station"), "write a unicast address");
         }
         let local = is_link_local(address);
+        // Local addresses are indexed by interface only if they are link-local.
         if self.own.contains_key(&(vrf, address, on.filter(|_| local))) {
             return wrong(format!("{address} is the router's own address"), "write the address of the other station");
         }
@@ -272,8 +273,7 @@ impl Connected {
         }
     }
 
-    /// Whether the interface of a gateway is in the VRF of its route; where not, and no leak is wanted, that is
-    /// reported.
+    /// True if the interface of a gateway is in the VRF of its route. Otherwise reports it, unless the route may leak.
     pub fn stays(
         &self,
         report: &mut Report<'_>,
@@ -317,7 +317,7 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(a) if a.is_unicast_link_local())
 }
 
-/// Why no host can have the address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5 and 2.7).
+/// The reason why no host can have the address (RFC 1122, section 3.2.1.3; RFC 4291, section 2.5 and 2.7).
 pub(crate) fn no_host(address: IpAddr) -> Option<&'static str> {
     Some(match address {
         IpAddr::V4(a) if a.is_broadcast() => "the broadcast address",
@@ -331,8 +331,8 @@ pub(crate) fn no_host(address: IpAddr) -> Option<&'static str> {
     })
 }
 
-/// Which end of its subnet the address is, where no station has that end: network and broadcast (RFC 1122; not with 31
-/// bits, RFC 3021), subnet-router anycast (RFC 4291, section 2.6.1; not with 127, RFC 6164).
+/// The name of a reserved first or last address of a subnet. These are network and broadcast (RFC 1122; not for /31, RFC 3021), and subnet-router
+/// anycast (RFC 4291, section 2.6.1; not for /127, RFC 6164).
 pub(crate) fn edge_of(subnet: Prefix, address: IpAddr) -> Option<&'static str> {
     let first = subnet.network().address == address;
     match address {
@@ -343,7 +343,7 @@ pub(crate) fn edge_of(subnet: Prefix, address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// An address. None: reported.
+/// Parses an address. `None` if it was reported.
 pub(crate) fn address(report: &mut Report<'_>, text: &Text<'_>) -> Option<IpAddr> {
     let parsed = text.value.parse::<IpAddr>();
     if parsed.is_err() {
@@ -358,7 +358,7 @@ pub(crate) fn address(report: &mut Report<'_>, text: &Text<'_>) -> Option<IpAddr
     parsed.ok()
 }
 
-/// A MAC address that one station can have.
+/// Parses a unicast MAC address.
 pub(crate) fn mac(report: &mut Report<'_>, text: &Text<'_>) -> Option<Mac> {
     let (reason, hint) = match text.value.parse::<Mac>() {
         Ok(mac) if mac.is_group() => (format!("{mac} is a multicast address"), "make the first byte even, like '02'"),

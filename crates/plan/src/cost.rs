@@ -1,4 +1,4 @@
-//! What packets cost the processor, and who says so.
+//! Processor costs of packets, and their source.
 
 use crate::text::quote;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use units::{Bytes, Nanos, UnitError};
 
-/// What a packet costs: so much, and so much more for each byte.
+/// The cost of a packet: a constant, and a part per byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
     /// For any packet.
@@ -16,14 +16,14 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What a packet of `size` bytes costs.
+    /// The cost of a packet of `size` bytes.
     pub fn of(self, size: Bytes) -> Nanos {
         self.packet + Nanos::new(self.kilobyte.get().saturating_mul(size.get()) / 1000)
     }
 }
 
 impl fmt::Display for Cost {
-    /// As the configuration writes it: `1us + 2ns/b`, by the kilobyte of 1000 bytes where it is no whole number for each.
+    /// As in the configuration: `1us + 2ns/b`, or per kilobyte of 1000 bytes if the cost per byte is not an integer.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kilobyte.get(), self.packet) {
             (0, packet) => return packet.fmt(f),
@@ -56,7 +56,7 @@ impl FromStr for Cost {
             if byte.trim() != "b" || cost.kilobyte != Nanos::ZERO {
                 return Err(UnitError { reason: format!("{} is no cost of a byte", quote(part.trim())), hint: hint() });
             }
-            // What a byte costs in one unit, a thousand cost in the next: so fractions of a nanosecond are exact.
+            // The cost of a byte in one unit is that of a thousand bytes in the next smaller one. So fractions of a nanosecond are exact.
             let time = time.trim();
             let (number, unit) = time.split_at(time.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(time.len()));
             let larger = match unit {
@@ -75,20 +75,20 @@ impl FromStr for Cost {
     }
 }
 
-/// Where a figure comes from.
+/// The source of a cost.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// It was measured on this machine.
+    /// Measured on this machine.
     Measured,
-    /// The configuration or the function says so.
+    /// Declared by the configuration or the function.
     Declared,
-    /// Nobody knows; it is a guess of the usual size.
+    /// Unknown: a guess of a usual size.
     Assumed,
 }
 
 impl Source {
-    /// One word.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Source::Measured => "measured",
@@ -98,17 +98,17 @@ impl Source {
     }
 }
 
-/// What a packet costs somewhere.
+/// A cost with its source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Figure {
     /// The cost.
     pub cost: Cost,
-    /// Who says so.
+    /// The source of the cost.
     pub source: Source,
 }
 
 impl Figure {
-    /// So much for any packet.
+    /// A constant cost per packet.
     pub const fn flat(packet: Nanos, source: Source) -> Figure {
         Figure { cost: Cost { packet, kilobyte: Nanos::ZERO }, source }
     }
@@ -120,7 +120,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn costs_are_a_time_and_a_time_for_each_byte() {
+    fn cost_is_a_time_per_packet_and_per_byte() {
         let cost = |packet, kilobyte| Ok(Cost { packet: Nanos::new(packet), kilobyte: Nanos::new(kilobyte) });
         assert_eq!("6us".parse::<Cost>(), cost(6_000, 0));
         assert_eq!("1us + 2ns/b".parse::<Cost>(), cost(1_000, 2_000));
@@ -134,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn costs_read_back_as_printed(packet in 0u64..1 << 40, kilobyte in 0u64..1 << 40) {
+        fn cost_parses_back_as_printed(packet in 0u64..1 << 40, kilobyte in 0u64..1 << 40) {
             let cost = Cost { packet: Nanos::new(packet), kilobyte: Nanos::new(kilobyte) };
             prop_assert_eq!(cost.to_string().parse::<Cost>().unwrap(), cost);
         }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: every error and warning with its place, its reason and a hint.
+//! Diagnostics of a configuration: errors and warnings, each with a position, a reason and a hint.
 
 use crate::text::{tidy, visible};
 use serde::Serialize;
@@ -6,21 +6,21 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Diagnostics that are kept; further ones are counted.
+/// Limit of stored diagnostics; further ones are only counted.
 pub const MOST_DIAGNOSTICS: usize = 1000;
 
-/// Characters of a reason, a hint or a path that are kept.
+/// Limit of characters in a reason, a hint or a path.
 const MESSAGE: usize = 500;
-/// Characters of a source line that are shown on either side of the place.
+/// Characters of a source line that are shown on either side of the position.
 const SHOWN: usize = 90;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The configuration is not taken.
+    /// The configuration is refused.
     Error,
-    /// The configuration is taken, but probably not what was meant.
+    /// The configuration is accepted, but probably not as intended.
     Warning,
 }
 
@@ -33,30 +33,30 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that is wrong.
+/// One error or warning.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Diagnostic {
-    /// The file as it was named by the caller.
+    /// The file, under the caller's name for it.
     pub file: Arc<str>,
-    /// The line, from 1; 0 where the file could not be read at all.
+    /// The line, counted from 1; 0 if the file could not be read at all.
     pub line: usize,
-    /// The character in the line, from 1; 0 where the file could not be read at all.
+    /// The character in the line, counted from 1; 0 if the file could not be read at all.
     pub column: usize,
     /// The key, like `port.lan.mtu` or `route[3].via`; empty for the file as a whole.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub hint: String,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// The part of the file to show, where there is one.
+    /// The excerpt of the file to show, if there is one.
     #[serde(skip)]
     pub(crate) excerpt: Option<Excerpt>,
 }
 
 impl fmt::Display for Diagnostic {
-    /// One line, in the form editors and `grep` users know: `file:line:column: error: reason; hint`.
+    /// One line in the format known from compilers and `grep`: `file:line:column: error: reason; hint`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.file)?;
         if self.line > 0 {
@@ -67,17 +67,17 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The lines around a place, without control characters; a long line is cut to what is near the place.
+/// The lines around a position, without control characters. A long line is cut to the surroundings of the position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Excerpt {
     pub text: String,
-    /// The number of the first line of `text`, from 0.
+    /// The number of the first line of `text`, counted from 0.
     pub first_line: usize,
-    /// The place in `text`, in bytes.
+    /// The span within `text`, in bytes.
     pub place: Range<usize>,
 }
 
-/// Everything that is wrong with a configuration, in the order of the file.
+/// All diagnostics of a configuration, in the order of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(transparent)]
 pub struct Diagnostics {
@@ -87,32 +87,32 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// The diagnostics, in the order of the file; at most [`MOST_DIAGNOSTICS`].
+    /// The stored diagnostics, in the order of the file; at most [`MOST_DIAGNOSTICS`].
     pub fn list(&self) -> &[Diagnostic] {
         &self.list
     }
 
-    /// How many more there are than were kept.
+    /// How many more there were.
     pub fn omitted(&self) -> usize {
         self.omitted
     }
 
-    /// Whether nothing is wrong.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The errors that were kept.
+    /// The stored errors.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter().filter(|d| d.severity == Severity::Error)
     }
 
-    /// The warnings that were kept.
+    /// The stored warnings.
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter().filter(|d| d.severity == Severity::Warning)
     }
 
-    /// A single error about a file that could not be read.
+    /// A single error for a file that could not be read.
     pub(crate) fn unreadable(file: &str, reason: String, hint: &str) -> Diagnostics {
         let diagnostic = Diagnostic {
             file: Arc::from(tidy(file, MESSAGE)),
@@ -140,24 +140,24 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// Collects what is wrong while a source is checked.
+/// Collects diagnostics while a source is checked.
 pub struct Report<'s> {
-    /// The text that is checked.
+    /// The source text.
     pub source: &'s str,
     file: Arc<str>,
-    /// Byte offsets of the starts of the lines; found when the first diagnostic needs them.
+    /// Byte offsets of the lines, computed for the first diagnostic.
     lines: Vec<usize>,
     list: Vec<Diagnostic>,
     errors: usize,
     omitted: usize,
-    /// Where the part begins that is being read: places are given within it.
+    /// The offset of the current part of the source. Spans are relative to it.
     base: usize,
-    /// Lines with a syntax error: what else is wrong with them follows from it.
+    /// Lines with a syntax error. Further errors on them are consequences, so they are not reported.
     broken: std::collections::HashSet<usize>,
 }
 
 impl<'s> Report<'s> {
-    /// Nothing is wrong with `source` so far; `file` is what messages call it.
+    /// An empty report for `source`; `file` is its name in messages.
     pub fn new(source: &'s str, file: &str) -> Self {
         Report {
             source,
@@ -171,62 +171,62 @@ impl<'s> Report<'s> {
         }
     }
 
-    /// An error at a span. `say` gives reason and hint, and is not called when the report is full.
+    /// Adds an error at a span. `say` returns reason and hint. It is not called if the report is full.
     pub fn error(&mut self, span: Range<usize>, path: impl fmt::Display, say: impl FnOnce() -> (String, String)) {
         self.errors += 1;
         self.add(Severity::Error, span, path, say);
     }
 
-    /// An error that something is absent: said only where a syntax error is not the likely cause.
+    /// Adds an error about something missing, unless a syntax error is the likely cause.
     pub fn absent(&mut self, span: Range<usize>, path: impl fmt::Display, say: impl FnOnce() -> (String, String)) {
         if self.broken.is_empty() {
             self.error(span, path, say);
         }
     }
 
-    /// A warning at a span.
+    /// Adds a warning at a span.
     pub fn warning(&mut self, span: Range<usize>, path: impl fmt::Display, say: impl FnOnce() -> (String, String)) {
         self.add(Severity::Warning, span, path, say);
     }
 
-    /// A syntax error; its line is excused from further errors.
+    /// Adds a syntax error. Further errors on its line are not reported.
     pub fn syntax(&mut self, span: Range<usize>, say: impl FnOnce() -> (String, String)) {
         self.error(span.clone(), "", say);
         let line = self.line_of(span.start);
         self.broken.insert(line);
     }
 
-    /// From now on places are within the part of the source that begins at `base`; 0 for the whole again.
+    /// Makes spans relative to the part of the source that begins at `base`; 0 for the whole.
     pub fn read_part(&mut self, base: usize) {
         self.base = base;
     }
 
-    /// The part of the source that places are within.
+    /// The part of the source that spans refer to.
     pub fn part(&self) -> &'s str {
         &self.source[self.base..]
     }
 
-    /// A place within the part, as one in the whole source.
+    /// Converts an offset within the part to one in the whole source.
     pub fn place(&self, offset: usize) -> usize {
         self.base + offset
     }
 
-    /// Whether there was an error; warnings do not count.
+    /// True if there was an error; warnings do not count.
     pub fn failed(&self) -> bool {
         self.errors > 0
     }
 
-    /// Errors so far, those that were not kept included.
+    /// The number of errors, including those not stored.
     pub fn error_count(&self) -> usize {
         self.errors
     }
 
-    /// Whether the file is no TOML in places, and parts of it were not seen.
+    /// True if the file has syntax errors, so that some parts of it were not checked.
     pub fn has_syntax_errors(&self) -> bool {
         !self.broken.is_empty()
     }
 
-    /// The line of a place, from 1.
+    /// The line of an offset, counted from 1.
     pub fn line(&mut self, offset: usize) -> usize {
         self.line_of(offset) + 1
     }
@@ -238,7 +238,7 @@ impl<'s> Report<'s> {
         path: impl fmt::Display,
         say: impl FnOnce() -> (String, String),
     ) {
-        // Errors come first: warnings leave room for them.
+        // Warnings may fill only half of the list, so that there is room for errors.
         let room = if severity == Severity::Error { MOST_DIAGNOSTICS } else { MOST_DIAGNOSTICS / 2 };
         if self.list.len() >= room {
             self.omitted += 1;
@@ -263,7 +263,7 @@ impl<'s> Report<'s> {
         });
     }
 
-    /// The span of the part within the whole source, on character boundaries.
+    /// The span in the whole source, on character boundaries.
     fn sound(&self, span: Range<usize>) -> Range<usize> {
         let span = self.base.saturating_add(span.start)..self.base.saturating_add(span.end);
         let start = self.source.floor_char_boundary(span.start.min(self.source.len()));
@@ -271,7 +271,7 @@ impl<'s> Report<'s> {
         start..end
     }
 
-    /// The line of an offset, from 0.
+    /// The line of an offset, counted from 0.
     fn line_of(&mut self, offset: usize) -> usize {
         if self.lines.is_empty() {
             let ends = self.source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
@@ -285,7 +285,7 @@ impl<'s> Report<'s> {
         self.source[self.lines[line]..end].trim_end_matches(['\n', '\r'])
     }
 
-    /// The place with the lines around it. A place that spans lines is shown by its first.
+    /// The span with the lines around it. A span of several lines is shown by its first.
     fn excerpt(&self, line: usize, span: Range<usize>) -> Excerpt {
         let text = self.line_text(line);
         let start = (span.start - self.lines[line]).min(text.len());
@@ -318,19 +318,19 @@ impl<'s> Report<'s> {
         Excerpt { text: out, first_line: line - usize::from(first.is_some()), place }
     }
 
-    /// Everything that was found, in the order of the file.
+    /// All diagnostics, in the order of the file.
     pub fn finish(mut self) -> Diagnostics {
         self.list.sort_by_key(|d| (d.line, d.column));
         Diagnostics { list: self.list, omitted: self.omitted }
     }
 }
 
-/// Reason and hint for more of something than is allowed.
+/// Reason and hint for a list that exceeds its limit.
 pub(crate) fn more_than(most: usize, what: &str) -> (String, String) {
     (format!("there are more than {most} {what}"), format!("use at most {most}"))
 }
 
-/// A source line as it is shown: tabs stay one column wide, so that marks stay below what they mark.
+/// A source line for display: tabs are one column wide, so that markers stay aligned.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if c == '\t' { ' ' } else { visible(c) }).collect()
 }
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_columns_count_from_one_in_characters() {
+    fn lines_and_columns_are_counted_from_one_in_characters() {
         let mut report = Report::new("a = 1\r\nüß = 2\n", "f");
         report.error(7..11, "x", say);
         report.error(14..15, "x", say);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_errors_is_counted_not_kept() {
+    fn surplus_errors_are_counted_not_stored() {
         let source = "x\n".repeat(5000);
         let mut report = Report::new(&source, "f");
         for line in 0..5000 {

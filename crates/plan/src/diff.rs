@@ -1,18 +1,18 @@
-//! The parts of a difference: edits of keys, and steps from one list of tables to another.
+//! Building blocks of differences: edits of keys, and steps from one list of tables to another.
 
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::hash::Hash;
 
-/// One property that has another value, as text.
+/// A changed property, as text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Edit {
     /// The key in the configuration, like `scheme`.
     pub what: &'static str,
-    /// The value before.
+    /// The old value.
     pub old: String,
-    /// The value after.
+    /// The new value.
     pub new: String,
 }
 
@@ -26,17 +26,17 @@ impl Display for Edit {
 pub(crate) enum Step<'p, T> {
     Removed(&'p T),
     Added(&'p T),
-    /// Before and after.
+    /// The old and the new one.
     Changed(&'p T, &'p T),
 }
 
-/// Compares two lists by key: first what is gone, then what is new or different, each in the order of its list.
+/// Compares two lists by key: first the removed elements, then the new and changed ones, each in the order of its list.
 pub(crate) fn steps<'p, T: PartialEq, K: Hash + Eq>(
     old: &'p [T],
     new: &'p [T],
     key: impl Fn(&'p T) -> K,
 ) -> Vec<Step<'p, T>> {
-    // What most reloads find, without hashing a million routes.
+    // The usual case of a reload: do not hash a million unchanged routes.
     if old == new {
         return Vec::new();
     }
@@ -50,7 +50,7 @@ pub(crate) fn steps<'p, T: PartialEq, K: Hash + Eq>(
     gone.chain(pairs.into_iter().filter_map(step)).collect()
 }
 
-/// Adds an edit where the texts differ.
+/// Adds an edit if the texts differ.
 pub(crate) fn edit(edits: &mut Vec<Edit>, what: &'static str, old: impl Display, new: impl Display) {
     let (old, new) = (old.to_string(), new.to_string());
     if old != new {
@@ -58,12 +58,12 @@ pub(crate) fn edit(edits: &mut Vec<Edit>, what: &'static str, old: impl Display,
     }
 }
 
-/// An optional value; `none` where it is not given.
+/// An optional value; `none` if it is not set.
 pub(crate) fn or_none<T: Display>(value: &Option<T>) -> String {
     value.as_ref().map_or_else(|| "none".to_string(), |value| value.to_string())
 }
 
-/// A file, quoted, so that one called `none` differs from none.
+/// A file name in quotes, so that a file called `none` differs from no file.
 pub(crate) fn file(value: &Option<String>) -> String {
     value.as_ref().map_or_else(|| "none".to_string(), |name| format!("{name:?}"))
 }
@@ -75,7 +75,7 @@ pub(crate) fn joined<T: Display>(values: &[T]) -> String {
     values.iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// Rules, each within quotes.
+/// Rules, each in quotes.
 pub(crate) fn quoted(rules: &[impl Display]) -> String {
     let rules: Vec<String> = rules.iter().map(|rule| format!("'{rule}'")).collect();
     joined(&rules)

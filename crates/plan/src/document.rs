@@ -1,4 +1,4 @@
-//! Reading a TOML tree against declared keys: each value knows where it stands in the file and what it is called.
+//! Reads a TOML tree against declared keys. Each value has its position in the file and its path.
 
 use crate::diagnostic::Report;
 use crate::key::{Form, Key, Kind};
@@ -10,10 +10,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use units::UnitError;
 
-/// What a value is called, written out only when something is wrong with it.
+/// The path of a value, formatted only for a diagnostic.
 #[derive(Clone, Copy)]
 pub(crate) enum Path<'a> {
-    /// The file, with the keys at its top.
+    /// The file, with its top-level keys.
     Root(&'static [Key]),
     Key(&'a Path<'a>, &'a str),
     Index(&'a Path<'a>, usize),
@@ -37,7 +37,7 @@ impl fmt::Display for Path<'_> {
 }
 
 impl Path<'_> {
-    /// The keys at the top of the file.
+    /// The top-level keys of the file.
     fn top(&self) -> &'static [Key] {
         match self {
             Path::Root(keys) => keys,
@@ -72,13 +72,13 @@ pub(crate) struct Text<'a> {
     pub path: Path<'a>,
 }
 
-/// What an unknown key may have been meant to be.
+/// The hint for an unknown key: similar keys.
 fn unknown_hint(table: &DeTable<'_>, path: &Path<'_>, keys: &[Key], name: &str) -> String {
     let left = || keys.iter().map(|key| key.name).filter(|key| !table.contains_key(*key));
     if let Some(meant) = closest(name, left()) {
         return format!("did you mean '{meant}'?");
     }
-    // The snare of TOML: below a header, every key is that table's.
+    // A common mistake in TOML: a top-level key below a table header belongs to that table.
     if !matches!(path, Path::Root(_)) && path.top().iter().any(|key| key.name == name) {
         return format!(
             "'{name}' belongs to the top of the file, above the first [header]; or give it a header of its own"
@@ -89,7 +89,7 @@ fn unknown_hint(table: &DeTable<'_>, path: &Path<'_>, keys: &[Key], name: &str) 
 }
 
 impl<'a> Section<'a> {
-    /// Opens a table: unknown and missing keys are reported at once.
+    /// Opens a table. Reports unknown and missing keys at once.
     pub fn open(
         report: &mut Report<'_>,
         table: &'a DeTable<'a>,
@@ -122,18 +122,18 @@ impl<'a> Section<'a> {
         self.declared(name).default.trim_matches('"')
     }
 
-    /// A value as it stands.
+    /// The raw value of a key.
     pub fn node(&'a self, name: &'static str) -> Option<Node<'a>> {
         let value = self.table.get(name)?;
         Some(Node { value: value.get_ref(), span: value.span(), path: Path::Key(&self.path, name) })
     }
 
-    /// The place of a value; that of the table where the value is left out.
+    /// The position of a value; that of the table if the value is not set.
     pub fn place(&self, name: &'static str) -> Range<usize> {
         self.node(name).map_or(self.span.clone(), |node| node.span)
     }
 
-    /// A whole number in its declared range, or its default. None: reported.
+    /// An integer in its declared range, or its default. `None` if it was reported.
     pub fn integer(&self, report: &mut Report<'_>, name: &'static str) -> Option<u64> {
         let key = self.declared(name);
         let Kind::Integer { least, most } = key.kind else { unreachable!("'{name}' is declared otherwise") };
@@ -155,7 +155,7 @@ impl<'a> Section<'a> {
         value
     }
 
-    /// True or false; its default where it is left out or wrong.
+    /// A boolean; its default if it is missing or wrong.
     pub fn boolean(&self, report: &mut Report<'_>, name: &'static str) -> bool {
         let key = self.declared(name);
         let default = key.default == "true";
@@ -169,7 +169,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A probability in parts per million; zero where it is left out or wrong.
+    /// A probability in parts per million; zero if it is missing or wrong.
     pub fn probability(&self, report: &mut Report<'_>, name: &'static str) -> u32 {
         let Some(node) = self.node(name) else { return 0 };
         let value: Option<f64> = match node.value {
@@ -193,7 +193,7 @@ impl<'a> Section<'a> {
         0
     }
 
-    /// A string. None: left out or reported.
+    /// A string. `None` if it is missing or was reported.
     pub fn text(&'a self, report: &mut Report<'_>, name: &'static str) -> Option<Text<'a>> {
         let node = self.node(name)?;
         let text = node.text();
@@ -203,13 +203,13 @@ impl<'a> Section<'a> {
         text
     }
 
-    /// The value of a key whose text says all. None: left out or reported.
+    /// A value that is parsed from its string. `None` if it is missing or was reported.
     pub fn parsed<T: FromStr<Err = UnitError>>(&self, report: &mut Report<'_>, name: &'static str) -> Option<T> {
         let text = self.text(report, name)?;
         text.value.parse().map_err(|error: UnitError| text.error(report, || (error.reason, error.hint))).ok()
     }
 
-    /// A quantity within a range. None: left out or reported.
+    /// A quantity within a range. `None` if it is missing or was reported.
     pub fn within<T>(&self, report: &mut Report<'_>, name: &'static str, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr<Err = UnitError> + PartialOrd + fmt::Display,
@@ -224,7 +224,7 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// A quantity within its declared range. None: left out or reported.
+    /// A quantity within its declared range. `None` if it is missing or was reported.
     pub fn quantity<T>(&self, report: &mut Report<'_>, name: &'static str) -> Option<T>
     where
         T: FromStr<Err = UnitError> + PartialOrd + fmt::Display,
@@ -236,7 +236,7 @@ impl<'a> Section<'a> {
         self.within(report, name, bound(least)..=bound(most))
     }
 
-    /// The one of `all` that the text names. None: left out or reported.
+    /// The element of `all` that the string names. `None` if it is missing or was reported.
     pub fn choice<T: Copy>(&self, report: &mut Report<'_>, name: &'static str, all: &[T]) -> Option<T> {
         let Kind::Text(Form::Choice(names)) = self.declared(name).kind else {
             unreachable!("'{name}' is declared otherwise")
@@ -244,7 +244,7 @@ impl<'a> Section<'a> {
         self.one_of(report, name, names).map(|index| all[index])
     }
 
-    /// The place in `names` of the one that the text names. None: left out or reported.
+    /// The index in `names` of the string. `None` if it is missing or was reported.
     pub fn one_of(&self, report: &mut Report<'_>, name: &'static str, names: &[&'static str]) -> Option<usize> {
         let text = self.text(report, name)?;
         let found = names.iter().position(|one| *one == text.value);
@@ -255,7 +255,7 @@ impl<'a> Section<'a> {
         found
     }
 
-    /// A list of whole numbers; empty where it is left out or reported.
+    /// A list of integers; empty if it is missing or was reported.
     pub fn counts(&self, report: &mut Report<'_>, name: &'static str) -> Vec<u64> {
         let key = self.declared(name);
         let Kind::Counts { least, most, highest } = key.kind else { unreachable!("'{name}' is declared otherwise") };
@@ -282,7 +282,7 @@ impl<'a> Section<'a> {
         Vec::new()
     }
 
-    /// A string, or each string of a list of them; at most one more than `most`. None: reported.
+    /// A string, or each string of a list; at most one more than `most`. `None` if it was reported.
     pub fn one_or_more(&'a self, report: &mut Report<'_>, name: &'static str, most: usize) -> Option<Vec<Text<'a>>> {
         let node = self.node(name)?;
         if let Some(text) = node.text() {
@@ -300,7 +300,7 @@ impl<'a> Section<'a> {
         }
         let mut texts = Vec::with_capacity(array.len().min(most + 1));
         for value in array.iter().take(most + 1) {
-            // The place of the list stands for that of its element, which would have to outlive it.
+            // Use the list's path for its elements: a path of their own would have to outlive them.
             let element = Node { value: value.get_ref(), span: value.span(), path: node.path };
             match element.text() {
                 Some(text) => texts.push(text),
@@ -313,7 +313,7 @@ impl<'a> Section<'a> {
         Some(texts)
     }
 
-    /// The elements of a list. Empty: left out or reported.
+    /// The elements of a list. Empty if it is missing or was reported.
     pub fn list(&'a self, report: &mut Report<'_>, name: &'static str) -> Vec<(usize, Range<usize>, &'a DeValue<'a>)> {
         let Some(node) = self.node(name) else { return Vec::new() };
         let DeValue::Array(array) = node.value else {
@@ -323,7 +323,7 @@ impl<'a> Section<'a> {
         array.iter().enumerate().map(|(index, value)| (index, value.span(), value.get_ref())).collect()
     }
 
-    /// The elements of a list of tables, at most so many.
+    /// The elements of a list of tables, at most `most`.
     pub fn elements(
         &'a self,
         report: &mut Report<'_>,
@@ -338,8 +338,7 @@ impl<'a> Section<'a> {
         list
     }
 
-    /// Reads each string of a list with `read`. `surplus` gives reason and hint for more than `most` of them, `example` is a string that
-    /// may be there.
+    /// Parses each string of a list with `read`. `surplus` returns reason and hint for more than `most` of them. `example` is a valid string.
     pub fn texts<T>(
         &self,
         report: &mut Report<'_>,
@@ -366,7 +365,7 @@ impl<'a> Section<'a> {
         out
     }
 
-    /// The tables of a table by name, in the order of their names, with the places of their names.
+    /// The tables of a table, sorted by name, with the positions of their names.
     pub fn tables(
         &'a self,
         report: &mut Report<'_>,
@@ -381,7 +380,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Reports that a list of tables has more than there may be.
+/// Reports that a list of tables exceeds its limit.
 pub(crate) fn too_many_elements(
     report: &mut Report<'_>,
     name: &str,
@@ -397,7 +396,7 @@ impl<'a> Node<'a> {
         Node { value, span, path }
     }
 
-    /// The text it is, or the first of its list.
+    /// The string itself, or the first of a list.
     pub fn first_text(&self) -> Option<&'a str> {
         let first = match self.value {
             DeValue::Array(list) => list.first()?.get_ref(),
@@ -413,7 +412,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value where it is true or false.
+    /// The value if it is a boolean.
     pub fn boolean(&self) -> Option<bool> {
         match self.value {
             DeValue::Boolean(value) => Some(*value),
@@ -443,7 +442,7 @@ impl<'a> Node<'a> {
         });
     }
 
-    /// An element of a list that is no string.
+    /// Reports an element of a list that is not a string.
     pub fn no_text(&self, report: &mut Report<'_>, example: &str) {
         report.error(self.span.clone(), self.path, || {
             (format!("a string belongs here, not {}", kind_of(self.value)), format!("write {example}"))
@@ -464,18 +463,18 @@ fn kind_of(value: &DeValue<'_>) -> &'static str {
 }
 
 impl Text<'_> {
-    /// Reports what is wrong with the whole string.
+    /// Reports an error in the whole string.
     pub fn error(&self, report: &mut Report<'_>, say: impl FnOnce() -> (String, String)) {
         report.error(self.span.clone(), self.path, say);
     }
 
-    /// Reports what is wrong with a part of the string, at that part of the file.
+    /// Reports an error in a part of the string, at that part of the file.
     pub fn wrong(&self, report: &mut Report<'_>, error: TextError) {
         let span = self.part(report.part(), error.offset, error.length);
         report.error(span, self.path, || (error.reason, error.hint));
     }
 
-    /// The words of the string, each with its place.
+    /// The words of the string, each with its position.
     pub fn words(&self, source: &str) -> impl Iterator<Item = Text<'_>> {
         let one = |word| Text { value: word, span: self.place_of(word, source), path: self.path };
         self.value.split_ascii_whitespace().map(one)
@@ -488,7 +487,7 @@ impl Text<'_> {
         self.part(source, word.as_ptr().addr() - self.value.as_ptr().addr(), word.len())
     }
 
-    /// Where a part of the string stands in the file; the whole string where escapes make that a riddle.
+    /// The position of a part of the string in the file; that of the whole string if it contains escapes.
     fn part(&self, source: &str, offset: usize, length: usize) -> Range<usize> {
         let raw = source.get(self.span.clone()).unwrap_or("");
         let quotes = if raw.starts_with("\"\"\"") || raw.starts_with("'''") { 3 } else { 1 };
@@ -497,7 +496,7 @@ impl Text<'_> {
             return self.span.clone();
         }
         let start = self.span.start + quotes + offset.min(self.value.len());
-        // Where nothing is left of the text, its closing quote stands for what is missing.
+        // At the end of the text, mark the closing quote.
         start..start + length.max(1)
     }
 }

@@ -1,30 +1,29 @@
-//! How much memory reading a text may need, before it is read.
+//! An upper bound of the memory that parsing a text needs, computed before it is parsed.
 //!
-//! A text of a megabyte can become a tree of four hundred: `a.b.c.d = 1` has a table for every other byte. A router
-//! that checks texts of strangers needs a bound beforehand. One pass over the tokens gives it. `crates/plan/tests/footprint.rs`
-//! compares the bound with measurements.
+//! A text of a megabyte can become a tree of four hundred: `a.b.c.d = 1` has a table for every other byte. A router that checks texts from untrusted
+//! clients needs a bound beforehand. One pass over the tokens computes it. `crates/plan/tests/footprint.rs` compares the bound with measurements.
 
-/// Bytes for any text: its diagnostics, which are limited in number.
+/// Bytes for any text: its diagnostics, whose number is limited.
 const FIXED: usize = 4 << 20;
 /// Bytes for each byte of the text: copies of strings, and values parsed from them.
 const BYTE: usize = 8;
-/// Bytes for each token: a sign, a blank, or a word.
+/// Bytes for each token: a punctuation character, white space, or a word.
 const TOKEN: usize = 56;
 /// Bytes for each line: its offset, and a possible error.
 const LINE: usize = 160;
-/// Bytes for a value in a list, and for one with a key, or an error where there is none.
+/// Bytes for a value in a list, and for one with a key, or for a missing one's error.
 const ELEMENT: usize = 176;
 const VALUE: usize = 640;
 /// Bytes for each table that is not empty.
 const TABLE: usize = 1400;
-/// Bytes for each header of a table, and of a list of tables, with the defaults of a port or a path.
+/// Bytes for each table header, with the defaults of a port or a path.
 const HEADER: usize = 2048;
 const LIST_HEADER: usize = 800;
 
-/// The most memory that reading `source` needs at a time, in bytes.
+/// The most memory that parsing `source` needs at a time, in bytes.
 pub fn footprint(source: &str) -> usize {
     let bytes = source.as_bytes();
-    // Behind a string of several lines nothing is certain without reading it: there, every sign counts.
+    // With multi-line strings the scanner cannot tell strings from other text. Then every character counts.
     let is_plain = !source.contains("\"\"\"") && !source.contains("'''");
     let mut sum = FIXED.saturating_add(bytes.len().saturating_mul(BYTE));
     let mut at = 0;
@@ -33,6 +32,7 @@ pub fn footprint(source: &str) -> usize {
     while let Some(&byte) = bytes.get(at) {
         let is_word = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         sum += match byte {
+            // A word counts once, at its first character.
             _ if is_word && in_word => 0,
             b'"' | b'\'' if is_plain => {
                 at += string(&bytes[at..]);
@@ -58,7 +58,7 @@ pub fn footprint(source: &str) -> usize {
     sum
 }
 
-/// The bytes of the string that begins here, without its last quote; at most to the end of the line.
+/// The length in bytes of the string that begins here, without its closing quote; at most to the end of the line.
 fn string(bytes: &[u8]) -> usize {
     let quote = bytes[0];
     let mut at = 1;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_outside_of_strings_and_comments_count() {
+    fn punctuation_outside_of_strings_and_comments_counts() {
         let signs = |text: &str| footprint(text) - FIXED - text.len() * BYTE;
         for (text, expected) in [
             ("", 0),

@@ -1,4 +1,4 @@
-//! A key of the configuration as a section declares it: the reader, the JSON schema and the reference page follow from it.
+//! A key of the configuration as a section declares it. The parser, the JSON schema and the reference page follow from it.
 
 use crate::names::{WHOLE_INTERFACE, WHOLE_PORT};
 use units::declare::Declaration;
@@ -9,18 +9,18 @@ pub(crate) struct Key {
     pub name: &'static str,
     pub kind: Kind,
     pub required: bool,
-    /// As written in the file; empty where there is none.
+    /// As written in the file; empty without a default.
     pub default: &'static str,
     /// A value as written in the file.
     pub example: &'static str,
-    /// One sentence for the operator.
+    /// One sentence for the operator. It becomes part of the reference page and of the schema.
     pub doc: &'static str,
 }
 
-/// What belongs behind a key.
+/// The type of a key's value.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// A whole number.
+    /// An integer.
     Integer {
         least: u64,
         most: u64,
@@ -30,13 +30,13 @@ pub(crate) enum Kind {
     Probability,
     /// A string.
     Text(Form),
-    /// A string that says a quantity from `least` to `most`.
+    /// A string with a quantity from `least` to `most`.
     Quantity {
         form: Form,
         least: &'static str,
         most: &'static str,
     },
-    /// A list of strings, at most so many.
+    /// A list of strings, with a limit.
     Texts {
         form: Form,
         most: usize,
@@ -52,9 +52,9 @@ pub(crate) enum Kind {
     },
     /// A list of tables.
     List(&'static [Key]),
-    /// True for a table of defaults, false for none, or the table.
+    /// `true` for a table of defaults, `false` for no table, or the table.
     Switch(&'static [Key]),
-    /// A list of so many whole numbers, of which none is higher than `highest`; empty where left out.
+    /// A list of at most `most` integers up to `highest`; empty if it is not set.
     Counts {
         least: usize,
         most: usize,
@@ -62,14 +62,14 @@ pub(crate) enum Kind {
     },
 }
 
-/// What a string says.
+/// The syntax of a string.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// One of these.
     Choice(&'static [&'static str]),
-    /// A string that matches this regular expression of ECMA-262.
+    /// A string that matches this ECMA-262 regular expression.
     Pattern(&'static str),
-    /// A string that matches this regular expression, and is none of these.
+    /// A string that matches this regular expression, except for these.
     Except(&'static str, &'static [&'static str]),
     /// One of these with its options.
     Call(&'static [Declaration]),
@@ -83,11 +83,11 @@ pub(crate) enum Form {
     CpuScheduler,
 }
 
-// Forms of several sections. One that a single section has is declared there.
+// Forms that several sections use. A form of a single section is declared there.
 pub(crate) const FILE: Form = Form::Pattern("^.+$");
 pub(crate) const MAC: Form = Form::Pattern("^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$");
 pub(crate) const ADDRESS: Form = Form::Pattern("^[0-9a-fA-F.:]+$");
-/// An address with a length.
+/// An address with a prefix length.
 pub(crate) const PREFIX: Form = Form::Pattern("^[0-9a-fA-F.:]+/[0-9]{1,3}$");
 pub(crate) const INTERFACE: Form = Form::Pattern(WHOLE_INTERFACE);
 /// A VRF or a policy: names like those of ports.
@@ -95,7 +95,7 @@ pub(crate) const NAME: Form = Form::Pattern(WHOLE_PORT);
 pub(crate) const TIME: Form = Form::Pattern("^[0-9.]+ *[a-z]+$");
 /// A time, or `none`.
 pub(crate) const WAIT: Form = Form::Pattern("^(none| *[0-9.]+ *[a-z]+ *)$");
-/// A part of a whole.
+/// A fraction.
 pub(crate) const PART: Form = Form::Pattern("^ *[0-9.]+ *(%|ppm)? *$");
 pub(crate) const SIZE: Form = Form::Pattern("^ *[0-9.]+ *[kmgKMG]?[bB] *$");
 pub(crate) const PACKET_RATE: Form = Form::Pattern("^ *[0-9.]+ *[kmKM]?[pP][pP][sS] *$");

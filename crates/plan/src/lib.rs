@@ -1,8 +1,7 @@
-//! Configuration as data: text to a [`Plan`], and the difference between two.
+//! Configuration as data: from text to a [`Plan`], and the difference between two plans.
 //!
-//! [`check`] reads TOML against a [`Catalogue`] and answers with a plan in which every default is filled in, or with
-//! [`Diagnostics`]: every error at once, each with its place, a reason and a hint. Nothing here opens a device or knows
-//! what a scheme does; the catalogue says what may be named.
+//! [`check`] parses TOML against a [`Catalogue`]. It returns a plan in which every default is filled in, or [`Diagnostics`]: all errors at once, each
+//! with its position, a reason and a hint. Nothing here opens a device or knows how a scheme works. The catalogue lists the available names.
 
 #![forbid(unsafe_code)]
 

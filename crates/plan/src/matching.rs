@@ -1,4 +1,4 @@
-//! Matches: which packets a path takes or a capture keeps, in the manner of nftables.
+//! Matches in the syntax of nftables: they select the packets of a path or a capture.
 //!
 //! ```text
 //! match    = "any" | clause { clause }
@@ -8,7 +8,7 @@
 //! port-field = ("sport" | "dport") (PORT | PORT "-" PORT)
 //! ```
 //!
-//! Every clause must hold. A clause that contradicts one before it is an error, not a match of nothing.
+//! A packet has to satisfy every clause. A clause that contradicts an earlier one is an error, not a match of nothing.
 
 mod names;
 mod parse;
@@ -23,10 +23,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-/// Why a text is no match, and where in it.
+/// An error in a match, with its position.
 pub type MatchError = TextError;
 
-/// The IP version a match asks for.
+/// The IP version of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Family {
     /// Either.
@@ -38,15 +38,13 @@ pub enum Family {
     V6,
 }
 
-/// A conjunction of conditions on one packet; a field that is not set asks nothing. The default matches everything.
+/// A conjunction of conditions on one packet. A field that is not set is no condition. The default matches everything.
 ///
-/// Built by [`Match::parse`], which keeps it consistent: addresses and `dscp` are of the `family`, and port ranges
-/// imply protocol 6 or 17.
+/// [`Match::parse`] builds it and ensures that it is consistent: addresses and `dscp` are of the `family`, and port ranges imply protocol 6 or 17.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct Match {
-    /// The interface the packet came in by, `lan` or `lan.20`. Not looked at by [`Match::matches`]: the caller knows
-    /// interfaces by id and compares them itself.
+    /// The input interface, `lan` or `lan.20`. [`Match::matches`] ignores it: the caller knows interfaces by id and compares them itself.
     pub iif: Option<String>,
     /// The IP version.
     pub family: Family,
@@ -67,7 +65,7 @@ pub struct Match {
 /// A condition of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Condition {
-    /// The interface it came in by.
+    /// The input interface.
     Interface,
     /// The IP version.
     Family,
@@ -86,7 +84,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// As a match writes it.
+    /// Its name in a match.
     pub const fn name(self) -> &'static str {
         match self {
             Condition::Interface => "iif",
@@ -101,14 +99,14 @@ impl Condition {
     }
 }
 
-/// What a match looks at in a packet.
+/// The fields of a packet that matches use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fields {
-    /// Source address; says the family.
+    /// Source address; it determines the family.
     pub source: IpAddr,
     /// Destination address, of the same family.
     pub destination: IpAddr,
-    /// The IP protocol, behind extension headers.
+    /// The IP protocol after extension headers.
     pub protocol: u8,
     /// The differentiated services code point, 0 to 63.
     pub dscp: u8,
@@ -116,17 +114,17 @@ pub struct Fields {
     pub sport: u16,
     /// Destination port of TCP and UDP.
     pub dport: u16,
-    /// The packet is a fragment without ports: no condition on ports holds.
+    /// True for a fragment without ports: no condition on ports matches it.
     pub fragment: bool,
 }
 
 impl Match {
-    /// Whether every condition but `iif` holds.
+    /// True if every condition but `iif` holds.
     pub fn matches(&self, f: &Fields) -> bool {
         self.unmet(f).is_none()
     }
 
-    /// The first condition, `iif` left aside, that does not hold; none where the packet matches.
+    /// The first condition, except for `iif`, that does not hold; `None` if the packet matches.
     #[inline]
     pub fn unmet(&self, f: &Fields) -> Option<Condition> {
         let family = match self.family {
@@ -147,7 +145,7 @@ impl Match {
             .or_else(|| unmet(ports(&self.dport, f.dport), Condition::DestinationPort))
     }
 
-    /// Whether this match takes every packet that `other` takes.
+    /// True if this match includes every packet of `other`.
     pub fn covers(&self, other: &Match) -> bool {
         fn holds<T>(mine: &Option<T>, theirs: &Option<T>, within: impl Fn(&T, &T) -> bool) -> bool {
             match (mine, theirs) {
@@ -175,7 +173,7 @@ impl Serialize for Match {
 }
 
 impl fmt::Display for Match {
-    /// The canonical text: reads back as an equal match.
+    /// The canonical text: it parses back to an equal match.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clauses = self.clauses();
         if clauses.is_empty() { f.write_str("any") } else { f.write_str(&clauses.join(" ")) }

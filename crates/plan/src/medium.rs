@@ -1,7 +1,7 @@
-//! What a link is like, one way: how fast it takes packets, how long they are under way, what becomes of them there.
+//! The description of one direction of a link: its rate, its delay, and its impairments.
 //!
-//! Links of simulated worlds and the `link` of a real port say it by the same keys, which [`MediumPlan::read`] reads;
-//! `link::medium` does what they say. The semantics of traces are those of the published tools (spec N-31).
+//! Links of simulated worlds and the `link` of a real port use the same keys, which [`MediumPlan::read`] parses. `link::medium` implements them. The
+//! semantics of traces are those of the published tools (spec N-31).
 
 use crate::named::named;
 use crate::{Call, Report, TextError, did_you_mean, quote};
@@ -12,25 +12,25 @@ use std::str::FromStr;
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Bytes, Nanos, Pace, PacketRate, Parts, Rate, UnitError};
 
-/// A link, one way.
+/// One direction of a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MediumPlan {
-    /// When it takes packets.
+    /// When it sends packets.
     pub service: Service,
-    /// How long a packet is under way after its last bit has left.
+    /// The propagation delay after a packet's last bit has left.
     pub delay: Nanos,
-    /// How much longer at most, each time anew.
+    /// The largest additional delay, drawn for each packet.
     pub jitter: Nanos,
-    /// Which packets are lost on the way.
+    /// Which packets are lost.
     pub loss: Loss,
-    /// The part of its packets that come twice.
+    /// The fraction of packets that is duplicated.
     pub duplicate: Parts,
-    /// The part of its packets that come late, so that those behind them overtake them.
+    /// The fraction of packets that is delayed, so that later packets overtake them.
     pub reorder: Parts,
-    /// How much later those come.
+    /// The additional delay of those packets.
     pub reorder_by: Nanos,
-    /// Bytes that a packet takes on the link besides those in memory; fewer where it is below zero. Ethernet has a check
-    /// sequence, a preamble and a gap, 24 bytes; where only IP packets count, it is the 14 bytes of the header less.
+    /// Additional bytes of a packet on the link. On Ethernet these are check sequence, preamble and gap, 24 bytes. The value is negative if only IP
+    /// packets count: the 14 bytes of the header less.
     pub overhead: i32,
 }
 
@@ -49,59 +49,59 @@ impl Default for MediumPlan {
     }
 }
 
-/// What Ethernet adds to a frame.
+/// Ethernet's overhead per frame.
 const ETHERNET: i32 = 24;
-/// The most that a packet takes more or less on a link than in memory, in bytes.
+/// The largest difference between a packet's size on a link and in memory, in bytes.
 const MOST_OVERHEAD: i32 = 4096;
 
-/// When a link takes packets.
+/// When a link sends packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// At a rate; [`Rate::MAX`] for no limit.
+    /// At a constant rate; [`Rate::MAX`] for no limit.
     Constant(Rate),
-    /// At a rate, and so many bytes at once after a silence.
+    /// At a rate, with a burst of this many bytes after an idle time.
     Bucket(Rate, Bytes),
-    /// As it was recorded.
+    /// At recorded times.
     Trace(TracePlan),
-    /// Each after a time of its own, exponentially distributed.
+    /// Each packet after an exponentially distributed time.
     Poisson(Pace),
-    /// By chance as well, and the rate wanders.
+    /// As a Poisson process whose rate changes in a random walk.
     Brownian(BrownianPlan),
 }
 
-/// A link as it was recorded: a file of the milliseconds in which it could send.
+/// A recorded link: the milliseconds at which it could send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracePlan {
-    /// Where they stand.
+    /// The source of the times.
     pub source: TraceSource,
-    /// What one of them carries.
+    /// The capacity of an opportunity.
     pub mode: TraceMode,
-    /// What comes after the last.
+    /// The behaviour after the last opportunity.
     pub end: TraceEnd,
 }
 
-/// Where the milliseconds of a trace stand.
+/// The source of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceSource {
     /// In a file.
     File(String),
-    /// Nowhere: they are made up, as those of a mobile phone that moves.
+    /// Generated, like those of a moving mobile phone.
     Lte {
-        /// The rate on average, in lines of 1500 bytes.
+        /// The average rate, in opportunities of 1500 bytes.
         mean: Rate,
-        /// How long it is.
+        /// Its duration.
         length: Nanos,
-        /// What chance follows from.
+        /// The seed of the random numbers.
         seed: u64,
     },
 }
 
-/// What an opportunity to send carries.
+/// The capacity of an opportunity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceMode {
-    /// One packet of any size. It is taken as soon as the one before has left, and waits on the link.
+    /// One packet of any size. The link takes it from the queue as soon as the previous one has left, and holds it until the opportunity.
     Packet,
-    /// So many bytes: of as many packets as fit, and of the first part of one more, which goes on with the next.
+    /// This many bytes: as many packets as fit, and the first part of one more, whose rest follows with the next opportunity.
     Bytes(u32),
 }
 
@@ -109,43 +109,43 @@ named! {
     TraceEnd { Repeat "repeat", Stop "stop", Error "error" }
 }
 
-/// What comes after the last opportunity of a trace.
+/// The behaviour after the last opportunity of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TraceEnd {
-    /// The trace again; its time zero is the time of the last opportunity.
+    /// The trace repeats. The time of the last opportunity becomes its new time zero.
     #[default]
     Repeat,
-    /// Nothing.
+    /// The link sends no more.
     Stop,
-    /// Nothing, and that is an error.
+    /// The link sends no more, and that is an error.
     Error,
 }
 
-/// A rate that wanders: each second it changes by a normally distributed step.
+/// A rate in a random walk: each second it changes by a normally distributed step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BrownianPlan {
-    /// In the first second.
+    /// The rate of the first second.
     pub start: PacketRate,
-    /// The deviation of a step.
+    /// The standard deviation of a step.
     pub sigma: PacketRate,
-    /// Never more.
+    /// The upper bound.
     pub most: PacketRate,
 }
 
-/// Which packets are lost.
+/// Random losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// Any, each with this probability.
+    /// Independent losses with this probability.
     Independent(Parts),
-    /// Some in good times, more in bad ones (Gilbert 1960, Elliott 1963). Chances are those of each packet.
+    /// Losses in two states, good and bad (Gilbert 1960, Elliott 1963). All probabilities are per packet.
     Gilbert {
-        /// That a bad time begins with it.
+        /// The probability that the bad state begins.
         begin: Parts,
-        /// That one ends with it.
+        /// The probability that the bad state ends.
         end: Parts,
-        /// That it is lost in a good one.
+        /// The loss probability in the good state.
         good: Parts,
-        /// That it is lost in a bad one.
+        /// The loss probability in the bad state.
         bad: Parts,
     },
 }
@@ -163,7 +163,7 @@ pub struct MediumText<'t> {
     pub key: &'static str,
     /// Its value.
     pub text: &'t str,
-    /// Where that stands in the file.
+    /// Its position in the file.
     pub span: Range<usize>,
 }
 
@@ -179,7 +179,7 @@ const fn option(
 
 const WHOLE: (u64, u64) = (0, 1_000_000);
 
-/// What `loss` may be besides a part.
+/// The form of `loss` besides a fraction.
 const GILBERT: Declaration = Declaration {
     name: "gilbert",
     summary: "losses that come together",
@@ -193,7 +193,7 @@ const GILBERT: Declaration = Declaration {
     ],
 };
 
-/// What `trace` may be besides a file.
+/// The form of `trace` besides a file.
 const LTE: Declaration = Declaration {
     name: "lte",
     summary: "a trace that is made up, as of a mobile phone that moves",
@@ -206,9 +206,9 @@ const LTE: Declaration = Declaration {
     ],
 };
 
-/// Keys that say when a link takes packets: at most one of them.
+/// Keys that select the service: at most one of them.
 const SERVICES: [&str; 4] = ["rate", "trace", "poisson", "brownian"];
-/// Keys that say more, and what they say more of.
+/// Keys with details, and the keys that they refine.
 const DETAILS: [(&str, &str); 6] = [
     ("burst", "rate"),
     ("mode", "trace"),
@@ -219,13 +219,12 @@ const DETAILS: [(&str, &str); 6] = [
 ];
 
 impl MediumPlan {
-    /// The link that `texts` describe; what they leave out is as in `base`. What is wrong with them is reported, `path`
-    /// being what the link is called.
+    /// The link that `texts` describe, with missing keys from `base`. Errors are reported; `path` is the link's name in messages.
     pub fn read(report: &mut Report<'_>, path: &str, texts: &[MediumText<'_>], base: &MediumPlan) -> MediumPlan {
         let mut reader = Reader { report, path, texts };
         reader.clashes();
         let service = reader.service().unwrap_or_else(|| base.service.clone());
-        // Where IP packets are counted, by their semantics: cellsim has 1500 bytes, mahimahi four more of a tunnel device.
+        // If IP packets count, follow the published tools: cellsim has 1500 bytes, mahimahi adds four of a tunnel device.
         let usual = match &service {
             Service::Trace(TracePlan { mode: TraceMode::Bytes(1504), .. }) => -10,
             Service::Trace(_) => -14,
@@ -244,7 +243,7 @@ impl MediumPlan {
     }
 }
 
-/// What is wrong with a text, and what to write.
+/// Reason and hint of an error in a text.
 type Wrong = (String, String);
 
 struct Reader<'r, 's, 't> {
@@ -268,7 +267,7 @@ impl<'t> Reader<'_, '_, 't> {
         self.read(key, quantity)
     }
 
-    /// Keys that do not go together.
+    /// Reports keys that exclude each other.
     fn clashes(&mut self) {
         let mut given = SERVICES.iter().filter_map(|key| self.text(key));
         if let Some(first) = given.next()
@@ -325,7 +324,7 @@ fn rate(text: &str) -> Result<Rate, Wrong> {
     }
 }
 
-/// A part of the packets. A bare number is refused: tc reads 1 as 1 %, and as a part of a whole it is all of them.
+/// Parses a fraction of the packets. A bare number is refused, because it is ambiguous: tc reads 1 as 1 %, others as all packets.
 fn part(text: &str) -> Result<Parts, Wrong> {
     if let Some(hint) = ambiguous(text) {
         return Err((format!("{} can be read as a percentage and as a part of one", quote(text)), hint));
@@ -334,11 +333,11 @@ fn part(text: &str) -> Result<Parts, Wrong> {
     if part > Parts::ONE { Err((format!("{part} is more than all"), "write at most 100%".into())) } else { Ok(part) }
 }
 
-/// What to write instead of a bare number above zero.
+/// The hint for a bare number above zero.
 fn ambiguous(text: &str) -> Option<String> {
     let number = text.trim().parse::<f64>().ok().filter(|number| *number > 0.0)?;
     Some(match number <= 1.0 {
-        // Exact in decimals, as it was written.
+        // Keep the decimals as written.
         true => format!("write {}% or {}%", text.trim(), (number * 1e8).round() / 1e6),
         false => format!("write {}%", text.trim()),
     })
@@ -408,7 +407,7 @@ fn overhead(text: &str) -> Result<i32, Wrong> {
 }
 
 impl MediumPlan {
-    /// The keys that say it, each with its text; those that are as usual are left out.
+    /// The keys that describe it, each with its text, without those at their default.
     pub fn keys(&self) -> Vec<(&'static str, String)> {
         let mut keys = self.service.keys();
         let usual = MediumPlan::default();
@@ -444,7 +443,7 @@ impl Serialize for MediumPlan {
 }
 
 impl Service {
-    /// The keys that say it, each with its text; none where there is no limit.
+    /// The keys that describe it, each with its text; none for an unlimited link.
     pub fn keys(&self) -> Vec<(&'static str, String)> {
         match self {
             Service::Constant(Rate::MAX) => Vec::new(),
@@ -503,7 +502,7 @@ impl fmt::Display for Loss {
 mod tests {
     use super::*;
 
-    /// A link as it is read and printed, or what is said of it.
+    /// Parses and prints a link, or prints the errors.
     fn read(texts: &[(&'static str, &'static str)]) -> String {
         let mut report = Report::new("", "f");
         let texts: Vec<_> = texts.iter().map(|&(key, text)| MediumText { key, text, span: 0..0 }).collect();
@@ -520,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_what_its_keys_say() {
+    fn link_is_described_by_its_keys() {
         assert_eq!(read(&[]), "rate unlimited");
         assert_eq!(
             read(&[("rate", "15mbit"), ("delay", "75ms"), ("loss", "0.1%")]),
@@ -544,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_link_is_said_with_what_to_write() {
+    fn wrong_link_is_reported_with_a_correction() {
         let expected = "link.trace: 'rate' and 'trace' both say when the link takes packets; leave out one of them\n\
              link.sigma: 'sigma' says more of 'brownian', which is not there; add brownian";
         assert_eq!(read(&[("rate", "1mbit"), ("trace", "a"), ("sigma", "1pps")]), expected);

@@ -1,19 +1,19 @@
-//! How values are written out: enumerations by the names of their members, quantities as the configuration has them.
+//! Text forms of values: enumerations by the names of their members, quantities as in the configuration.
 
 use serde::Serializer;
 use std::fmt;
 use units::Nanos;
 
-/// An enumeration whose members have names in the configuration.
+/// Declares an enumeration whose members have names in the configuration.
 macro_rules! named {
     ($($type:ident { $($member:ident $name:literal),* $(,)? })*) => {$(
         impl $type {
-            /// All of them, in the order they are listed.
+            /// All members, in the order of their declaration.
             pub const ALL: &'static [$type] = &[$($type::$member),*];
             /// Their names, in the order of [`Self::ALL`].
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// As in the configuration.
+            /// Its name in the configuration.
             pub const fn name(self) -> &'static str {
                 match self { $($type::$member => $name),* }
             }

@@ -1,11 +1,11 @@
-//! Which names the configuration gives to things.
+//! Valid names of ports, interfaces, paths and VRFs.
 
 use std::sync::Arc;
 
-/// The name of a port or an interface: `lan`, or `lan.20` for its VLAN 20. Shared, because a million routes name few.
+/// The name of a port or an interface: `lan`, or `lan.20` for its VLAN 20. Shared, because a million routes use few names.
 pub type Name = Arc<str>;
 
-/// The longest name of a port, as of an interface of the kernel.
+/// The longest name of a port, the same as for kernel interfaces.
 const PORT_NAME: usize = 15;
 /// The longest name of a path.
 const PATH_NAME: usize = 31;
@@ -21,16 +21,16 @@ macro_rules! path {
     };
 }
 
-/// How names of ports are written, for messages and the schema.
+/// The pattern of port names, for messages and the schema.
 pub(crate) const PORT_PATTERN: &str = port!();
-/// How names of paths are written.
+/// The pattern of path names.
 pub(crate) const PATH_PATTERN: &str = path!();
-/// The same as regular expressions of a whole text.
+/// The same as regular expressions for a whole text.
 pub(crate) const WHOLE_PORT: &str = concat!("^", port!(), "$");
 pub(crate) const WHOLE_PATH: &str = concat!("^", path!(), "$");
 pub(crate) const WHOLE_INTERFACE: &str = concat!("^", port!(), r"(\.[1-9][0-9]{0,3})?$");
 
-/// Paths the router has of its own.
+/// The router's built-in paths.
 pub(crate) const RESERVED_PATHS: &[&str] = &["best-effort", "control", "general"];
 
 fn is_name(text: &str, longest: usize) -> bool {
@@ -38,25 +38,25 @@ fn is_name(text: &str, longest: usize) -> bool {
     text.len() <= longest && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(body)
 }
 
-/// Whether a port may have the name.
+/// True for a valid port name.
 pub(crate) fn is_port(text: &str) -> bool {
     is_name(text, PORT_NAME)
 }
 
-/// The VRF of everything that is in no other.
+/// The name of the main VRF, to which interfaces belong by default.
 pub(crate) const MAIN_VRF: &str = "main";
 
-/// Whether a VRF may have the name.
+/// True for a valid VRF name.
 pub(crate) fn is_vrf(text: &str) -> bool {
     is_name(text, PORT_NAME)
 }
 
-/// Whether a path may have the name.
+/// True for a valid path name.
 pub(crate) fn is_path(text: &str) -> bool {
     is_name(text, PATH_NAME)
 }
 
-/// Whether an interface may have the name: a port's, or one with a VLAN id behind a point.
+/// True for a valid interface name: a port's, or a port's with a dot and a VLAN id.
 pub(crate) fn is_interface(text: &str) -> bool {
     match text.split_once('.') {
         None => is_port(text),
@@ -64,7 +64,7 @@ pub(crate) fn is_interface(text: &str) -> bool {
     }
 }
 
-/// An 802.1Q VLAN id that a network may use (IEEE 802.1Q 9.6: 0 and 4095 are reserved), written without leading zeros.
+/// A valid 802.1Q VLAN id (IEEE 802.1Q 9.6: 0 and 4095 are reserved), without leading zeros.
 pub(crate) fn vlan_id(text: &str) -> Option<u16> {
     let id: u16 = text.parse().ok()?;
     ((1..=4094).contains(&id) && id.to_string() == text).then_some(id)

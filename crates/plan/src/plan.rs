@@ -1,7 +1,7 @@
-//! The plan: what a checked configuration says, with every default filled in.
+//! The plan: the meaning of a checked configuration, with every default filled in.
 //!
-//! Two configurations that mean the same give equal plans: ports are sorted by name, interfaces by VLAN, routes and
-//! neighbours by address, and texts are canonical. Only the order of paths has a meaning.
+//! Configurations with the same meaning give equal plans: ports are sorted by name, interfaces by VLAN, routes and neighbours by address, and texts
+//! are canonical. Only the order of paths has a meaning.
 
 use crate::Call;
 use crate::named::nanoseconds;
@@ -29,44 +29,44 @@ pub struct Plan {
     pub name: String,
     /// Worker threads, 1 to 64.
     pub workers: u16,
-    /// The core of each worker, in order; none where the system chooses.
+    /// The core of each worker, in order; empty if the system chooses.
     pub cores: Cores,
-    /// How long a worker without work looks for some before it sleeps.
+    /// How long an idle worker polls before it sleeps.
     #[serde(serialize_with = "nanoseconds")]
     pub spin: Nanos,
     /// How each worker divides its processor.
     pub cpu: CpuPlan,
-    /// Frames of the pool.
+    /// Frames in the pool.
     pub frames: u32,
-    /// Super-frames of the pool.
+    /// Super-frames in the pool.
     pub super_frames: u32,
-    /// ICMP errors a second.
+    /// Limit of ICMP errors a second.
     pub icmp_rate: u32,
-    /// ICMP errors at once.
+    /// Largest burst of ICMP errors.
     pub icmp_burst: u32,
     /// The ports, sorted by name; at least one.
     pub ports: Vec<PortPlan>,
-    /// The configured routes, sorted by destination; connected routes follow from the interfaces.
+    /// The configured routes, sorted by destination. Connected routes follow from the interfaces.
     pub routes: Vec<RoutePlan>,
     /// The static neighbours, sorted by interface and address.
     pub neighbours: Vec<NeighbourPlan>,
-    /// The multicast groups that are forwarded, sorted by VRF, group and source.
+    /// The forwarded multicast groups, sorted by VRF, group and source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub multicast: Vec<MulticastPlan>,
-    /// The pairs of ports that are a piece of cable, sorted.
+    /// The pairs of pass-through ports, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passthrough: Vec<PassThroughPlan>,
-    /// The paths in the order they are matched; the built-in path `best-effort` comes after them and is not listed.
+    /// The paths in order of matching. The built-in path `best-effort` comes after them and is not listed.
     pub paths: Vec<PathPlan>,
-    /// How hosts inside reach the outside; none where nothing is translated.
+    /// Address and port translation; `None` if it is off.
     pub nat: Option<NatPlan>,
-    /// What packets may leave in the router for a while; none where they may not.
+    /// Ephemeral state; `None` if it is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StatePlan>,
-    /// What code points ask for where they are trusted.
+    /// The objectives of code points, for interfaces that trust them.
     #[serde(skip_serializing_if = "CodePoints::is_empty")]
     pub objectives: CodePoints,
-    /// Which schemes serve what is asked for, sorted by name.
+    /// The policies that select schemes by objective, sorted by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyPlan>,
 }
@@ -77,12 +77,12 @@ impl Plan {
         self.ports.iter().flat_map(|port| port.interfaces.iter().map(move |interface| (port, interface)))
     }
 
-    /// The policy of a port; none where it has none.
+    /// The policy of a port, if it has one.
     pub fn policy(&self, port: &PortPlan) -> Option<&PolicyPlan> {
         self.policies.iter().find(|policy| Some(&policy.name) == port.policy.as_ref())
     }
 
-    /// What serves an objective at a port: as its policy says, else its own scheme.
+    /// The scheme for an objective at a port: from its policy, else its own.
     pub fn scheme<'p>(&'p self, port: &'p PortPlan, objective: Objective) -> &'p Call {
         self.policy(port).and_then(|policy| policy.schemes.get(&objective)).unwrap_or(&port.scheme)
     }

@@ -1,4 +1,4 @@
-//! Diagnostics as a person reads them: the lines of the file with the place marked.
+//! Diagnostics for people: the lines of the file with the position marked.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Excerpt, Severity};
 use miette::{
@@ -7,11 +7,11 @@ use miette::{
 };
 use std::fmt::{self, Display, Write};
 
-/// Columns that messages are wrapped to.
+/// Column at which messages are wrapped.
 const WIDTH: usize = 110;
 
 impl Diagnostics {
-    /// Every diagnostic with its source lines, and a summary; with colours for a terminal or without.
+    /// Every diagnostic with its source lines, and a summary; `colour` is for terminals.
     pub fn render(&self, colour: bool) -> String {
         let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler =
@@ -19,7 +19,7 @@ impl Diagnostics {
         let mut out = String::new();
         for diagnostic in self.list() {
             if handler.render_report(&mut out, &Shown::of(diagnostic)).is_err() {
-                // The place is worth more than its picture.
+                // If the excerpt cannot be drawn, print at least the position.
                 out.push_str(&diagnostic.to_string());
             }
             out.push('\n');
@@ -28,7 +28,7 @@ impl Diagnostics {
         out
     }
 
-    /// `3 errors, 1 warning`, with a line end; empty where nothing is wrong.
+    /// `3 errors, 1 warning`, with a newline; empty without diagnostics.
     pub fn summary(&self) -> String {
         let count = |n: usize, what: &str| (n > 0).then(|| format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
         let parts = [count(self.errors().count(), "error"), count(self.warnings().count(), "warning")];
@@ -43,7 +43,7 @@ impl Diagnostics {
     }
 }
 
-/// A diagnostic as miette sees it.
+/// A diagnostic for miette.
 #[derive(Debug)]
 struct Shown<'d> {
     diagnostic: &'d Diagnostic,
@@ -93,7 +93,7 @@ impl miette::Diagnostic for Shown<'_> {
     }
 }
 
-/// The excerpt of a diagnostic as a source. The whole file is not kept: a million routes would be copied for it.
+/// The excerpt of a diagnostic as a source for miette. The whole file is not kept, to save a copy of a million routes.
 #[derive(Debug)]
 struct Source<'d> {
     diagnostic: &'d Diagnostic,
@@ -108,7 +108,7 @@ impl SourceCode for Source<'_> {
         _after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
         let text = self.excerpt.text.as_str();
-        // Asked without context, miette wants the position for the title line.
+        // A request without context lines asks for the position in the title line.
         let (line, column) = match before {
             0 => (self.diagnostic.line - 1, self.diagnostic.column - 1),
             _ => (self.excerpt.first_line, 0),

@@ -1,24 +1,24 @@
-//! A port's receive ring: how long its task may sleep.
+//! A port's receive ring, and how long its input task may sleep.
 
 use units::{Nanos, PacketRate};
 
-/// The line rate where none is known: 64-byte frames on gigabit Ethernet.
+/// The assumed line rate if it is unknown: 64-byte frames on gigabit Ethernet.
 const UNKNOWN_LINE: PacketRate = PacketRate::pps(1_488_095);
 
-/// What a port's receive ring and line are like.
+/// A port's receive ring and line rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ring {
-    /// Packets it holds.
+    /// Its size in packets.
     pub slots: u32,
-    /// Packets that one run takes at most.
+    /// The most packets that one run receives.
     pub batch: u32,
-    /// Packets that the line brings at most; none where it is not known.
+    /// The line rate; `None` if it is unknown.
     pub line_rate: Option<PacketRate>,
 }
 
 impl Ring {
-    /// The longest sleep that loses nothing when the line begins to send at its full rate: the ring less a batch, at that
-    /// rate. A quarter of the ring where a batch leaves less.
+    /// The longest sleep without loss if the line begins to send at full rate: the ring size minus a batch, at that rate. At least a quarter of the
+    /// ring.
     pub fn longest_sleep(self) -> Nanos {
         let room = self.slots.saturating_sub(self.batch).max(self.slots / 4);
         self.line_rate.filter(|rate| *rate != PacketRate::ZERO).unwrap_or(UNKNOWN_LINE).time_for(u64::from(room))
@@ -32,7 +32,7 @@ mod tests {
     const RING: Ring = Ring { slots: 64, batch: 16, line_rate: Some(PacketRate::kpps(140)) };
 
     #[test]
-    fn the_longest_sleep_is_what_the_ring_holds_at_line_rate() {
+    fn longest_sleep_is_ring_size_at_line_rate() {
         assert_eq!(RING.longest_sleep(), Nanos::new(342_857));
         let crowded = Ring { batch: 256, ..RING };
         assert_eq!(crowded.longest_sleep(), PacketRate::kpps(140).time_for(16));

@@ -1,6 +1,6 @@
-//! The JSON schema of the configuration, for editors: completion, and mistakes underlined while typing.
+//! The JSON schema of the configuration, for editors: completion, and errors underlined while typing.
 //!
-//! It says what can be said of one value alone; [`crate::check`] knows the rest.
+//! It covers the rules for single values; [`crate::check`] checks the rest.
 
 use crate::Catalogue;
 use crate::key::{Form, Key, Kind};
@@ -10,7 +10,7 @@ use crate::section::route::hop::MOST_NEXT_HOPS;
 use serde_json::{Map, Value, json};
 use units::declare::Declaration;
 
-/// The schema (JSON Schema 2020-12) of a configuration that names what the catalogue declares.
+/// The schema (JSON Schema 2020-12) of a configuration that may use the entries of the catalogue.
 pub fn schema(catalogue: &Catalogue) -> Value {
     let mut schema = object(ROOT, catalogue);
     schema.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
@@ -61,7 +61,7 @@ fn property(key: &Key, catalogue: &Catalogue) -> Map<String, Value> {
     };
     let said = out.remove("description").and_then(|d| d.as_str().map(|d| format!("{} {d}", key.doc)));
     out.insert("description".into(), json!(said.as_deref().unwrap_or(key.doc)));
-    // The defaults of the configuration are written so that they are JSON as well; a test holds us to that.
+    // Defaults are written so that they parse as JSON too; a test ensures that.
     if let Ok(default) = serde_json::from_str::<Value>(key.default) {
         out.insert("default".into(), default);
     }
@@ -104,12 +104,12 @@ fn all_schemes(catalogue: &Catalogue) -> Vec<Declaration> {
     catalogue.schemes.iter().copied().chain(catalogue.orders.iter().map(|order| order.declaration)).collect()
 }
 
-/// A scheme by itself, or one that has others in braces: how deep they are nested, a pattern cannot say.
+/// The pattern of a scheme with or without others in braces. A pattern cannot limit the nesting depth.
 fn scheme(catalogue: &Catalogue) -> String {
     let orders: Vec<Declaration> = catalogue.orders.iter().map(|order| order.declaration).collect();
     let all = names(&all_schemes(catalogue));
     let options = r"\s*(\([^{}]*\)\s*)?";
-    // Which guests there are, only the router knows.
+    // Only the router knows the available guests.
     let all = format!("{all}|guest:[a-z][a-z0-9_-]*");
     if orders.is_empty() {
         return format!(r"^\s*({all}){options}$");

@@ -1,7 +1,7 @@
 //! The queueing scheme of a port, as the configuration writes it: `fq(quantum=1514b){codel(target=5ms)}`.
 //!
-//! A scheme that orders many queues has what manages each of them in braces behind it; one that has another inside has that there,
-//! and one with branches a list of those. Left out, it is what is usual. One that manages a queue by itself has none.
+//! A scheme that orders queues has the scheme of each queue in braces. A scheme with another one inside has that in braces, and one with branches has
+//! a list of them. Missing braces mean the default. A scheme that manages a single queue has no braces.
 
 use crate::diagnostic::Report;
 use crate::document::Text;
@@ -9,11 +9,11 @@ use crate::text::{TextError, closest, did_you_mean, quote};
 use crate::{Call, Catalogue};
 use units::declare::{Declaration, Inside, OrderDeclaration};
 
-/// Queues of a link at most.
+/// Limit of queues of a link.
 const QUEUES: u64 = units::QueueId::MOST as u64;
-/// What the name of a guest begins with.
+/// The prefix of guest names.
 const GUEST: &str = "guest:";
-/// What other systems call schemes, and what is most like that here.
+/// Names of schemes in other systems, and the most similar scheme here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("pfifo", "fifo"),
     ("bfifo", "fifo"),
@@ -29,11 +29,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("ets", "drr"),
     ("qfq", "wf2q"),
 ];
-/// Schemes inside one another at most.
+/// Limit of nested schemes.
 const DEPTH: usize = 8;
 
 impl Call {
-    /// Reads a scheme of the catalogue.
+    /// Parses a scheme of the catalogue.
     pub fn scheme(text: &str, catalogue: &Catalogue) -> Result<Call, TextError> {
         let call = Reader { catalogue, depth: 0 }.any(Piece { offset: 0, text })?;
         let queues = call.queues(catalogue);
@@ -45,12 +45,12 @@ impl Call {
         Ok(call)
     }
 
-    /// Whether that holds for it or anything inside.
+    /// True if `is` holds for the scheme or any scheme inside it.
     pub(crate) fn is_anywhere(&self, is: &dyn Fn(&Call) -> bool) -> bool {
         is(self) || self.inner.iter().any(|inner| inner.is_anywhere(is))
     }
 
-    /// Queues that it wants on its link.
+    /// The number of queues that it needs on its link.
     fn queues(&self, catalogue: &Catalogue) -> u64 {
         let order = catalogue.orders.iter().find(|order| order.declaration.name == self.name);
         let said = order.and_then(|order| self.option(order.queues?));
@@ -58,7 +58,7 @@ impl Call {
     }
 }
 
-/// The scheme that a text names. None: reported.
+/// The scheme that a text names. `None` if it was reported.
 pub(crate) fn scheme(report: &mut Report<'_>, text: &Text<'_>, catalogue: &Catalogue) -> Option<Call> {
     let call = Call::scheme(text.value, catalogue).map_err(|error| text.wrong(report, error)).ok()?;
     if call.is_anywhere(&|call| call.inner.is_empty() && call.option("limit") == Some(1)) {
@@ -70,7 +70,7 @@ pub(crate) fn scheme(report: &mut Report<'_>, text: &Text<'_>, catalogue: &Catal
     Some(call)
 }
 
-/// A part of the text, and where it begins.
+/// A part of the text and its offset.
 #[derive(Clone, Copy)]
 struct Piece<'t> {
     offset: usize,
@@ -93,7 +93,7 @@ impl<'t> Piece<'t> {
         Piece { text: part.text.split(['(', ')', '{', '}', ',']).next().unwrap_or_default(), ..part }.trimmed()
     }
 
-    /// What is before the braces, and what is in them, if there are any.
+    /// The part before the braces, and the part in them, if there are any.
     fn split(self) -> Result<(Piece<'t>, Option<Piece<'t>>), TextError> {
         let Some(open) = self.text.find('{') else { return Ok((self, None)) };
         let head = Piece { offset: self.offset, text: &self.text[..open] };
@@ -101,7 +101,7 @@ impl<'t> Piece<'t> {
         Ok((head, Some(behind.closed()?)))
     }
 
-    /// What is before the brace that closes, which is to be the last thing here.
+    /// The part before the closing brace, which has to be the last character.
     fn closed(self) -> Result<Piece<'t>, TextError> {
         let mut depth = 0;
         let close = self.text.find(|c| {
@@ -118,7 +118,7 @@ impl<'t> Piece<'t> {
         }
         let inner = Piece { text: &self.text[..close], ..self };
         if inner.text.trim().is_empty() {
-            // The text goes on with the brace, and one before it opened.
+            // The text continues after the closing brace.
             let braces =
                 TextError { offset: self.offset - 1, length: close + 2, reason: String::new(), hint: String::new() };
             let reason = "there is nothing in the braces".to_string();
@@ -152,12 +152,12 @@ impl Reader<'_> {
         self.catalogue.orders.iter().find(|order| order.declaration.name == name)
     }
 
-    /// Those that may have something in braces.
+    /// The schemes that may have braces.
     fn orders(&self) -> Vec<Declaration> {
         self.catalogue.orders.iter().map(|order| order.declaration).collect()
     }
 
-    /// Any scheme.
+    /// Parses any scheme.
     fn any(&self, piece: Piece<'_>) -> Result<Call, TextError> {
         if self.depth > DEPTH {
             return Err(piece
@@ -181,7 +181,7 @@ impl Reader<'_> {
         Ok(outer.around(self.inside(order, inside)?))
     }
 
-    /// A guest: a whole scheme, whose queues are its own.
+    /// Parses a guest: a whole scheme with its own queues, so it has no braces.
     fn guest(&self, head: Piece<'_>, name: &str, inside: Option<Piece<'_>>) -> Result<Call, TextError> {
         let whole = head.named();
         if self.depth > 0 {
@@ -200,7 +200,7 @@ impl Reader<'_> {
         Ok(Call { code: Some(code), ..parse(head, &[declaration], "guest")? })
     }
 
-    /// What is inside of an order: what is written there, or what is usual.
+    /// The schemes inside an order: those in the text, or the default.
     fn inside(&self, order: &OrderDeclaration, inside: Option<Piece<'_>>) -> Result<Vec<Call>, TextError> {
         let deeper = Reader { depth: self.depth + 1, ..*self };
         let inside = inside.unwrap_or(Piece { offset: 0, text: order.usual });
@@ -211,7 +211,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A scheme that manages a queue by itself.
+    /// Parses a scheme that manages a single queue.
     fn manager(&self, piece: Piece<'_>) -> Result<Call, TextError> {
         let name = piece.named();
         if let Some(guest) = name.text.strip_prefix(GUEST) {
@@ -227,7 +227,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A name with its options, of one of these; where it is none of them the hint says which was meant, or names them all.
+    /// Parses a name with options. If the name is unknown, the hint has the most similar one, or all of them.
     fn parse_known(&self, head: Piece<'_>, declarations: &[Declaration], what: &str) -> Result<Call, TextError> {
         let name = head.named();
         if name.text.is_empty() || declarations.iter().any(|declaration| declaration.name == name.text) {
@@ -242,8 +242,7 @@ impl Reader<'_> {
         Err(name.wrong(format!("no {what} is called {}", quote(name.text)), hint))
     }
 
-    /// What of these is most like the scheme that another system calls so; or, of a name like `fq_codel`, both parts, or the one that may
-    /// be here.
+    /// The scheme most similar to the name that another system uses. For a name like `fq_codel` both parts, or the part that is allowed here.
     fn meant(&self, name: &str, names: &[&str]) -> Option<String> {
         let name = name.to_ascii_lowercase();
         let elsewhere = ELSEWHERE.iter().find(|(other, ours)| *other == name && names.contains(ours));
@@ -280,7 +279,7 @@ impl Reader<'_> {
         Ok(branches)
     }
 
-    /// Something has braces that has none.
+    /// The error for braces after a scheme that has none.
     fn without_braces(&self, head: Piece<'_>, inside: Piece<'_>) -> TextError {
         let (name, orders) = (head.named().text, self.orders());
         let known = self.catalogue.schemes.iter().any(|scheme| scheme.name == name);
@@ -297,7 +296,7 @@ impl Reader<'_> {
     }
 }
 
-/// A name with its options.
+/// Parses a name with its options.
 fn parse(piece: Piece<'_>, declarations: &[Declaration], what: &str) -> Result<Call, TextError> {
     Call::parse(piece.text, declarations, what)
         .map_err(|error| TextError { offset: error.offset + piece.offset, ..error })
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_braces_manages_the_queues_and_texts_that_mean_the_same_are_equal() {
+    fn inner_scheme_is_in_braces_and_texts_with_the_same_meaning_are_equal() {
         assert_eq!(read("fq").unwrap().text, "fq(flows=1024){codel}");
         assert_eq!(read(" fq ( flows = 7 ) { fifo } ").unwrap().text, "fq(flows=7){fifo(limit=1000)}");
         assert_eq!(read("drr"), read("drr(){ fifo(limit=1000) }"));
@@ -366,7 +365,7 @@ mod tests {
         assert_eq!(json["inner"][0]["options"]["limit"], 3);
     }
 
-    /// Guests of these names: the second can do no more than say so.
+    /// Guests of these names: the second one always returns an error.
     #[derive(Debug)]
     struct Two;
 
@@ -407,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn schemes_are_inside_of_one_another_and_trees_have_branches() {
+    fn schemes_nest_and_trees_have_branches() {
         assert_eq!(read("shape").unwrap().text, "shape{fifo(limit=1000)}");
         assert_eq!(read("tree").unwrap().text, "tree{branch(class=0){fifo(limit=1000)}}");
         let text = "tree{branch(class=1){shape{fq(flows=7){codel}}}, branch(class=0){tree{branch(class=0){codel}}}}";
@@ -418,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_has_only_so_many_queues() {
+    fn link_has_a_limited_number_of_queues() {
         const MANY: &[OptionDeclaration] = &[OptionDeclaration { most: 1 << 20, ..count("flows", "1024") }];
         let mut catalogue = catalogue();
         catalogue.orders[0].declaration.options = MANY;
@@ -440,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_marked_where_it_is() {
+    fn error_marks_the_wrong_part_of_the_text() {
         let texts = [
             "",
             "{codel}",

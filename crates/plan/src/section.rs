@@ -1,6 +1,6 @@
-//! The sections of the configuration, a file each: its keys, its plan, how it is checked and compared.
+//! The sections of the configuration. Each has a file with its keys, its plan, its checks and its differences.
 //!
-//! A section uses nothing of this file, and other sections in one direction:
+//! A section uses nothing of this file, and other sections only in one direction:
 //!
 //! ```text
 //! objectives <- policy <- port <- {passthrough, path, state};  path <- nat;  router, cpu, route, neighbour, multicast
@@ -21,12 +21,12 @@ pub mod state;
 
 use crate::key::{Key, Kind, required};
 
-/// The version of the format that is read.
+/// The supported version of the format.
 pub(crate) const VERSION: u64 = 1;
 
-/// The keys at the top of the file.
+/// The top-level keys of the file.
 pub(crate) const ROOT: &[Key] = &[
-    required("version", Kind::Integer { least: VERSION, most: VERSION }, "1", "The version of this format."),
+    required("version", Kind::Integer { least: VERSION, most: VERSION }, "1", "The version of the format."),
     router::KEY,
     cpu::KEY,
     port::KEY,
@@ -45,7 +45,7 @@ pub(crate) const ROOT: &[Key] = &[
 mod tests {
     use super::*;
 
-    /// What a key takes, for the reference page.
+    /// The accepted values of a key, for the reference page.
     fn takes(kind: &Kind) -> String {
         match kind {
             Kind::Integer { least, most } if least == most => format!("{least}"),
@@ -78,7 +78,7 @@ mod tests {
         format!("\n| key | takes | default | example | what it does |\n|---|---|---|---|---|\n{rows}\n")
     }
 
-    /// The keys of the table, or of each of the tables.
+    /// The keys of the table, or of each table of a list.
     fn keys(kind: &Kind) -> &'static [Key] {
         match kind {
             Kind::Table(keys) | Kind::Tables { keys, .. } | Kind::List(keys) | Kind::Switch(keys) => keys,
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    /// The keys of each table, and what the reference page calls it: the words of its path, behind those that say nothing new.
+    /// The keys of each table with its title on the reference page: the words of its path without redundant ones.
     fn tables(path: &str, of: &'static [Key], all: &mut Vec<(String, &'static [Key])>) {
         all.push((path.to_string(), of));
         for key in of.iter().filter(|key| !keys(&key.kind).is_empty()) {
@@ -100,13 +100,12 @@ mod tests {
         all
     }
 
-    /// Tables that the page describes without a list of their keys: the file itself, and one with a single key.
+    /// Tables that the page describes without a list of keys: the file itself, and one with a single key.
     const WITHOUT_LIST: [&str; 2] = ["", "state instruction"];
 
-    /// The tables of `docs/configuration.md` between their marks are made from the declarations; `UPDATE_EXPECT=1`
-    /// writes them.
+    /// The tables of `docs/configuration.md` between their marks are generated from the declarations; `UPDATE_EXPECT=1` writes them.
     #[test]
-    fn the_reference_page_has_every_key() {
+    fn reference_page_lists_every_key() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
         let mut text = std::fs::read_to_string(page).unwrap();
         for (path, keys) in all_tables().into_iter().filter(|(path, _)| !WITHOUT_LIST.contains(&path.as_str())) {

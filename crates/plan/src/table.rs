@@ -1,5 +1,5 @@
-//! A table whose keys are the fields of its plan. [`table!`] declares both at once: how the table is read, its defaults, what `diff`
-//! reports of it, the schema and the reference page follow.
+//! Tables whose keys are the fields of their plan. [`table!`] declares both at once. The parser, the defaults, the output of `diff`, the schema and
+//! the reference page follow from the declaration.
 
 use crate::diagnostic::Report;
 use crate::diff::{Edit, edit, file, joined, or_none};
@@ -11,16 +11,16 @@ use units::{Nanos, PacketRate, Parts};
 
 /// A value of a key without further rules.
 pub(crate) trait Value: Sized + Display {
-    /// None: left out or reported.
+    /// Parses the key. `None` if it is missing or was reported.
     fn read(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Option<Self>;
 
-    /// A default, without quotes. None: there is none.
+    /// Parses a default, without quotes. `None` if there is none.
     fn from_default(text: &'static str) -> Option<Self>;
 }
 
-/// A field that is read by its type alone.
+/// A field that is parsed by its type alone.
 pub(crate) trait Read: Sized {
-    /// The value of a key; its default where it is left out or reported.
+    /// The value of a key; its default if it is missing or was reported.
     fn read_or_default(report: &mut Report<'_>, section: &Section<'_>, name: &'static str) -> Self;
 }
 
@@ -37,7 +37,7 @@ impl<T: Value> Read for Option<T> {
     }
 }
 
-/// A field as `diff` reports it.
+/// A field as `diff` prints it.
 pub(crate) trait ValueText {
     fn value_text(&self) -> String;
 }
@@ -72,7 +72,7 @@ impl ValueText for Option<String> {
     }
 }
 
-/// The plan of an empty table: every default.
+/// The plan of an empty table: all defaults.
 pub(crate) fn defaults<P>(keys: &'static [Key], read: impl FnOnce(&mut Report<'_>, &Section<'_>) -> P) -> P {
     let (nothing, mut report) = (DeTable::new(), Report::new("", ""));
     let section = Section::open(&mut report, &nothing, 0..0, Path::Root(&[]), keys);
@@ -105,13 +105,13 @@ macro_rules! values {
     )*};
 }
 
-// The declared range of a number is within its type.
+// The declared range of a number fits its type.
 values! { u8, u16, u32, u64: |report, section, name| section.integer(report, name).map(|number| number as _) }
 values! { bool: |report, section, name| Some(section.boolean(report, name)) }
 values! { Nanos, Parts, PacketRate: |report, section, name| section.quantity(report, name) }
 
-/// Declares a plan, and beside each field its key: kind, default, example and description. The name of the key is that of the field, or
-/// the one behind `as`. A function behind `by` reads a field where its type alone does not say how.
+/// Declares a plan and, for each field, its key: kind, default, example and description. The key's name is that of the field, or the one after `as`.
+/// A function after `by` parses a field that its type alone cannot.
 macro_rules! table {
     (
         $(#[$meta:meta])*
@@ -132,7 +132,7 @@ macro_rules! table {
             &[$(crate::key::key(table!(@name $field $($name)?), $kind, $default, $example, $doc)),*];
 
         impl $plan {
-            /// Reads the table.
+            /// Parses the table.
             fn read(report: &mut Report<'_>, section: &Section<'_>) -> $plan {
                 $plan { $($field: table!(@read report, section, table!(@name $field $($name)?) $(, $read)?),)* }
             }

@@ -1,22 +1,22 @@
-//! Small texts inside the configuration: why one is wrong, how one is quoted, and what was meant instead.
+//! Short texts in the configuration: their errors, quoting, and suggestions.
 
 use std::fmt;
 
-/// Why a text is wrong, where in it, and what to write instead.
+/// An error in a text: its position, the reason and a correction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextError {
-    /// Bytes from the start of the text to the part that is wrong.
+    /// Byte offset of the wrong part.
     pub offset: usize,
-    /// Bytes of the part that is wrong; may be zero at the end of the text.
+    /// Length of the wrong part in bytes; may be zero at the end of the text.
     pub length: usize,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
-    /// What to write instead.
+    /// The correction.
     pub hint: String,
 }
 
 impl TextError {
-    /// The whole of `text` is wrong.
+    /// An error in the whole of `text`.
     pub(crate) fn whole(text: &str, reason: impl Into<String>, hint: impl Into<String>) -> Self {
         TextError { offset: 0, length: text.len(), reason: reason.into(), hint: hint.into() }
     }
@@ -30,15 +30,15 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-/// The longest text that a message repeats, in characters.
+/// Limit of characters that a message quotes.
 const QUOTED: usize = 60;
 
-/// A text of the operator for a message: in quotes, shortened, without control characters.
+/// A text of the operator for a message: quoted, shortened, without control characters.
 pub fn quote(text: &str) -> String {
     format!("'{}'", tidy(text, QUOTED))
 }
 
-/// At most `most` characters of a text, control characters replaced: a configuration cannot drive the terminal.
+/// At most `most` characters of a text, without control characters: a configuration must not control the terminal.
 pub(crate) fn tidy(text: &str, most: usize) -> String {
     let mut out: String = text.chars().take(most).map(visible).collect();
     if text.chars().nth(most).is_some() {
@@ -47,13 +47,13 @@ pub(crate) fn tidy(text: &str, most: usize) -> String {
     out
 }
 
-/// The character itself, or the replacement character where it would move the cursor or the reading direction.
+/// The character itself, or the replacement character if it would move the cursor or change the text direction.
 pub(crate) fn visible(c: char) -> char {
     let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if c.is_control() || reorders { char::REPLACEMENT_CHARACTER } else { c }
 }
 
-/// The candidate that `word` was probably meant to be.
+/// The candidate most similar to `word`, if one is similar enough.
 pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.is_empty() || word.len() > 40 {
         return None;
@@ -69,7 +69,7 @@ pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|(_, candidate)| candidate)
 }
 
-/// `did you mean 'x'?`, or what there is to choose from.
+/// `did you mean 'x'?`, or a list of the candidates.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match closest(word, candidates.clone()) {
         Some(candidate) => format!("did you mean '{candidate}'?"),
@@ -77,7 +77,7 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
     }
 }
 
-/// The choices a hint lists before it says how many more there are.
+/// Limit of candidates in a hint; the rest is only counted.
 const LISTED: usize = 12;
 
 /// `use one of a, b, c`, bounded.
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_typing_error_is_understood() {
+    fn typing_error_gets_a_suggestion() {
         let keys = ["address", "device", "mtu", "offloads"];
         assert_eq!(closest("adress", keys), Some("address"));
         assert_eq!(closest("DEVICE", keys), Some("device"));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_text_is_short_and_harmless() {
+    fn quoted_text_is_short_and_has_no_control_characters() {
         assert_eq!(quote("a\u{1b}[2Jb"), "'a\u{fffd}[2Jb'");
         assert_eq!(quote(&"x".repeat(1000)).chars().count(), QUOTED + 3);
     }

@@ -1,10 +1,9 @@
-//! What the batching throttle computes: how many packets make a switch to their task worth its cost (Qie et al. 2001,
-//! section 4.2).
+//! The arithmetic of the batching throttle: how many packets amortise a switch to their task (Qie et al. 2001, section 4.2).
 
 use units::{Nanos, Parts};
 
-/// The number of packets from which on switching to their task costs at most `overhead` of the work it does then: the
-/// least B of at least 1 with `switch / (B * packet) <= overhead`. As many as can be said where a packet costs nothing.
+/// The number of packets from which on a switch to their task costs at most `overhead` of its work. It is the least B of at least 1 with `switch / (B
+/// * packet) <= overhead`. If packets cost nothing, it is the largest number.
 pub fn threshold(switch: Nanos, overhead: Parts, packet: Nanos) -> u32 {
     let work = u128::from(overhead.get()) * u128::from(packet.get());
     if work == 0 {
@@ -14,19 +13,19 @@ pub fn threshold(switch: Nanos, overhead: Parts, packet: Nanos) -> u32 {
     u32::try_from(packets).unwrap_or(u32::MAX).max(1)
 }
 
-/// The number that a task really waits for: a task whose queues hold fewer would wait for ever, unless that is wanted
-/// (`strict`).
+/// The number that a task really waits for. A task whose queues hold fewer would wait forever, so the number is limited to their capacity, unless
+/// `strict` is set.
 pub fn effective(threshold: u32, input: u32, output: u32, strict: bool) -> u32 {
     if strict { threshold } else { threshold.min(input).min(output).max(1) }
 }
 
-/// Whether a task waits for so many packets that its queue is more than half full by then: the next delay loses some.
+/// True if a task waits for so many packets that its queue is more than half full by then: the next delay causes drops.
 pub fn near_capacity(threshold: u32, capacity: u32) -> bool {
     u64::from(threshold) * 2 > u64::from(capacity)
 }
 
-/// The shortest slice in which such numbers of packets are done, `switch / overhead`, rounded up. For ever at an overhead
-/// of nothing, unless a switch costs nothing either.
+/// The shortest slice in which a batch of `threshold` packets ends: `switch / overhead`, rounded up. Infinite for an overhead of zero, unless a
+/// switch costs nothing either.
 pub fn least_slice(switch: Nanos, overhead: Parts) -> Nanos {
     if switch == Nanos::ZERO {
         return Nanos::ZERO;
@@ -38,15 +37,13 @@ pub fn least_slice(switch: Nanos, overhead: Parts) -> Nanos {
     Nanos::new(u64::try_from(slice).unwrap_or(u64::MAX))
 }
 
-/// The part of the processor that is left for work where every switch is worth its cost: `1 / (1 + overhead)`, rounded
-/// down.
+/// The part of the processor that is left for work at this overhead: `1 / (1 + overhead)`, rounded down.
 pub fn reachable(overhead: Parts) -> Parts {
     // At most a million.
     Parts::millionths((1_000_000_000_000u64 / (1_000_000 + u64::from(overhead.get()))) as u32)
 }
 
-/// The highest overhead at which so much work gets done: `1 / demand - 1`, rounded down. Nothing where the work takes all
-/// of the processor, or more.
+/// The highest overhead at which the demand still fits: `1 / demand - 1`, rounded down. Zero if the demand takes the whole processor or more.
 pub fn highest_overhead(demand: Parts) -> Parts {
     match u64::from(demand.get()) {
         0 => Parts::millionths(u32::MAX),
@@ -64,7 +61,7 @@ mod tests {
 
     /// The table of the paper's thirteen flows: costs of 1, 3 and 10 us at five overheads.
     #[test]
-    fn the_thresholds_of_the_paper() {
+    fn thresholds_match_the_paper() {
         for (percent, expected) in
             [(30, [10, 4, 1]), (20, [15, 5, 2]), (10, [30, 10, 3]), (5, [60, 20, 6]), (2, [150, 50, 15])]
         {
@@ -74,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_and_efficiency_of_the_paper() {
+    fn slices_and_efficiency_match_the_paper() {
         let slices = [30, 20, 10, 5, 2].map(|t| least_slice(SWITCH, Parts::percent(t)));
         assert_eq!(slices, [10, 15, 30, 60, 150].map(Nanos::micros));
         let reached = [30, 20, 10, 5, 2].map(|t| reachable(Parts::percent(t)).get() / 1000);
@@ -82,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_does_not_wait_for_more_than_its_queues_hold_unless_told_to() {
+    fn task_waits_for_at_most_its_queue_capacity_unless_strict() {
         let b = threshold(SWITCH, Parts::percent(2), Nanos::micros(1));
         assert_eq!(effective(b, 128, 128, false), 128);
         assert_eq!(effective(b, 512, 100, false), 100);
@@ -91,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_costs_nothing_and_overheads_of_nothing_have_an_answer() {
+    fn zero_cost_and_zero_overhead_have_a_result() {
         assert_eq!(threshold(SWITCH, Parts::percent(10), Nanos::ZERO), u32::MAX);
         assert_eq!(threshold(SWITCH, Parts::default(), SWITCH), u32::MAX);
         assert_eq!(threshold(Nanos::ZERO, Parts::default(), Nanos::ZERO), 1);

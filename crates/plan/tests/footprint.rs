@@ -10,19 +10,19 @@ use plan::{examine, footprint};
 use std::fs;
 use std::process::Command;
 
-/// Bytes of memory that belong to this process, at most since [`forget`]; and now.
+/// Memory of this process in bytes: the current value, or the maximum since [`forget`].
 fn memory(which: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(which)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
 }
 
-/// From now on the most memory counts anew (proc(5), clear_refs).
+/// Resets the maximum (proc(5), clear_refs). Returns true if that is possible.
 fn forget() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
-/// Texts of about so many bytes, each of which has much of one thing.
+/// Texts of about `bytes` bytes, each dense in one construct.
 fn dense(bytes: usize) -> Vec<(&'static str, String)> {
     let many = |piece: &str| piece.repeat(bytes / piece.len());
     let numbered = |make: fn(usize) -> String| {
@@ -89,11 +89,11 @@ fn dense(bytes: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Which text a process of its own reads: memory that was free before is used again without being seen.
+/// The text that a child process parses. A process each, because memory freed by an earlier text would be reused unseen.
 const CASE: &str = "FOOTPRINT_CASE";
 
 #[test]
-fn reading_needs_no_more_than_its_footprint() {
+fn parsing_needs_no_more_than_its_footprint() {
     let texts = dense(1 << 18);
     if let Ok(case) = std::env::var(CASE) {
         let (_, text) = &texts[case.parse::<usize>().unwrap()];
@@ -106,13 +106,13 @@ fn reading_needs_no_more_than_its_footprint() {
         return;
     }
     if !forget() {
-        // A kernel, or a sandbox, without it.
+        // The kernel or a sandbox does not support it.
         println!("skipped: the most memory used cannot be measured here");
         return;
     }
     let used = |case: usize| -> usize {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "reading_needs_no_more_than_its_footprint", "--nocapture"]);
+        command.args(["--exact", "parsing_needs_no_more_than_its_footprint", "--nocapture"]);
         let output = command.env(CASE, case.to_string()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let line = said.lines().find_map(|line| line.split("used ").nth(1));

@@ -1,4 +1,4 @@
-//! No text makes the reader panic, and none makes it slow.
+//! No text makes the parser panic or slow.
 
 #[path = "configuration/catalogue/mod.rs"]
 mod catalogue;
@@ -20,7 +20,7 @@ fn corpus() -> Vec<(String, String)> {
     files.iter().map(|file| (name(file), std::fs::read_to_string(file).unwrap())).collect()
 }
 
-/// What holds for every text.
+/// Rules that hold for every text.
 fn laws(source: &str) -> Checked {
     let checked = examine(source, "f", &catalogue());
     let diagnostics = &checked.diagnostics;
@@ -45,14 +45,14 @@ fn laws(source: &str) -> Checked {
 }
 
 #[test]
-fn the_corpus_is_judged_as_its_names_say() {
+fn corpus_files_are_judged_as_named() {
     for (name, source) in corpus() {
         let checked = laws(&source);
         assert_eq!(checked.plan.is_some(), name.starts_with("good-"), "{name}: {}", checked.diagnostics);
     }
 }
 
-/// Pieces that mean something to the reader, to be put where they do not belong.
+/// Valid fragments, to be inserted in wrong places.
 const PIECES: &[&str] = &[
     "[",
     "]",
@@ -132,17 +132,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn no_change_to_a_configuration_makes_the_reader_panic(source in mutated()) {
+    fn mutated_configuration_never_panics(source in mutated()) {
         laws(&source);
     }
 
     #[test]
-    fn no_text_makes_the_reader_panic(source in "\\PC{0,60}|[ -~\n]{0,80}") {
+    fn arbitrary_text_never_panics(source in "\\PC{0,60}|[ -~\n]{0,80}") {
         laws(&source);
     }
 }
 
-/// A file of so many routes, all good.
+/// A file with `count` valid routes.
 fn routes(count: u32) -> String {
     let mut source = String::from("version = 1\n[port.lan]\ndevice = \"packet:eth0\"\naddress = [\"192.0.2.1/24\"]\n");
     for i in 0..count {
@@ -152,14 +152,14 @@ fn routes(count: u32) -> String {
     source
 }
 
-/// A million in `make soak`, which says so by the number of frames it sends.
+/// A million in `make soak`, which sets the number of frames in the environment.
 fn many() -> u32 {
     let frames = std::env::var("SWITCHPATH_FRAMES").map_or(100_000, |n| n.parse().expect("a number of frames"));
     (frames / 5u32).clamp(20_000, 1_000_000)
 }
 
 #[test]
-fn many_routes_are_read_and_compared() {
+fn many_routes_are_parsed_and_compared() {
     let count = many();
     let mut old = laws(&routes(count)).plan.unwrap();
     assert_eq!(old.routes.len(), count as usize);
@@ -174,7 +174,7 @@ fn many_routes_are_read_and_compared() {
 }
 
 #[test]
-fn many_mistakes_are_counted() {
+fn many_errors_are_counted() {
     let count = many() / 4;
     let source = routes(count).replace("via = \"192.0.2.", "via = \"198.51.100.");
     let checked = laws(&source);
@@ -182,7 +182,7 @@ fn many_mistakes_are_counted() {
 }
 
 #[test]
-fn many_names_to_choose_from_are_no_burden() {
+fn suggestions_among_many_names_are_fast() {
     let mut source = String::from("version = 1\n[port.lan]\ndevice = \"packet:eth0\"\n");
     (1..=4090).for_each(|id| writeln!(source, "[port.lan.vlan.{id}]").unwrap());
     let route =

@@ -1,5 +1,5 @@
-//! What it costs to hand a packet to a thread below the worker and to have it back: a packet through a path that is
-//! preemptible beside the same packet through one that is not (spec Q-14: the paper reckons with 10 us for two full switches).
+//! The cost of a preemptible path: handing a packet to the function thread below the worker and getting it back. Each round measures a packet through
+//! a preemptible path beside the same packet through an ordinary one (spec Q-14: the paper assumes 10 us for two full switches).
 
 use super::{Figure, Rounds, medians};
 use io::aside::Threads;
@@ -13,7 +13,7 @@ use units::Nanos;
 
 /// Packets of a round.
 const PACKETS: usize = 500;
-/// Steps after which a packet is lost.
+/// Steps after which a packet counts as lost.
 const MOST: usize = 10_000;
 /// The paths between the networks of [`LAN_AND_WAN`].
 const PATHS: &str = r#"
@@ -26,7 +26,7 @@ name = "here"
 match = "udp dport 9"
 "#;
 
-/// Nanoseconds from sending a packet to this port to its having left, on average.
+/// Average time in nanoseconds from offering a packet with this destination port until it has left.
 fn through(rig: &mut Rig, meter: &mut CycleMeter, counter: &CycleCounter, port: u16) -> f64 {
     let frame = Udp::crossing(9, port).frame(&[]);
     let mut spent = Nanos::ZERO;
@@ -45,11 +45,11 @@ fn through(rig: &mut Rig, meter: &mut CycleMeter, counter: &CycleCounter, port: 
     spent.get() as f64 / PACKETS as f64
 }
 
-/// The figure, measured by a thread that stays on its core.
+/// The figure, measured by a thread pinned to its core.
 pub fn measure(Rounds(rounds): Rounds) -> Figure {
     let work = || {
         if let Some(&core) = cores::allowed().unwrap_or_default().first() {
-            // Elsewhere the two threads would run side by side, and nothing would be handed over.
+            // On different cores the two threads would run side by side, and the measurement would miss the switch between them.
             let _ = cores::pin(core);
         }
         let mut rig = Rig::new(1024, Layout::Three, Box::new(Silent));
@@ -64,7 +64,7 @@ pub fn measure(Rounds(rounds): Rounds) -> Figure {
             let aside = through(&mut rig, &mut meter, &counter, 7);
             times.push((aside, through(&mut rig, &mut meter, &counter, 9)));
         }
-        // The first only warms up.
+        // The first round only warms up.
         times.split_off(1)
     };
     let times = thread::scope(|scope| scope.spawn(work).join()).expect("it does not panic");
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_comes_back_from_the_thread_it_was_handed_to() {
+    fn preemptible_path_returns_packet_from_function_thread() {
         let figure = measure(Rounds(1));
         assert!(figure.ratio.is_some_and(|ratio| ratio > 1.0), "{figure:?}");
     }

@@ -1,8 +1,8 @@
-//! What instructions of ephemeral state cost a packet, beside the path that all packets of the same run take: three tasks,
-//! four routes (spec E-42; experiments E-X8 to E-X10, E-X18).
+//! The cost of ephemeral-state instructions per packet, beside the path that all packets of the same run take: three tasks, four routes (spec E-42;
+//! experiments E-X8 to E-X10, E-X18).
 //!
-//! Some go through the whole router, so what they add is what the path takes with them less what it takes without. The others
-//! end their packets, which then cannot come round again: they are executed at a store alone.
+//! Instructions that forward their packet are measured through the whole router: their cost is the path with them minus the path without.
+//! Instructions that end their packet cannot circulate. They are executed at a store alone.
 
 use super::forwarding::{Course, SPARE, Table, frame};
 use super::{Figure, Rounds, median, medians};
@@ -23,23 +23,23 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use units::{Instant, PortId};
 
-/// Frames of a course that stays in the cache, and its tags.
+/// Frames of a course that stays in the cache; also its number of tags.
 const WARM: usize = 1024;
-/// Frames of a course that does not.
+/// Frames of a course that does not fit the cache.
 const COLD: usize = 65536;
 /// Entries of a large store.
 const LARGE: u64 = 10_000_000;
-/// Packets at once, as the router has them.
+/// Packets per batch, as in the router.
 const BATCH: usize = 32;
-/// What the link and IPv4 headers take.
+/// Length of the link and IPv4 headers.
 const HEADERS: usize = 34;
-/// What a COUNT that has no end counts to.
+/// The threshold of a COUNT that never reaches it.
 const ENDLESS: u32 = u32::MAX;
 
-/// Half a lifetime after a store was made.
+/// Half a lifetime after the store was created.
 const HALFWAY: Instant = Instant::new(LIFETIME.get() / 2);
 
-/// A walk through all numbers in no order (Steele et al. 2014, the finalizer of SplitMix64).
+/// A bijection that scatters consecutive numbers (Steele et al. 2014, the finalizer of SplitMix64).
 fn scattered(n: u64) -> u64 {
     let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -49,7 +49,8 @@ fn scattered(n: u64) -> u64 {
 
 /// Executes an instruction.
 type Execute<'a> = dyn FnMut(Instruction) + 'a;
-/// An instruction by its name in a figure. For the `n`th tags at a router: which it is, after all that has to be executed before.
+/// An instruction and its name in a figure. For the `n`th tags at a router the function executes the preparatory instructions and returns the one to
+/// measure.
 type Kind = (&'static str, fn(u64, u64, &mut Execute<'_>) -> Instruction);
 
 const NOP: Kind = ("NOP", |_, _, _| Instruction::Nop);
@@ -58,12 +59,12 @@ const COMPARE: Kind =
     ("COMPARE", |n, _, _| Instruction::Compare { tag: scattered(n), value: 5, relation: Operator::Ge });
 const COLLECT: Kind = ("COLLECT", |n, _, execute| {
     let (counter, result) = (scattered(n), scattered(!n));
-    // More than ever report.
+    // More children than ever report.
     execute(Instruction::Put { tag: counter, value: u64::MAX });
     Instruction::Collect { counter, result, value: 5, operator: Operator::Max }
 });
-/// An only child that has reported and does so again brings the result along: so what is lost behind is repaired. The router
-/// writes its own name over the child's as it forwards; the child here has that name from the start.
+/// The only child has reported and reports again. A repeated report forwards the result again, which repairs losses downstream. The router replaces
+/// the child's name by its own as it forwards. The child here uses the router's name from the start.
 const RCOLLECT: Kind = ("RCOLLECT", |n, node, execute| {
     let (counter, result) = (scattered(n), scattered(!n));
     let mut known = Instruction::Rchld { counter, child: 0 };
@@ -77,7 +78,7 @@ fn counting(n: u64) -> Instruction {
     Instruction::Count { counter: scattered(n), threshold: ENDLESS, inclusive: false }
 }
 
-/// All instructions of the paper's table 2, and the one that does nothing.
+/// All instructions of the paper's table 2, and NOP.
 const KINDS: [Kind; 5] = [NOP, COUNT, COMPARE, COLLECT, RCOLLECT];
 
 fn part(locations: Locations, instruction: Instruction) -> Part {
@@ -85,7 +86,7 @@ fn part(locations: Locations, instruction: Instruction) -> Part {
     Part { locations, error: false, piggybacked: false, trace: false, computation, instruction }
 }
 
-/// A frame with an instruction to be executed where it comes in, to a host that the routes of a course lead to.
+/// A frame with an instruction for the ingress hook, to a host that the routes of a course lead to.
 fn carrying(instruction: Instruction, n: usize) -> Vec<u8> {
     let mut carrying = frame(0x0a00_0000 | (n as u32).wrapping_mul(0x9e37_79b1) >> 8);
     let to = Ipv4Addr::from(*carrying[30..34].first_chunk().expect("it is long enough"));
@@ -95,7 +96,7 @@ fn carrying(instruction: Instruction, n: usize) -> Vec<u8> {
     carrying
 }
 
-/// A router of three tasks with four routes and a store of so many entries.
+/// A router of three tasks with four routes and a store of this many entries.
 fn executing(frames: usize, entries: u64) -> Rig {
     let config = format!("{}[state]\nlifetime = \"1800s\"\ncapacity = {entries}\n", Table::Few.config());
     let mut rig = Rig::new(frames + SPARE, Layout::Three, Box::new(Silent));
@@ -104,7 +105,7 @@ fn executing(frames: usize, entries: u64) -> Rig {
     rig
 }
 
-/// A course of frames that all carry an instruction of a kind.
+/// A course whose frames all carry an instruction of this kind.
 fn course((_, instruction): Kind, frames: usize, entries: u64) -> Course {
     let mut rig = executing(frames, entries);
     rig.settle();
@@ -122,7 +123,7 @@ fn course((_, instruction): Kind, frames: usize, entries: u64) -> Course {
     Course::of(rig, frames.into_iter())
 }
 
-/// Fails where an instruction was not executed: what its packet takes then is no cost of it.
+/// Fails if an instruction was not executed: the time of its packet would not be the instruction's cost.
 fn assert_executed(course: &mut Course) {
     for packet in course.frames_mut() {
         let part = Part::read(&packet.bytes()[HEADERS..]);
@@ -130,7 +131,7 @@ fn assert_executed(course: &mut Course) {
     }
 }
 
-/// Gives each frame the next tags, and its part the checksum of that.
+/// Gives each frame the next tags and recomputes the checksum of its part.
 fn draw(course: &mut Course, from: &mut u64) {
     for packet in course.frames_mut() {
         *from += 1;
@@ -144,15 +145,15 @@ fn fill(packet: &mut Packet, frame: &[u8]) {
     packet.meta_mut().l3 = 14;
 }
 
-/// Who executes.
+/// The implementation that executes.
 enum At {
-    /// The place that does all in one.
+    /// The fused implementation.
     Whole(Box<Site>),
     /// A graph of elements, one for each step.
     Elements(Box<Graph>),
 }
 
-/// A store by itself, and packets with instructions on it.
+/// A store by itself and packets with instructions for it.
 struct Place {
     at: At,
     rules: Rules,
@@ -194,7 +195,7 @@ impl Place {
         }
     }
 
-    /// Executes all packets so many times. Answers nanoseconds a packet.
+    /// Executes all packets this many times. Returns nanoseconds per packet.
     fn execute(&mut self, passes: usize) -> f64 {
         let (mut all, mut fates) = (std::mem::take(&mut self.packets), std::mem::take(&mut self.fates));
         let begun = self.counter.read();
@@ -211,18 +212,18 @@ impl Place {
     }
 }
 
-/// Instructions that can go through the whole router again and again.
+/// Instructions that can circulate through the whole router.
 const THROUGH: [Kind; 4] = [NOP, COUNT, COMPARE, RCOLLECT];
 
-/// Nanoseconds a packet, in each round beside what they are compared with.
+/// Nanoseconds per packet and its reference, for each round.
 struct Costs {
-    /// Packets without instructions where others have them, beside the path.
+    /// Packets without instructions through a router with a store, beside the plain path.
     others: Vec<(f64, f64)>,
-    /// What each of [`THROUGH`] adds, beside the path.
+    /// The cost that each of [`THROUGH`] adds, beside the path.
     through: [Vec<(f64, f64)>; THROUGH.len()],
-    /// What each of [`KINDS`] takes at a store alone, beside the path.
+    /// The cost of each of [`KINDS`] at a store alone, beside the path.
     alone: [Vec<(f64, f64)>; KINDS.len()],
-    /// The same by a graph of elements, beside the place that does all in one.
+    /// The cost by a graph of elements, beside the fused implementation.
     elements: [Vec<(f64, f64)>; KINDS.len()],
 }
 
@@ -241,7 +242,7 @@ impl Costs {
             elements: Default::default(),
         };
         for round in 0..=count {
-            // The first only warms up.
+            // The first round only warms up.
             let add = |of: &mut Vec<(f64, f64)>, cost| {
                 if round > 0 {
                     of.push(cost)
@@ -264,8 +265,8 @@ impl Costs {
     }
 }
 
-/// What instructions cost, by name: `path.ns`, `others.ns`, and of each `KIND.added_ns` to the whole path, `KIND.alone_ns` at a store alone,
-/// `KIND.elements_ns` by a graph of elements.
+/// The costs of instructions by name: `path.ns`, `others.ns`, and for each kind `KIND.added_ns` (added to the whole path), `KIND.alone_ns` (at a
+/// store alone) and `KIND.elements_ns` (by a graph of elements).
 pub fn ephemeral_costs(count: usize) -> BTreeMap<String, f64> {
     let Costs { others, through, alone, elements } = Costs::measure(count);
     let (others, path, _) = medians(&others);
@@ -311,13 +312,13 @@ pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
     figures
 }
 
-/// COUNT on a store of ten million entries, each time on other tags.
+/// COUNT on a store of ten million entries, with other tags each time.
 fn large(count: usize) -> Figure {
     let mut plain = Course::new(Layout::Three, Table::Few, COLD);
     let mut course = course(COUNT, COLD, LARGE + 2 * COLD as u64);
     let mut from = 0;
     let mut costs = Vec::new();
-    // Until nearly all tags have been drawn once, which are those of ten million entries.
+    // Three times as many draws as entries, so that nearly every one of the ten million tags was drawn once.
     while from < 3 * LARGE {
         draw(&mut course, &mut from);
         course.plane(1);
@@ -325,7 +326,7 @@ fn large(count: usize) -> Figure {
     assert_executed(&mut course);
     for _ in 0..count {
         draw(&mut course, &mut from);
-        // The others are looked at as well, for their frames to be as warm.
+        // Touch the plain frames too, so that both sides find their frames equally warm.
         plain.frames_mut().iter_mut().for_each(|packet| packet.bytes_mut()[HEADERS..].reverse());
         let path = plain.plane(1);
         costs.push((course.plane(1) - path, path));

@@ -1,4 +1,4 @@
-//! A figure: what was measured, beside its reference and its budget; and the medians of rounds that figures are made of.
+//! A figure: a measured value beside its reference and its budget. Also the medians of rounds.
 
 use serde::Serialize;
 
@@ -7,26 +7,26 @@ use serde::Serialize;
 pub struct Figure {
     /// The group it belongs to.
     pub group: &'static str,
-    /// What was measured.
+    /// The measured quantity.
     pub name: String,
-    /// How much.
+    /// The value.
     pub value: f64,
-    /// In what unit.
+    /// The unit of the value.
     pub unit: &'static str,
-    /// What it is compared to, in the same unit; none where the figure stands alone.
+    /// The value it is compared to, in the same unit. `None` for a figure without reference.
     pub reference: Option<f64>,
     /// `value / reference`.
     pub ratio: Option<f64>,
-    /// What the ratio, or the value where there is no reference, is held to; none where it is only reported.
+    /// The bound for the ratio, or for the value if there is no reference. `None` if the figure is only reported.
     pub budget: Option<f64>,
-    /// Whether the budget is the most or the least it may be.
+    /// Says if the budget is an upper or a lower bound.
     pub bound: Bound,
-    /// Whether it is within its budget; none where it is only reported.
+    /// True if the figure is within its budget. `None` if it is only reported.
     pub met: Option<bool>,
 }
 
 impl Figure {
-    /// A figure by itself.
+    /// A figure without reference.
     pub(crate) fn alone(
         group: &'static str,
         name: impl Into<String>,
@@ -38,7 +38,7 @@ impl Figure {
         Figure { group, name: name.into(), value, unit, reference: None, ratio: None, budget, bound: Bound::Most, met }
     }
 
-    /// A figure by itself that is better the greater it is.
+    /// A figure without reference; greater is better.
     pub(crate) fn no_less(
         group: &'static str,
         name: impl Into<String>,
@@ -50,7 +50,7 @@ impl Figure {
         Figure { bound: Bound::Least, met: Some(value >= budget), ..figure }
     }
 
-    /// As [`Figure::beside`], with a ratio that is better the greater it is.
+    /// As [`Figure::beside`], but a greater ratio is better.
     pub(crate) fn at_least(
         group: &'static str,
         name: impl Into<String>,
@@ -63,7 +63,7 @@ impl Figure {
         Figure { bound: Bound::Least, met, ..figure }
     }
 
-    /// A figure beside its reference. The ratio is passed, because the median of ratios is not the ratio of medians.
+    /// A figure with its reference. The caller passes the ratio, because the median of ratios is not the ratio of medians.
     pub(crate) fn beside(
         group: &'static str,
         name: impl Into<String>,
@@ -77,17 +77,17 @@ impl Figure {
     }
 }
 
-/// How a budget is meant.
+/// The direction of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
-    /// No more than it.
+    /// An upper bound.
     Most,
-    /// No less.
+    /// A lower bound.
     Least,
 }
 
-/// What is being done, told to whoever waits.
+/// Prints the progress of a measurement on the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub quiet: bool,
@@ -100,14 +100,14 @@ impl Progress {
         }
     }
 
-    /// What whoever reads the figures has to know as well.
+    /// Prints a remark that readers of the figures need.
     #[allow(clippy::unused_self)]
     pub(crate) fn note(self, what: &str) {
         eprintln!("{what}");
     }
 }
 
-/// How many measurements to take the median of.
+/// The number of measurements of which the median is taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rounds(pub usize);
 
@@ -129,12 +129,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_are_taken_of_ratios_not_ratios_of_medians() {
+    fn median_of_ratios_is_not_ratio_of_medians() {
         assert_eq!(medians(&[(10.0, 5.0), (30.0, 10.0), (20.0, 20.0)]), (20.0, 10.0, 2.0));
     }
 
     #[test]
-    fn a_budget_is_met_by_the_ratio_where_there_is_one() {
+    fn budget_applies_to_ratio_if_there_is_a_reference() {
         assert_eq!(Figure::beside("g", "n", (20.0, 10.0, 2.0), "ns", Some(2.5)).met, Some(true));
         assert_eq!(Figure::alone("g", "n", 20.0, "ns", Some(2.5)).met, Some(false));
         assert_eq!(Figure::alone("g", "n", 20.0, "ns", None).met, None);

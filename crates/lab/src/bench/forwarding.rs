@@ -1,7 +1,7 @@
 //! The whole switching path against the straight-line loop, over the same frames in the same run.
 //!
-//! 64-byte frames (60 without the frame check sequence) circulate through an in-memory router: what leaves by one port
-//! is what comes in by the other, as if the two were joined by a cable. Only the router's steps are timed.
+//! Frames of 64 bytes (60 without the frame check sequence) circulate through an in-memory router. Frames that leave by one port arrive at the other,
+//! as if a cable joined the two. Only the router's steps are timed.
 
 use super::{Figure, Rounds, medians};
 use crate::bench::parts::{destinations, many};
@@ -18,17 +18,17 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use units::{AdjacencyId, Mac, Nanos, VrfId};
 
-/// Packets forwarded in a round by each side.
+/// Packets that each side forwards in a round.
 const PACKETS: usize = 600_000;
-/// The time to live frames start with, and below which they are renewed.
+/// The initial time to live of a frame, and the value below which it is renewed.
 const TTL: (u8, u8) = (255, 3);
 /// Length of a frame without its check sequence, in bytes.
 const LENGTH: usize = 60;
-/// Frames offered at once: what a receive ring holds.
+/// Frames offered at once: the size of a receive ring.
 const OFFERED: usize = 2048;
-/// Frames that a router has for itself.
+/// Frames in the router's own pool.
 pub const SPARE: usize = 2048;
-/// Steps of the router within which they have come out.
+/// Steps of the router within which all frames must have left.
 const STEPS: usize = 1_000_000;
 /// Next hops of a large table.
 const GATEWAYS: usize = 16;
@@ -37,7 +37,7 @@ pub const MILLION: usize = 1_000_000;
 
 const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
-/// Two ports and what lies beyond the second; `{routes}` is put behind it.
+/// Two ports and the route behind the second; `{routes}` is appended.
 const PORTS: &str = r#"
 version = 1
 [port.in]
@@ -50,22 +50,22 @@ mac = "02:00:00:00:00:02"
 address = ["198.51.100.1/24"]
 "#;
 
-/// Which routes there are.
+/// The routing table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// Four, all to one next hop.
+    /// Four routes, all with one next hop.
     Few,
-    /// A hundred thousand, to sixteen next hops.
+    /// A hundred thousand routes with sixteen next hops.
     HundredThousand,
-    /// A million, to sixteen next hops.
+    /// A million routes with sixteen next hops.
     Million,
 }
 
 impl Table {
-    /// The ports and next hops, and of few routes the routes.
+    /// The ports and next hops, and the routes if the table has few.
     pub fn config(self) -> String {
         let station = |n: usize| {
-            // It has the address of `in`: what leaves comes back in.
+            // The next hop has the address of `in`, so that departing frames arrive again.
             let hop = Table::gateway(n);
             format!("[[neighbour]]\naddress = \"{hop}\"\nmac = \"02:00:00:00:00:01\"\nport = \"out\"\n")
         };
@@ -81,12 +81,12 @@ impl Table {
         }
     }
 
-    /// The next hop of a number: there are sixteen.
+    /// The address of next hop `n`, modulo sixteen.
     pub fn gateway(n: usize) -> IpAddr {
         IpAddr::from([198, 51, 100, 9 + (n % GATEWAYS) as u8])
     }
 
-    /// The adjacencies of all next hops, held.
+    /// Reserves the adjacencies of all next hops and returns their ids.
     pub fn hold(self, course: &Course) -> Vec<AdjacencyId> {
         self.hold_in(&course.rig)
     }
@@ -111,7 +111,7 @@ impl Table {
         hops.into_iter().for_each(|hop| tables.release(hop));
     }
 
-    /// Where `count` frames go: all over the table, in no order.
+    /// Destinations for `count` frames, spread over the whole table in random order.
     pub fn destinations(self, count: usize) -> Vec<u32> {
         match self {
             // A multiplicative walk through 10/8 (Knuth, TAOCP 3, 6.4): all four routes.
@@ -121,7 +121,7 @@ impl Table {
         }
     }
 
-    /// The routes that are not in the configuration.
+    /// The number of routes that are not in the configuration.
     fn routes(self) -> Option<usize> {
         match self {
             Table::Few => None,
@@ -153,7 +153,7 @@ pub fn frame(destination: u32) -> Vec<u8> {
     Udp { link: (Mac([2, 0, 0, 0, 0, 9]), IN), network, ports: (9, 9), ttl: TTL.0, length: LENGTH }.frame(&[])
 }
 
-/// Gives a frame the time to live that it starts with.
+/// Resets the time to live of a frame.
 fn make_new(packet: &mut Packet) {
     let header = &mut packet.bytes_mut()[14..34];
     header[8] = TTL.0;
@@ -169,9 +169,9 @@ pub struct Course {
     counter: CycleCounter,
     /// The frames, while they are not in the router.
     frames: Vec<Packet>,
-    /// Those that have come back.
+    /// The frames that the router has forwarded.
     back: Vec<Packet>,
-    /// How often every frame was forwarded since it was new.
+    /// How often every frame was forwarded since it was renewed.
     hops: u8,
     batch: Batch,
 }
@@ -181,12 +181,12 @@ impl Course {
         Course::with(layout, table, frames, "")
     }
 
-    /// The same with more of a configuration behind it.
+    /// The same with more configuration appended.
     fn with(layout: Layout, table: Table, frames: usize, more: &str) -> Course {
         Course::running(layout, table, frames, &(table.config() + more))
     }
 
-    /// With a queueing scheme before the port out that is asked about every packet, also while nothing waits.
+    /// A course with a queueing scheme at the output port. The link calls this scheme for every packet, also if the queue is empty.
     fn managed(layout: Layout, frames: usize, scheme: &str) -> Course {
         let out = format!("[port.out]\nscheme = '{scheme}'\n");
         let mut course =
@@ -201,8 +201,8 @@ impl Course {
         Course::of(rig, table.destinations(frames).into_iter().map(frame))
     }
 
-    /// A router that runs already, with these frames, which it sends from `in` to `out` and which come back as they left. It
-    /// has [`SPARE`] frames more of its own.
+    /// A running router with these frames, which it forwards from `in` to `out` and which return unchanged except for the time to live. The router
+    /// has [`SPARE`] frames more in its pool.
     pub fn of(mut rig: Rig, frames: impl Iterator<Item = Vec<u8>>) -> Course {
         let counter = CycleCounter::calibrated();
         rig.settle();
@@ -215,7 +215,7 @@ impl Course {
         Course { rig, meter, counter, frames, back, hops: 0, batch: Batch::new() }
     }
 
-    /// As many passes as a round has.
+    /// The number of passes in a round.
     pub fn passes(&self) -> usize {
         (PACKETS / self.frames.len()).max(1)
     }
@@ -225,7 +225,7 @@ impl Course {
         &mut self.frames
     }
 
-    /// Forwards every frame `passes` times through the router. Answers nanoseconds a packet.
+    /// Forwards every frame `passes` times through the router. Returns nanoseconds per packet.
     pub fn plane(&mut self, passes: usize) -> f64 {
         let mut spent = 0;
         for _ in 0..passes {
@@ -247,12 +247,12 @@ impl Course {
         spent as f64 / (passes * self.frames.len()) as f64
     }
 
-    /// The tables of its router.
+    /// The forwarding tables of the router.
     pub fn tables(&self) -> Arc<Tables> {
         self.rig.router.tables().clone()
     }
 
-    /// The same by the straight-line loop: with prefetches and without, whichever is faster here.
+    /// The same by the straight-line loop: the faster of the variants with and without prefetches.
     fn straight(&mut self, passes: usize) -> f64 {
         let tables = self.rig.router.tables().clone();
         let straight = StraightLine::new(&tables, IN, Mac([2, 0, 0, 0, 0, 2]), 64);
@@ -270,8 +270,8 @@ impl Course {
         one.min(ahead)
     }
 
-    /// Frames that have made as many hops as they can start anew. They are not looked at otherwise: what is measured
-    /// finds them as cold as they were left.
+    /// Renews all frames after their last possible hop. Only then are they touched, so that the measured code finds them as cold as the router left
+    /// them.
     fn renew(&mut self) {
         self.hops += 1;
         if self.hops > TTL.0 - TTL.1 {
@@ -280,7 +280,7 @@ impl Course {
         }
     }
 
-    /// Offers the next frames to the router. Answers how many.
+    /// Offers the next frames to the router. Returns how many.
     fn feed(&mut self) -> usize {
         let Rig { wires, pool, now, .. } = &mut self.rig;
         let far = wires.far.get_mut("in").expect("the wire is there");
@@ -306,7 +306,7 @@ impl Course {
     }
 }
 
-/// What a course costs, and the loop beside it, round by round.
+/// The costs of each course and of the loop beside it, for each round.
 fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
     let mut rounds = vec![Vec::new(); courses.len()];
     for round in 0..=count {
@@ -322,13 +322,13 @@ fn rounds(count: usize, courses: &mut [Course]) -> Vec<Vec<(f64, f64)>> {
     rounds
 }
 
-/// What a packet of 64 bytes costs on the whole path by way of CoDel, one task for all of it: nanoseconds, by name.
+/// The cost of a 64-byte packet on the whole path through CoDel, with one task for all of it: nanoseconds, by name.
 pub fn path_costs(count: usize) -> BTreeMap<String, f64> {
     let few = rounds(count, &mut [Course::managed(Layout::One, 1024, "codel")]);
     [("whole path by way of codel, 64 B".to_owned(), medians(&few[0]).0)].into()
 }
 
-/// Three, two and one task against the loop; then all that a large table costs.
+/// Three, two and one task against the loop, then the costs of large tables.
 pub fn measure(Rounds(count): Rounds) -> Vec<Figure> {
     let layouts =
         [(Layout::Three, ""), (Layout::Two, ""), (Layout::One, ""), (Layout::Three, "[cpu]\ninline = true\n")];

@@ -1,8 +1,8 @@
-//! What the functions of a path cost, each by itself on packets of 64 and 1500 bytes, as a ratio to the straight-line loop on
-//! the same packets in the same round (spec E2, Table 1 of the paper).
+//! The cost of each packet function by itself on packets of 64 and 1500 bytes (spec E2, Table 1 of the paper). Each cost is a ratio to the
+//! straight-line loop on the same packets in the same round.
 //!
-//! `ip` is the fast path's function. General IP is what a packet with a record-route option goes through beyond being received:
-//! the host looks at its options and writes into them, it is classified again and forwarded.
+//! `ip` is the function of the fast path. General IP is the processing of a packet with a record-route option after reception. The host (`stack`)
+//! parses its options and writes into them. Then the packet is classified again and forwarded.
 
 use super::{Bound, Figure, Rounds, medians};
 use io::clock::CycleCounter;
@@ -19,7 +19,7 @@ const COUNT: usize = 256;
 const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const OUT: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
-/// The paths whose functions are measured: their name here, and their keys.
+/// The paths whose functions are measured: their name in figures, and their keys.
 const PATHS: [(&str, &str); 7] = [
     ("ip", "functions = [\"ip\"]"),
     ("filter of 1 rule", "functions = [\"filter\"]\nfilter = [\"udp dport 53 accept\"]"),
@@ -50,24 +50,24 @@ fn config() -> String {
             }
             _ => keys.to_string(),
         };
-        // They are taken by name, not by what they match.
+        // The benchmark selects paths by name. The match only has to be different for each.
         write!(text, "[[path]]\nname = \"p{index}\"\nmatch = \"tcp dport {index}\"\n{keys}\n").expect("it is a string");
     }
     text
 }
 
-/// A packet to one of many hosts; its checksum is right.
+/// A packet with a correct checksum to one of many hosts.
 fn frame(i: usize, length: usize) -> Vec<u8> {
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::from(0x0a00_0000 + i as u32));
     let link = (Mac([2, 0, 0, 0, 0, 9]), IN);
-    // Without the check sequence, as frames are here.
+    // Minus the frame check sequence, which frames here do not have.
     let mut frame = Udp { link, network, ports: (5000 + i as u16, 53), ttl: 64, length: length - 4 }.frame(&[]);
     let sum = transport::transport_checksum(network.0.into(), network.1.into(), 17, &frame[34..]);
     frame[40..42].copy_from_slice(&sum.to_be_bytes());
     frame
 }
 
-/// The same with an option that asks routers to write their addresses: nine places, the first free.
+/// The same packet with a record-route option: nine slots, the first is free.
 fn with_options(frame: &[u8]) -> Vec<u8> {
     const OPTION: [u8; 4] = [7, 39, 4, 0];
     let mut long = frame[..34].to_vec();
@@ -84,7 +84,7 @@ fn with_options(frame: &[u8]) -> Vec<u8> {
     long
 }
 
-/// Packets, and what they are before each pass.
+/// Packets, and a pristine copy that restores them before each pass.
 struct Load {
     frames: Vec<Vec<u8>>,
     packets: Vec<Packet>,
@@ -101,7 +101,7 @@ impl Load {
     }
 }
 
-/// Nanoseconds a packet of what `work` does with packets that have just come, over several passes.
+/// Nanoseconds per packet that `work` takes with freshly received packets, over several passes.
 fn cost(
     counter: &CycleCounter,
     bench: &mut Bench,
@@ -120,9 +120,9 @@ fn cost(
     spent.get() as f64 / (PASSES * COUNT) as f64
 }
 
-/// What each function costs, in nanoseconds a packet, by name and size of packets.
+/// The cost of each function in nanoseconds per packet, by name and packet size.
 pub fn function_costs(rounds: usize) -> BTreeMap<String, f64> {
-    // The last of each size is a ratio of two others.
+    // The last figure of each size is a ratio of two others.
     measure(Rounds(rounds)).into_iter().filter(|f| f.bound == Bound::Most).map(|f| (f.name, f.value)).collect()
 }
 
@@ -158,7 +158,7 @@ pub fn measure(Rounds(rounds): Rounds) -> Vec<Figure> {
                 assert_eq!(straight.run(packets), COUNT);
             });
             if round > 0 {
-                // The first only warms up.
+                // The first round only warms up.
                 costs.iter_mut().zip(one).for_each(|(costs, cost)| costs.push((cost, reference)));
             }
         }
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_function_lets_its_packets_through_and_general_ip_writes_its_address() {
+    fn every_function_passes_packets_and_general_ip_records_its_address() {
         let mut bench = Bench::new(4096, &config());
         let plain: Vec<Vec<u8>> = (0..COUNT).map(|i| frame(i, 64)).collect();
         let mut optioned = Load::new(&mut bench, plain.iter().map(|frame| with_options(frame)).collect());

@@ -1,5 +1,5 @@
-//! What a guest costs, on the same wires and in the same rounds as schemes that are built in; what it takes to replace one while
-//! packets flow; and what one costs that does not return.
+//! The cost of guests, on the same wires and in the same rounds as built-in schemes. Also the time to replace a guest while packets flow, and the
+//! time to stop one that does not return.
 
 mod regained;
 mod replaced;
@@ -12,23 +12,23 @@ use extension::{Program, Runtime};
 use io::clock;
 use units::Nanos;
 
-/// Packets that come, and leave, at once.
+/// Packets that arrive and leave per call.
 pub const BATCHES: [usize; 3] = [1, 8, 32];
-/// Instances that are made to see how long one takes.
+/// Instances created to measure the time for one.
 const INSTANCES: usize = 64;
 
-/// Nanoseconds a packet that a guest may cost which manages a queue as CoDel and RED do, at the last of [`BATCHES`].
+/// Budget in nanoseconds per packet for a guest that manages a queue as CoDel and RED do, at the last of [`BATCHES`].
 const MANAGES: f64 = 25.0;
-/// First in, first out: examples/guests/fifo.wat, in binary.
+/// First in, first out: examples/guests/fifo.wat as a binary module.
 const FIFO: &[u8] = include_bytes!("guests/fifo.wasm");
-/// The same, but when the link is ready it goes round and round.
+/// The same with an endless loop in the call that dequeues packets.
 const ENDLESS: &[u8] = include_bytes!("guests/endless.wasm");
 
 fn loaded(module: &[u8], runtime: &Runtime) -> Program {
     Program::load(module, runtime).expect("it is a guest")
 }
 
-/// What guests cost of which the program has the code.
+/// The costs of the guests that are compiled into the program.
 pub(super) fn measure(rounds: Rounds) -> Vec<Figure> {
     let runtime = Runtime::timed(clock::processor_time).expect("guests run here");
     let program = loaded(FIFO, &runtime);
@@ -42,13 +42,13 @@ pub(super) fn measure(rounds: Rounds) -> Vec<Figure> {
     figures
 }
 
-/// What was measured: medians.
+/// The measured medians.
 pub struct Costs {
-    /// From the code to a guest that can work.
+    /// Time from the module's code to a guest that is ready.
     pub instantiate: Nanos,
-    /// Nanoseconds a packet above wires without a scheme, for each of [`BATCHES`]; without a name: the guest.
+    /// Nanoseconds per packet above wires without a scheme, for each of [`BATCHES`]. The entry without a name is the guest.
     pub schemes: Vec<(Option<&'static str>, [f64; BATCHES.len()])>,
-    /// Those of the guest that have a budget.
+    /// The guest's figures that have a budget.
     pub figures: Vec<Figure>,
 }
 
@@ -56,7 +56,7 @@ pub struct Costs {
 ///
 /// # Errors
 ///
-/// It does not start, or was put aside while it was measured.
+/// The guest does not start, or was disabled during the measurement.
 pub fn compare(program: &Program, options: &[u64], quick: bool) -> Result<Costs> {
     let rounds = if quick { 1 } else { 31 };
     let mut instances = Vec::with_capacity(INSTANCES);
@@ -89,7 +89,7 @@ pub fn compare(program: &Program, options: &[u64], quick: bool) -> Result<Costs>
     Ok(Costs { instantiate, schemes, figures })
 }
 
-/// Nanoseconds a packet.
+/// Nanoseconds per packet.
 fn cost(busy: &mut Busy, batch: usize) -> f64 {
     each(Rounds(1), PACKETS, || busy.batches(PACKETS, batch))
 }
@@ -100,9 +100,9 @@ mod tests {
 
     const TEXT: &str = include_str!("../../../../examples/guests/fifo.wat");
 
-    /// The modules that come with the program are what their text says; `UPDATE_EXPECT=1` makes them anew.
+    /// The binary modules match their text; `UPDATE_EXPECT=1` rebuilds them.
     #[test]
-    fn modules_are_made_of_the_example() {
+    fn modules_are_built_from_the_examples() {
         let ready = "(func (export \"switchpath_ready\") (local $i i32)";
         let endless = TEXT.replace(ready, &format!("{ready} (loop $round (br $round))"));
         assert_ne!(endless, TEXT);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_return_is_ended_and_one_that_is_replaced_loses_nothing() {
+    fn runaway_guest_is_stopped_and_replacement_loses_no_packets() {
         let met = |figure: &Figure| figure.unit == "us" || figure.met != Some(false);
         let figures = measure(Rounds(1));
         let of = |what: &str| figures.iter().filter(|figure| figure.name.contains(what)).count();

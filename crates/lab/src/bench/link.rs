@@ -1,8 +1,8 @@
-//! How exact an emulated link is: at 1 Gbit/s and 10 ms, by the times at which the kernel has its packets at the far end.
+//! The accuracy of an emulated link at 1 Gbit/s and 10 ms, by the kernel's receive timestamps at the far end.
 //!
-//! At both ends sockets send and receive whole frames, which the kernel stamps as they come. A link that always has something to send
-//! sends at equal distances: what comes later than the earliest of each second allows is the error of its delay. A packet by
-//! itself has left when the clock says so. And TCP and ping of the kernel have what is left to them, as a command would.
+//! Sockets at both ends send and receive whole frames. A saturated link sends at equal distances. The error of its delay is how much later a packet
+//! arrives than the earliest of its second predicts. A packet that finds the link idle should leave exactly after the delay. The kernel's TCP and
+//! ping share the link, as with a command.
 
 use super::io::echo::round_trips;
 use super::{Figure, Progress, Rounds, median};
@@ -27,35 +27,35 @@ use units::{Instant, Nanos};
 /// Bits a second, and the delay.
 const RATE: u64 = 1_000_000_000;
 const DELAY: Nanos = Nanos::millis(10);
-/// A frame, the IP packet in it, and how long that takes on the link.
+/// The length of a frame, of the IP packet in it, and the packet's transmission time on the link.
 const FRAME: usize = 1514;
 const PACKET: u64 = 1500;
 const GAP: Nanos = Nanos::new(PACKET * 8 * 1_000_000_000 / RATE);
-/// Of an IP packet, what TCP with timestamps carries.
+/// The payload of an IP packet with TCP timestamps.
 const SEGMENT: f64 = 1448.0;
-/// What is asked: microseconds, and percent.
+/// Budgets in microseconds and percent.
 const LATE: f64 = 300.0;
 const WRONG: f64 = 0.5;
-/// How much more than the link carries is offered where it is to be always busy.
+/// Offered load of a saturated link, as a multiple of its rate.
 const OFFERED: f64 = 1.03;
-/// Packets by themselves, and pings.
+/// Number of single packets, and of pings.
 const PROBES: u64 = 60;
 const PINGS: usize = 60;
-/// How long TCP is given to open its window, and anything to happen.
+/// Time for TCP to open its window, and the timeout for any event.
 const WARMUP: Nanos = Nanos::millis(2500);
 const PATIENCE: Nanos = Nanos::secs(5);
-/// Where the number of a packet lies, and the ports of those that have one.
+/// The offset of a packet's number, and the ports of numbered packets.
 const NUMBER: usize = 42;
 const PORTS: (u16, u16) = (4009, 4009);
 
-/// The options of `switchpath link`, by themselves.
+/// The options of `switchpath link`, without the other commands.
 #[derive(Parser, Debug)]
 struct Only {
     #[command(flatten)]
     link: Link,
 }
 
-/// All of it.
+/// Measures all figures.
 pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
     let rounds = rounds.clamp(1, 5) as u64;
     let text =
@@ -95,13 +95,13 @@ pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure
     ])
 }
 
-/// That which so many of a thousand are not above.
+/// The value that `part` of a thousand values do not exceed.
 fn percentile(values: &mut [f64], part: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get((values.len() * part / 1000).min(values.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }
 
-/// An end of the link: a socket for whole frames.
+/// One end of the link: a socket for whole frames.
 struct End {
     port: PacketPort,
     pool: Pool,
@@ -111,7 +111,7 @@ struct End {
 }
 
 impl End {
-    /// The far end, and the command's.
+    /// The far end, and the command's end.
     fn both(behind: &Behind) -> Result<[End; 2]> {
         let (level, hosts) = (&behind.level, &behind.hosts);
         let ([_, far], [_, router]) = (level.macs(), level.router_macs());
@@ -133,7 +133,7 @@ impl End {
         Ok([end(hosts.far())?, end(hosts.inside())?])
     }
 
-    /// Sends so many packets, each with its number.
+    /// Sends `count` packets, each with its number.
     fn send(&mut self, count: u64) {
         for _ in 0..count.min(self.port.room().min(BATCH) as u64) {
             let Some(mut packet) = self.pool.take_for(FRAME) else { break };
@@ -143,11 +143,11 @@ impl End {
             self.sent += 1;
         }
         self.port.transmit(clock::now(), &mut self.batch, &mut self.pool);
-        // A packet that is refused does not come, and is missed there.
+        // A refused packet never arrives. The receiver counts it as missing.
         discard_refused(&mut self.batch, &mut self.pool);
     }
 
-    /// Adds the number and the time of each packet that has come. Answers whether any has.
+    /// Appends the number and the timestamp of each packet that has arrived. Returns true if any has.
     fn receive(&mut self, came: &mut Vec<(u64, Instant)>) -> bool {
         self.port.receive(clock::now(), &mut self.batch, &mut self.pool);
         let any = !self.batch.is_empty();
@@ -163,14 +163,14 @@ impl End {
     }
 }
 
-/// By how many microseconds packets were late, or early, that found the link idle.
+/// By how many microseconds packets that found the link idle were late or early.
 fn alone(behind: &Behind, count: u64) -> Result<Vec<f64>> {
     let [mut far, mut inside] = End::both(behind)?;
     let mut sleeper = Sleeper::new(Waker::new()?);
     sleep_exactly();
     let (mut sent, mut came) = (BTreeMap::new(), Vec::new());
     for number in 0..count {
-        // No two distances are alike: a link that looks only now and then shows.
+        // Use a different distance each time: an emulation that polls at a fixed interval would show.
         sleeper.sleep([], Nanos::micros(2000 + number * 617 % 3000))?;
         sent.insert(number, clock::now());
         far.send(1);
@@ -184,8 +184,7 @@ fn alone(behind: &Behind, count: u64) -> Result<Vec<f64>> {
     Ok(came.iter().filter_map(late).map(|nanos| nanos / 1e3).collect())
 }
 
-/// Bits a second of a link that is always busy, and by how many microseconds each packet came later than the earliest of its second
-/// allows.
+/// Bits a second of a saturated link, and by how many microseconds each packet came later than the earliest of its second predicts.
 fn saturated(behind: &Behind, span: Nanos) -> Result<(f64, Vec<f64>)> {
     let [mut far, mut inside] = End::both(behind)?;
     let (mut came, ended) = (Vec::new(), AtomicBool::new(false));
@@ -217,7 +216,7 @@ fn saturated(behind: &Behind, span: Nanos) -> Result<(f64, Vec<f64>)> {
     })?;
     let lost = inside.port.statistics().lost_before_receive;
     ensure!(lost == 0, "{lost} packets were lost before they could be looked at: this machine is too slow");
-    // Until the queue stands, it may have been empty now and then.
+    // Skip the start: the queue may have been empty now and then until it has built up.
     let first = came.first().context("nothing came")?.1;
     came.retain(|(_, at)| at.since(first) > Nanos::millis(500));
     let [(_, first), .., (_, last)] = came[..] else { anyhow::bail!("next to nothing came") };
@@ -232,7 +231,7 @@ fn saturated(behind: &Behind, span: Nanos) -> Result<(f64, Vec<f64>)> {
     Ok((rate, late))
 }
 
-/// Bits a second of one TCP connection, from the far end to the command's, as its program has them.
+/// Goodput of one TCP connection in bits a second, from the far end to the command's end.
 fn stream(behind: &Behind, span: Nanos) -> Result<f64> {
     let at = SocketAddr::new(IpAddr::V4(behind.level.inside_host().v4), 0);
     let listener = behind.hosts.inside().run(|| TcpListener::bind(at))??;
@@ -243,7 +242,7 @@ fn stream(behind: &Behind, span: Nanos) -> Result<f64> {
     to.set_write_timeout(Some(PATIENCE.into()))?;
     from.set_read_timeout(Some(PATIENCE.into()))?;
     thread::scope(|scope| {
-        // Ends when the other end hangs up.
+        // Fails as soon as the receiver closes the connection.
         let sender = scope.spawn(move || while to.write_all(&[0x5a; 65536]).is_ok() {});
         let mut bytes = vec![0; 1 << 18];
         let mut take = |span| -> Result<f64> {

@@ -1,7 +1,7 @@
-//! `switchpath bench`: what things cost, as ratios taken side by side in one run.
+//! `switchpath bench`: costs as ratios that are measured side by side in one run.
 //!
-//! Every figure that has a budget is the median of several rounds in which the thing and its reference take turns, so
-//! that a noisy neighbour hits both.
+//! Every figure with a budget is the median of several rounds. Each round measures the subject and its reference in turn, so that a noisy neighbour
+//! affects both.
 
 mod aside;
 mod ephemeral;
@@ -37,7 +37,7 @@ type Group = (&'static str, Measure);
 enum Measure {
     /// In this process alone.
     Here(fn(Rounds) -> Vec<Figure>),
-    /// With the help of the kernel, which may refuse.
+    /// With the kernel's help, which may refuse it.
     WithKernel(fn(Rounds, &Progress) -> anyhow::Result<Vec<Figure>>),
 }
 
@@ -57,8 +57,7 @@ const GROUPS: &[Group] = &[
     ("link", Measure::WithKernel(link::measure)),
 ];
 
-/// Measures one group, or all, and prints the figures as a table or as one JSON array. Answers whether every budget was
-/// met.
+/// Measures one group, or all, and prints the figures as a table or as one JSON array. Returns true if every budget was met.
 pub fn run(options: &Bench) -> anyhow::Result<bool> {
     let (group, json) = (options.group.as_deref(), options.json);
     let rounds = Rounds(if options.quick { 1 } else { 15 });
@@ -76,7 +75,7 @@ pub fn run(options: &Bench) -> anyhow::Result<bool> {
             Measure::Here(measure) => figures.extend(measure(rounds)),
             Measure::WithKernel(measure) => match measure(rounds, &progress) {
                 Ok(measured) => figures.extend(measured),
-                // Not what was asked for above all: the rest is worth something without it.
+                // The user asked for all groups. Skip one that cannot run here and report the others.
                 Err(error) if group.is_none() => progress.note(&format!("{name} is left out: {error:#}")),
                 Err(error) => return Err(error.context(format!("{name} cannot be measured here"))),
             },
@@ -90,7 +89,7 @@ pub fn run(options: &Bench) -> anyhow::Result<bool> {
     Ok(figures.iter().all(|figure| figure.met != Some(false)))
 }
 
-/// Figures for people.
+/// The figures as a table for people.
 pub fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
@@ -121,7 +120,7 @@ pub fn table(figures: &[Figure]) -> Table {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_command_line_knows_every_group() {
+    fn command_line_lists_every_group() {
         let names: Vec<&str> = super::GROUPS.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, cli::arguments::BENCH_GROUPS);
     }

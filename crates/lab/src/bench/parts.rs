@@ -1,4 +1,4 @@
-//! The parts by themselves: longest-prefix match, the scheme, the CPU scheduler.
+//! Single components: longest-prefix match, the queueing scheme, the CPU scheduler.
 
 use super::{Figure, Rounds, median};
 use cpu::CpuScheduler;
@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::{Instant, Nanos, Share, TaskId, VrfId};
 
-/// The median of measurements of `work`, which does `operations` operations, in nanoseconds an operation.
+/// The median of measurements of `work`, which does `operations` operations, in nanoseconds per operation.
 pub(super) fn each(Rounds(rounds): Rounds, operations: usize, mut work: impl FnMut()) -> f64 {
     let counter = CycleCounter::calibrated();
     let mut round = || {
@@ -26,7 +26,7 @@ pub(super) fn each(Rounds(rounds): Rounds, operations: usize, mut work: impl FnM
     median((0..rounds).map(|_| round()).collect())
 }
 
-/// A well-spread sequence that repeats with the seed (xorshift: Marsaglia 2003).
+/// A pseudo-random sequence that the seed determines (xorshift: Marsaglia 2003).
 pub(super) fn sequence(seed: u64) -> impl Iterator<Item = u64> {
     let mut state = seed | 1;
     std::iter::from_fn(move || {
@@ -37,8 +37,8 @@ pub(super) fn sequence(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// `count` different IPv4 prefixes between 16.0.0.0 and 111.255.255.255, each with a number, of the lengths that the
-/// Internet's have: more than half are of 24 bits, one in a hundred is longer.
+/// `count` different IPv4 prefixes between 16.0.0.0 and 111.255.255.255, each with a number. Their lengths are distributed as in the Internet: more
+/// than half are /24, one in a hundred is longer.
 pub fn many(count: usize) -> impl Iterator<Item = (plan::Prefix, u64)> {
     let mut seen = HashSet::with_capacity(count);
     let prefix = |r: u64| {
@@ -56,7 +56,7 @@ pub fn many(count: usize) -> impl Iterator<Item = (plan::Prefix, u64)> {
     sequence(7).map(prefix).filter(move |(prefix, _)| seen.insert(*prefix)).take(count)
 }
 
-/// `count` addresses within the prefixes of [`many`], in no order.
+/// `count` addresses within the prefixes of [`many`], in random order.
 pub fn destinations(routes: usize, count: usize) -> Vec<u32> {
     let prefixes: Vec<(u32, u8)> = many(routes)
         .map(|(prefix, _)| match prefix.address {
@@ -71,7 +71,7 @@ pub fn destinations(routes: usize, count: usize) -> Vec<u32> {
     pairs(9).map(within).take(count).collect()
 }
 
-/// `count` different IPv6 prefixes within 2000::/4, most of them of 48 bits and shorter.
+/// `count` different IPv6 prefixes within 2000::/4, most of them /48 and shorter.
 pub fn many6(count: usize) -> impl Iterator<Item = plan::Prefix> {
     let mut seen = HashSet::with_capacity(count);
     let prefix = |(top, low): (u64, u64)| {
@@ -92,21 +92,21 @@ fn pairs(seed: u64) -> impl Iterator<Item = (u64, u64)> {
     std::iter::from_fn(move || Some((numbers.next()?, numbers.next()?)))
 }
 
-/// An address whose first bits are those that registries have given out: a few blocks of 2000::/4 (RFC 7249, 2.1).
+/// An address within one of the blocks that the registries have allocated: a few blocks of 2000::/4 (RFC 7249, 2.1).
 fn address6(top: u64, low: u64) -> Ipv6Addr {
     const BLOCKS: [u16; 8] = [0x2001, 0x2400, 0x2600, 0x2604, 0x2607, 0x2800, 0x2a00, 0x2c0f];
     let block = BLOCKS[(top >> 60) as usize % BLOCKS.len()];
     Ipv6Addr::from_bits(u128::from(block) << 112 | u128::from(top & 0xffff_ffff_ffff) << 64 | u128::from(low))
 }
 
-/// Destinations looked up in turn: so few that all they touch stays near, and so many that it does not.
+/// Numbers of destinations looked up in turn: few enough that everything they touch stays in the cache, and too many for that.
 const NEAR: usize = 1 << 10;
 const FAR: usize = 1 << 20;
 
-/// Longest-prefix match of bulks of 32, with few routes and with many.
+/// Longest-prefix match in bulks of 32, with few routes and with many.
 pub fn lookup(rounds: Rounds) -> Vec<Figure> {
     const BULK: usize = 32;
-    /// What the forwarding path asks at once under load.
+    /// Packets that the forwarding path looks up at once under load.
     const BATCH: usize = 256;
     let tables = Tables::new();
     let change = |(prefix, n): (plan::Prefix, u64)| RouteChange {
@@ -162,7 +162,7 @@ pub fn lookup(rounds: Rounds) -> Vec<Figure> {
 
 const MANY_HOPS: &str = "IPv4, 10^6 routes by 1000 next hops, 2^20 destinations, 32 at once";
 
-/// Nanoseconds a lookup takes where more outcomes are usual than the table's digest can tell.
+/// Nanoseconds per lookup if there are more distinct next hops than the table's digest can distinguish.
 fn many_hops(rounds: Rounds, keys: &[u32]) -> f64 {
     let fib = Fib4::new();
     for (prefix, n) in many(1_000_000) {
@@ -179,8 +179,7 @@ fn many_hops(rounds: Rounds, keys: &[u32]) -> f64 {
     })
 }
 
-/// The reads alone that lookups of these destinations make, from memory of the same size: what the machine gives today
-/// whoever asks.
+/// Only the memory reads that lookups of these destinations make, from memory of the same size: the machine's limit today for any algorithm.
 fn reads(rounds: Rounds, keys: &[u32]) -> Figure {
     let table = Huge::<AtomicU32>::zeroed(1 << 24);
     table.iter().for_each(|word| word.store(1, Ordering::Relaxed));
@@ -192,7 +191,7 @@ fn reads(rounds: Rounds, keys: &[u32]) -> Figure {
     Figure::alone("lookup", "memory alone, 64 MB, 2^20 places", cost, "ns/read", None)
 }
 
-/// The scheme through its wires: arrival, queue, departure.
+/// The queueing scheme through its wires: arrival, queue, departure.
 pub fn scheme(rounds: Rounds) -> Vec<Figure> {
     const PACKETS: usize = 256 * 400;
     let region = Region::new(2048);
@@ -247,7 +246,7 @@ pub fn scheduler(Rounds(rounds): Rounds) -> Vec<Figure> {
     figures
 }
 
-/// Tasks that have work all the time, of many shares and runs.
+/// Tasks that are always runnable, with a variety of shares and run times.
 struct Busy {
     scheduler: Box<dyn CpuScheduler>,
     lengths: Vec<Nanos>,
@@ -264,7 +263,7 @@ impl Busy {
         Busy { scheduler, lengths, counter: CycleCounter::calibrated() }
     }
 
-    /// Nanoseconds for each run. There are so few of them that most of the time nobody else gets the core meanwhile.
+    /// Nanoseconds per run. The runs are so few that usually no other process gets the core in between.
     fn cost(&mut self) -> f64 {
         const PICKS: usize = 1 << 13;
         let start = self.counter.read();

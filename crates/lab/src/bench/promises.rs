@@ -1,12 +1,14 @@
-//! A promised flow beside a flood and a dear function, in real time on one core.
+//! A flow with a reservation beside a flood and an expensive function, in real time on one core.
 //!
-//! One card brings three flows to a worker that has the real clock and the cycle counter, as in the daemon: one with a
-//! reservation, a best-effort flood of minimal packets, and best-effort packets whose function takes 30 us each. Together
-//! they ask for several times what the core has. The card is in memory and makes its packets when it is asked for those that
-//! have come since, each with the time it came at in it; its receive ring holds as many as a real one, and what finds it
-//! full is counted. The far card counts what leaves and how long it took. The same packets then come to a router without
-//! the mechanisms: no reservation, one queue and one task for all paths, turns taken round robin. [`veth`] does the same on
-//! real packets.
+//! One card delivers three flows to a worker that uses the real clock and the cycle counter, as in the daemon. They are a flow with a reservation, a
+//! best-effort flood of minimal packets, and best-effort packets whose function takes 30 us each. Together they ask for several times the core's
+//! capacity.
+//!
+//! The card is in memory. When the worker polls it, it generates the packets that are due since the last poll, each with its arrival time inside. Its
+//! receive ring is as long as a real one, and packets that overflow it are counted. The far card counts the packets that leave, and their latency.
+//!
+//! Then the same packets are offered to a router without the mechanisms: no reservation, one queue and one task for all paths, scheduled round robin.
+//! [`veth`] does the same on real packets.
 
 mod veth;
 
@@ -30,15 +32,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use units::{Instant, Mac, Nanos, Rate};
 
-/// How long each router runs in a round, after a while in which it finds out what things cost.
+/// How long each router runs in a round, after a warm-up in which it measures its costs.
 const SPAN: Nanos = Nanos::millis(400);
 const SETTLING: Nanos = Nanos::millis(200);
-/// Between two rounds. The kernel takes the processor from a real-time thread that has had 95 % of a second (sched(7), "Limiting
-/// the CPU usage of real-time and deadline processes"): a round and a rest stay below.
+/// Pause between two rounds. The kernel throttles a real-time thread that has used 95 % of a second (sched(7), "Limiting the CPU usage of real-time
+/// and deadline processes"). A round and a pause stay below that.
 const REST: Nanos = Nanos::millis(500);
-/// Packets a receive ring holds.
+/// Packets in a receive ring.
 const RING: usize = 1024;
-/// The reserved flow keeps so much of its reservation, and loses more than the rest of it without the mechanisms.
+/// The reserved flow keeps at least this fraction of its reservation. Without the mechanisms it keeps less.
 const KEPT: f64 = 0.99;
 /// The most rounds: each takes two seconds.
 const ROUNDS: usize = 9;
@@ -46,9 +48,9 @@ const ROUNDS: usize = 9;
 const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const OUT: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
-/// The flows, by the place in this list: the destination port, packets a second, and what the path's function takes.
+/// The flows, by their index in this list: destination port, packets a second, and the cost of the path's function.
 const FLOWS: [(u16, u64, &str); 3] = [(5000, 50_000, "2us"), (6000, 1_000_000, ""), (7000, 50_000, "30us")];
-/// The one with a reservation.
+/// The flow with the reservation.
 const PROMISED: usize = 0;
 
 fn config(promised: bool) -> String {
@@ -92,26 +94,26 @@ functions = ["spin(cost={dear_cost})", "ip"]
     )
 }
 
-/// What both cards count, by flow.
+/// The counters of both cards, by flow.
 #[derive(Default)]
 struct Counts {
-    /// Packets count and come from here on.
+    /// Counting starts here.
     begin: Option<Instant>,
     offered: [u64; FLOWS.len()],
-    /// Those that found the receive ring full.
+    /// Packets that found the receive ring full.
     overflowed: [u64; FLOWS.len()],
     left: [u64; FLOWS.len()],
-    /// How long each promised packet took.
+    /// The latency of each packet with a reservation.
     took: Vec<u64>,
 }
 
-/// Brings the packets of all flows, evenly spaced.
+/// Generates the packets of all flows, evenly spaced.
 struct Source {
     counts: Arc<Mutex<Counts>>,
     frames: Vec<Vec<u8>>,
-    /// When the next packet of each flow comes.
+    /// The next arrival time of each flow.
     next: Option<[Instant; FLOWS.len()]>,
-    /// The receive ring: flows, and when they came.
+    /// The receive ring: the flow and arrival time of each packet.
     ring: VecDeque<(usize, Instant)>,
 }
 
@@ -123,7 +125,7 @@ impl Source {
         Source { counts, frames, next: None, ring: VecDeque::with_capacity(RING) }
     }
 
-    /// What has come until `now` is in the ring, or was lost.
+    /// Puts all packets due until `now` into the ring, or counts them as lost.
     fn arrive(&mut self, now: Instant) {
         let next = self.next.get_or_insert([now; FLOWS.len()]);
         let mut counts = self.counts.lock().expect("nobody panics with it");
@@ -182,7 +184,7 @@ impl Port for Source {
     }
 }
 
-/// Takes what leaves.
+/// Receives the packets that leave.
 struct Sink(Arc<Mutex<Counts>>);
 
 impl Port for Sink {
@@ -196,7 +198,7 @@ impl Port for Sink {
             let bytes = packet.bytes();
             if let (Some(begin), Some(&flow)) = (counts.begin, bytes.get(50).filter(|_| bytes[12..14] == [8, 0])) {
                 let came = Instant::new(u64::from_be_bytes(bytes[42..50].try_into().expect("8 bytes")));
-                // What came before does not count as offered.
+                // Packets from before the start do not count as offered.
                 if came >= begin {
                     counts.left[usize::from(flow)] += 1;
                     if usize::from(flow) == PROMISED {
@@ -238,15 +240,15 @@ struct Course {
     counts: Arc<Mutex<Counts>>,
 }
 
-/// How a round went.
+/// The result of a round.
 struct Fared {
-    /// Of the promised packets, those that left.
+    /// The fraction of the reserved flow's packets that left.
     kept: f64,
-    /// Of the promised packets, those lost before the router saw them.
+    /// The fraction of the reserved flow's packets that the card lost before the router saw them.
     on_the_card: f64,
-    /// Nanoseconds that 99 of 100 promised packets took at most.
+    /// The 99th percentile of the reserved flow's latency in nanoseconds.
     p99: f64,
-    /// Packets a second of the others.
+    /// Packets a second of the other flows.
     rest: f64,
 }
 
@@ -316,7 +318,7 @@ fn on_core(core: u16, promised: bool) -> Result<Fared> {
     thread::scope(|scope| scope.spawn(round).join().expect("it does not panic"))
 }
 
-/// What a promise is worth with the mechanisms and without.
+/// The effect of a reservation with the mechanisms and without.
 pub(super) fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
     let allowed = cores::allowed()?;
     let precedence = Precedence::take().inspect_err(|error| {
@@ -337,7 +339,7 @@ pub(super) fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec
     Ok(all)
 }
 
-/// What rounds with the mechanisms, and without, came to; `rate` is what is promised, in thousands a second.
+/// The figures of rounds with the mechanisms and without; `rate` is the reservation in thousands of packets a second.
 fn figures(place: &str, (with, without): (&[Fared], &[Fared]), rate: u64, least: f64) -> Vec<Figure> {
     let of = |list: &[Fared], figure: fn(&Fared) -> f64| median(list.iter().map(figure).collect());
     let percent = |figure: f64| figure * 100.0;
@@ -353,7 +355,7 @@ fn figures(place: &str, (with, without): (&[Fared], &[Fared]), rate: u64, least:
     let promised = percent(of(with, |f| f.kept));
     let mut all = vec![Figure::no_less("promises", kept("promised"), promised, "%", percent(least))];
     all.extend(rates("promised", with));
-    // Were nothing lost without them, the mechanisms would have shown nothing.
+    // If the other router lost nothing either, the experiment would prove nothing.
     let other = percent(of(without, |f| f.kept));
     all.push(Figure::alone("promises", kept("not promised"), other, "%", Some(percent(least))));
     all.extend(rates("not promised", without));

@@ -1,4 +1,4 @@
-//! Full tables: how long they take to load, how much memory, and what changes cost those who forward.
+//! Full tables: their load time, their memory, and the cost of route changes for workers that forward meanwhile.
 
 use super::forwarding::{Course, MILLION, Table};
 use super::parts::{many, many6};
@@ -16,15 +16,15 @@ use units::{AdjacencyId, Nanos, VrfId};
 
 /// Frames in the router while a table is loaded.
 const FRAMES: usize = 4096;
-/// Changes a second that the writer makes beside the forwarding: somewhat more than is asked for.
+/// Changes a second that the writer makes during forwarding: somewhat more than the budget asks for.
 const RATE: u64 = 220_000;
-/// Changes a second that are asked for.
+/// Changes a second that the budget asks for.
 const ASKED: f64 = 200_000.0;
 /// IPv6 routes of a full table.
 const MANY6: usize = 200_000;
-/// How long the writer rests when it is ahead.
+/// How long the writer sleeps when it is ahead.
 const PAUSE: Nanos = Nanos::micros(50);
-/// Changes between two looks at the clock.
+/// Changes between two reads of the clock.
 const BURST: usize = 64;
 /// Changes prepared beforehand.
 const FLIPS: usize = 1 << 18;
@@ -36,7 +36,7 @@ pub fn measure(rounds: Rounds) -> Vec<Figure> {
     figures
 }
 
-/// Seconds that `work` takes, and what it answers.
+/// Runs `work` and returns the seconds it took and its result.
 fn timed<T>(counter: &CycleCounter, work: impl FnOnce() -> T) -> (f64, T) {
     let start = counter.read();
     let done = work();
@@ -123,7 +123,7 @@ fn loading6(counter: &CycleCounter) -> Vec<Figure> {
     ]
 }
 
-/// Routes that lead elsewhere each time, as fast as [`RATE`] says while `on` is set.
+/// Changes the next hop of routes at [`RATE`] while `on` is set.
 fn flip(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool, made: &AtomicU64) {
     let counter = CycleCounter::calibrated();
     let prefixes: Vec<Prefix> = many(MILLION).map(|(prefix, _)| prefix).step_by(MILLION / FLIPS).collect();
@@ -131,7 +131,7 @@ fn flip(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool
         (0..).flat_map(|round: usize| prefixes.iter().enumerate().map(move |(n, prefix)| (n + round, *prefix)));
     let mut sleeper = Sleeper::new(Waker::new().expect("a thread may sleep"));
     let mut rest = || drop(sleeper.sleep([], PAUSE));
-    // When it was let go, and how many it has made since.
+    // The start of the current run, and the changes made since.
     let (mut start, mut since) = (counter.read(), 0);
     while !end.load(Ordering::Relaxed) {
         if !on.load(Ordering::Relaxed) {
@@ -140,11 +140,11 @@ fn flip(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool
             continue;
         }
         if since * 1_000_000_000 / RATE > counter.between(start, counter.read()).get() {
-            // Not by turning round: where processors are shared, that would be taken from those who forward.
+            // Sleep instead of spinning: on shared processors a spinning writer would take time from the workers.
             rest();
             continue;
         }
-        // Who was kept from the processor catches up.
+        // A writer that was preempted catches up.
         tables
             .apply_routes(flips.by_ref().take(BURST).map(|(n, prefix)| RouteChange {
                 vrf: VrfId::MAIN,
@@ -158,7 +158,7 @@ fn flip(tables: &Tables, hops: &[AdjacencyId], on: &AtomicBool, end: &AtomicBool
     }
 }
 
-/// Forwarding at full rate with and without somebody who changes routes on another core.
+/// Forwarding at full rate with and without a writer that changes routes on another core.
 fn changing(Rounds(rounds): Rounds) -> Vec<Figure> {
     let mut course = Course::new(Layout::Three, Table::Million, 65536);
     let tables = course.tables();
@@ -172,6 +172,7 @@ fn changing(Rounds(rounds): Rounds) -> Vec<Figure> {
         for round in 0..=rounds {
             let quiet = course.plane(20);
             on.store(true, Ordering::Relaxed);
+            // Count only changes made during the measured pass.
             let before = made.load(Ordering::Relaxed);
             let (took, busy) = timed(&counter, || course.plane(20));
             on.store(false, Ordering::Relaxed);

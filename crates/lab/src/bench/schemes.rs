@@ -1,4 +1,4 @@
-//! What queueing schemes cost, on wires that do no more than they must: a record goes into a queue and comes out again.
+//! The cost of queueing schemes, on minimal wires: a record is enqueued and dequeued.
 
 use super::parts::{each, sequence};
 use super::{Figure, Rounds, median};
@@ -12,31 +12,31 @@ use units::{Instant, Nanos, QueueId, Rate};
 
 /// Packets that arrive, and leave, at once.
 const BATCH: usize = 32;
-/// Packets that a guest is shown at once, or more.
+/// Packets that a guest sees per call, at least.
 const AHEAD: usize = 256;
-/// Flows at most.
+/// The largest number of flows.
 const MOST: usize = 100_000;
-/// Wires to nothing: queues as a link has them, of records that lie in a cache line each as those of packets do. The arriving one, too: across
-/// two pages it would cost each packet 10 ns, by chance.
+/// Minimal wires: queues as a link has them, of records that occupy one cache line each, as those of packets do. The arriving record is aligned too:
+/// across two pages it would cost each packet 10 ns, by chance.
 #[repr(align(64))]
 pub(super) struct Desk {
     now: Instant,
-    /// What is still to arrive in this call, from here on; they come round again.
+    /// The packets still to arrive in this call, from here on. They repeat in a cycle.
     flows: Vec<u32>,
     next: usize,
     offered: usize,
-    /// Of those, how many were seen before their turn.
+    /// The number of those that the scheme has looked at ahead of their arrival.
     foreseen: usize,
     arriving: Option<Record>,
     slots: Huge<Slot>,
-    /// The slots that are free, by their numbers, from one on; the one used last is used first.
+    /// The free slots by their numbers, counted from one. The last one freed is used first.
     free: Vec<NonZeroU32>,
     queues: Shelf<NonZeroU32>,
     hand: Option<u32>,
     room: usize,
 }
 
-/// What is known of a packet.
+/// The record of a packet.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Slot(Record);
@@ -60,7 +60,7 @@ impl Desk {
         &self.slots[packet.get() as usize - 1]
     }
 
-    /// The record is not looked at where nobody asks for more of it than the length.
+    /// The record is only read if the caller asks for more than its length.
     #[inline(always)]
     fn take(&mut self, queue: QueueId) -> Option<Record> {
         let slots = &self.slots;
@@ -71,7 +71,7 @@ impl Desk {
         Some(Record { length: size.bytes.get() as u32, ..self.slot(packet).0 })
     }
 
-    /// Looks at each packet that has become free since there were so many, as whoever transmits it does.
+    /// Reads each packet dequeued since there were `before` free slots, as a transmitting port does.
     #[inline(always)]
     fn send(&self, before: usize) {
         let left = self.free[before..].iter();
@@ -173,7 +173,7 @@ impl Ahead for Desk {
     }
 }
 
-/// A scheme in which so many packets of each of so many flows wait all the time.
+/// A scheme that always holds the same number of packets of each of many flows.
 pub(super) struct Busy {
     pub scheme: Box<dyn Scheme<Desk>>,
     desk: Desk,
@@ -181,12 +181,12 @@ pub(super) struct Busy {
 
 impl Busy {
     pub fn new(scheme: Box<dyn Scheme<Desk>>, flows: usize, standing: usize) -> Busy {
-        // In no order, so that nobody guesses who is next; and every flow as often.
+        // Random order, so that no prediction of the next flow succeeds; every flow has the same number of packets.
         let mut order: Vec<(u64, u32)> = sequence(11).take(flows).zip(0..).collect();
         order.sort_unstable();
         let hash = |flow: u32| (((u64::from(flow) << 32) + (1 << 31)) / flows as u64) as u32;
         let hashes: Vec<u32> = order.into_iter().map(|(_, flow)| hash(flow)).collect();
-        // As many at least as a scheme may look ahead: then each comes round once at most.
+        // At least as many as a scheme may look ahead, so that each repeats at most once.
         let hashes = hashes.repeat(AHEAD.div_ceil(flows));
         let desk = Desk::new(scheme.queues() as usize, hashes, flows * standing + 512);
         let mut busy = Busy { scheme, desk };
@@ -195,12 +195,12 @@ impl Busy {
         busy
     }
 
-    /// So many packets come, and as many leave.
+    /// `packets` arrive, and as many leave.
     fn batch(&mut self, packets: usize) {
         self.exchange(packets, packets);
     }
 
-    /// So many packets come, and so many leave.
+    /// `come` packets arrive, and `leave` packets leave.
     fn exchange(&mut self, come: usize, leave: usize) {
         self.desk.now += Nanos::new(come as u64);
         self.desk.offered = come;
@@ -211,13 +211,13 @@ impl Busy {
         self.desk.send(before);
     }
 
-    /// The same for that many packets, so many of them at once.
+    /// The same for `packets` packets, `batch` at once.
     pub fn batches(&mut self, packets: usize, batch: usize) {
         (0..packets / batch).for_each(|_| self.batch(batch));
     }
 }
 
-/// No scheme: whatever comes goes into the queue, and comes out of it.
+/// No scheme: every packet is enqueued and dequeued in order.
 pub(super) struct Bare;
 
 impl Scheme<Desk> for Bare {
@@ -242,12 +242,12 @@ impl Scheme<Desk> for Bare {
     }
 }
 
-/// The scheme as a configuration has it, but for as many queues as there are flows.
+/// The scheme as a configuration builds it, but with as many queues as there are flows.
 pub(super) fn built(text: &str, flows: usize) -> Box<dyn Scheme<Desk>> {
     built_within(text, flows, u32::MAX as usize)
 }
 
-/// The same, which holds so many packets at most.
+/// The same with a limit of packets.
 fn built_within(text: &str, flows: usize, limit: usize) -> Box<dyn Scheme<Desk>> {
     let call = plan::Call::scheme(text, &plane::catalogue()).unwrap_or_else(|error| panic!("{text}: {}", error.reason));
     let with = |call: &plan::Call| -> Vec<(&'static str, u64)> {
@@ -264,11 +264,10 @@ fn built_within(text: &str, flows: usize, limit: usize) -> Box<dyn Scheme<Desk>>
     schemes::build(&Layer { name: call.name, options: &outer, inside }).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Packets that a measurement takes: so few that most of the time nobody else gets the core meanwhile.
+/// Packets of one measurement: so few that usually no other process gets the core in between.
 pub(super) const PACKETS: usize = 1 << 14;
 
-/// Every scheme that manages a queue, and every one that orders queues with few and with many flows: what it takes more than wires
-/// without any.
+/// Every scheme that manages a queue, and every one that orders queues, with few and with many flows: the cost above wires without a scheme.
 pub fn measure(rounds: Rounds) -> Vec<Figure> {
     let mut figures = super::parts::scheme(rounds);
     figures.push(memory(rounds));
@@ -287,14 +286,14 @@ pub fn measure(rounds: Rounds) -> Vec<Figure> {
     figures
 }
 
-/// Queues that hold as much as they may, two packets each, while twice as many packets come as leave: each that comes pushes one out.
+/// Full queues of two packets each, while twice as many packets arrive as leave: each arrival pushes another packet out.
 fn overload(rounds: Rounds, flows: usize) -> Figure {
     let mut busy = Busy::new(built_within("fq{codel}", flows, 2 * flows), flows, 2);
     let cost = each(rounds, PACKETS, || (0..PACKETS / BATCH).for_each(|_| busy.exchange(BATCH, BATCH / 2)));
     Figure::alone("schemes", format!("fq{{codel}} at its limit, {flows} flows"), cost, "ns/packet", None)
 }
 
-/// A tree of sixteen branches at each of so many levels, of which all packets take one leaf.
+/// A tree with sixteen branches on each of `levels` levels, in which all packets use one leaf.
 fn tree(rounds: Rounds, levels: u32) -> Figure {
     const BRANCHES: u64 = 16;
     let call = plan::Call::scheme("fifo", &plane::catalogue()).unwrap_or_else(|error| panic!("{}", error.reason));
@@ -312,8 +311,8 @@ fn tree(rounds: Rounds, levels: u32) -> Figure {
     Figure::alone("schemes", format!("tree of {leaves} leaves"), cost, "ns/packet", None)
 }
 
-/// What it costs to ask a scheme of one queue about a packet that comes, and about one that leaves, with the wires that take it there: nanoseconds
-/// a packet, by the scheme's name, for those whose cost is published.
+/// The cost of a single-queue scheme for an arriving and for a departing packet, with the wires that carry it. In nanoseconds per packet, by the
+/// scheme's name, for the schemes whose cost is published.
 pub fn scheme_costs(rounds: usize) -> BTreeMap<String, f64> {
     ["codel", "red"]
         .map(|name| {
@@ -324,8 +323,8 @@ pub fn scheme_costs(rounds: usize) -> BTreeMap<String, f64> {
         .into()
 }
 
-/// Cache lines changed all over as much memory as [`MOST`] flows with two packets each take, by whoever knows which they are: what the machine
-/// gives today.
+/// Cache lines changed in random order over as much memory as [`MOST`] flows with two packets each use, at known addresses: the machine's limit
+/// today.
 fn memory(rounds: Rounds) -> Figure {
     let mut lines = Huge::of(4 * MOST, |_| Slot::default());
     let places: Vec<usize> =
@@ -335,11 +334,11 @@ fn memory(rounds: Rounds) -> Figure {
     Figure::alone("schemes", "memory alone, 25.6 MB, a cache line changed", cost, "ns/line", None)
 }
 
-/// What several things cost above wires without a scheme, in nanoseconds a packet, round for round.
+/// The cost of several schemes above wires without a scheme, in nanoseconds per packet, for each round.
 struct Above(Vec<Vec<f64>>);
 
 impl Above {
-    /// Measured in turns with those.
+    /// Measured in turns with plain wires.
     fn wires(Rounds(rounds): Rounds, mut busy: Vec<Busy>) -> Above {
         let mut bare = Busy::new(Box::new(Bare), 1, 10);
         let cost = |busy: &mut Busy| each(Rounds(1), PACKETS, || busy.batches(PACKETS, BATCH));

@@ -1,17 +1,16 @@
-//! How fast a simulated world runs: packets through a router of three tasks, and of senders that react, a second of real time on one core.
+//! The speed of simulated worlds: packets through a router of three tasks, and of reactive senders, per second of real time on one core.
 //!
-//! Every checker is on, as in every run; what is timed is the run from its first packet to its result.
+//! Every checker is on, as in every run. The time is that of the run from its first packet to its result.
 
 use super::{Figure, Rounds, median};
 use ::io::clock::CycleCounter;
 use ::sim::{NoCaptures, World};
 use units::Nanos;
 
-/// What is held to the budget: packets a microsecond.
+/// The budget in packets a microsecond.
 const BUDGET: f64 = 5.0;
 
-/// A router whose packets cost what they cost today, so that a configuration that says nothing works on many at once, and
-/// for which so much comes.
+/// A router with the costs that packets have today, so that a configuration without further keys processes large batches, and a source at this rate.
 fn world(kpps: u64, millis: u64) -> World {
     let text = format!(
         r#"
@@ -76,7 +75,7 @@ fn hosts() -> World {
     World::parse(&text.concat(), "bench.toml").unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
-/// Packets that came to the sink, or that hosts have sent, a microsecond of real time.
+/// Packets that arrived at the sink, or that hosts have sent, per microsecond of real time.
 fn speed(world: &World, counter: &CycleCounter) -> f64 {
     let begin = counter.read();
     let measured = ::sim::run(world, &mut NoCaptures, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
@@ -85,7 +84,7 @@ fn speed(world: &World, counter: &CycleCounter) -> f64 {
     received * 1000.0 / took.get() as f64
 }
 
-/// A router that has as much to do as it can, and one that waits for packets most of the time.
+/// A saturated router, and one that is idle most of the time.
 pub(super) fn measure(Rounds(count): Rounds) -> Vec<Figure> {
     let counter = CycleCounter::calibrated();
     let (full, half, ends) = (world(8_000, 300), world(2_000, 300), hosts());

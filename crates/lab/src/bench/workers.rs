@@ -1,10 +1,11 @@
 //! Two workers against one, over ports in memory.
 //!
-//! 64-byte frames (60 without the frame check sequence) circulate without end: what leaves by one port is what comes in by
-//! the other, as if the two were joined by a cable. Each worker has a thread on a core of its own, the real clock and the
-//! cycle counter, as in the daemon. One worker, two workers, a straight-line loop and two of them take turns, so that a
-//! noisy neighbour hits all; what two independent loops reach is what the machine has to give at that moment. By processor
-//! time, what somebody else takes from a thread does not count: what remains is what workers cost each other.
+//! Frames of 64 bytes (60 without the frame check sequence) circulate without end. Frames that leave by one port arrive at the other, as if a cable
+//! joined the two. Each worker has a thread on a core of its own, the real clock and the cycle counter, as in the daemon.
+//!
+//! One worker, two workers, a straight-line loop and two such loops are measured in turn, so that a noisy neighbour affects all. The speedup of two
+//! independent loops is the machine's limit at that moment. The ratio by processor time excludes time that other processes take from a thread. It
+//! shows the cost that workers cause each other.
 
 use super::{Figure, Progress, Rounds, medians};
 use ::io::clock::{self, CycleCounter};
@@ -24,19 +25,19 @@ use std::sync::{Arc, Barrier};
 use std::{fs, thread};
 use units::{Instant, Mac, Nanos, Rate};
 
-/// Frames that circulate through each worker, or are forwarded by each loop.
+/// Frames that circulate through each worker, or that each loop forwards.
 const FRAMES: usize = 1024;
 /// How long each measurement takes.
 const SPAN: Nanos = Nanos::millis(100);
 /// The time to live of a new frame.
 const TTL: u8 = 255;
-/// What two workers forward at least, in multiples of what one does.
+/// Budget: the speedup of two workers over one.
 const BUDGET: f64 = 1.8;
 
 const IN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const OUT: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
-/// The station beyond `out` has the address of `in`: what leaves comes back in.
+/// The host beyond `out` has the address of `in`, so that departing frames arrive again.
 fn config(workers: usize) -> String {
     let route = |to: &str| format!("[[route]]\nto = \"{to}\"\nvia = \"198.51.100.9\"\n");
     let quarters = ["10.0.0.0/10", "10.64.0.0/10", "10.128.0.0/10", "10.192.0.0/10"].map(route).concat();
@@ -66,7 +67,7 @@ fn frame(destination: u32) -> Vec<u8> {
     Udp { link: (OUT, IN), network, ports: (9, 9), ttl: TTL, length: 60 }.frame(&[])
 }
 
-/// New frames to all four routes (Knuth, TAOCP 3, 6.4: a multiplicative walk).
+/// Frames to all four routes (Knuth, TAOCP 3, 6.4: a multiplicative walk).
 fn frames(pool: &mut Pool, count: usize) -> impl Iterator<Item = Packet> {
     (0..count as u32).map(move |i| {
         let mut packet = pool.take().expect("the region has frames for all");
@@ -75,7 +76,7 @@ fn frames(pool: &mut Pool, count: usize) -> impl Iterator<Item = Packet> {
     })
 }
 
-/// A frame with a time to live below `least` becomes a new one to the same destination.
+/// Renews a frame whose time to live is below `least`, with the same destination.
 #[inline]
 fn renew(packet: &mut Packet, least: u8) {
     let bytes = packet.bytes();
@@ -85,7 +86,7 @@ fn renew(packet: &mut Packet, least: u8) {
     }
 }
 
-/// The end of a cable that keeps frames young.
+/// The end of a cable that renews frames.
 struct Cable(Memory);
 
 impl Port for Cable {
@@ -116,10 +117,10 @@ impl Port for Cable {
     }
 }
 
-/// Joins the queues of `in` and `out`, with frames under way on each.
+/// Joins the queues of `in` and `out`, with frames in flight on each.
 struct Cables {
     queues: usize,
-    /// Frames on the cables, all together.
+    /// All frames on the cables.
     frames: usize,
     ends: Vec<Memory>,
 }
@@ -167,17 +168,17 @@ impl Meter for Counted {
     }
 }
 
-/// A router whose cables are full.
+/// A router with full cables.
 struct Circle {
     router: Router,
     workers: Vec<Worker>,
 }
 
 impl Circle {
-    /// With so many workers, and so many queues of each port.
+    /// A router with this many workers, and this many queues for each port.
     fn new(workers: usize, queues: usize) -> Circle {
         let limits = HostLimits::default();
-        // Where flows are handed over, no more than a ring holds: a frame that is lost would circulate no more.
+        // With handoff between workers use no more frames than a ring holds: a lost frame would not circulate any more.
         let frames = if queues < workers { FRAMES } else { workers * FRAMES };
         let build = Build {
             frames: 4 * frames,
@@ -206,12 +207,12 @@ impl Circle {
         self.workers.iter().map(|worker| worker.report().ledger.received()).sum()
     }
 
-    /// Packets lost, which circulate no more.
+    /// Packets lost since the start.
     fn lost(&self) -> u64 {
         self.workers.iter().map(|worker| worker.report().ledger.dropped_for(DropReason::HandOverFull)).sum()
     }
 
-    /// Runs each worker on a core; answers packets a microsecond, all together.
+    /// Runs each worker on a core. Returns their total packets a microsecond.
     fn run(&mut self, cores: &[u16]) -> Pace {
         let before = self.received();
         let times = side_by_side(cores, self.workers.iter_mut(), |worker, counter| {
@@ -236,7 +237,7 @@ impl Loops {
         Loops((0..count).map(|_| frames(&mut pool, FRAMES).collect()).collect())
     }
 
-    /// Runs as many of them as there are cores; answers packets a microsecond, all together.
+    /// Runs one loop for each core. Returns their total packets a microsecond.
     fn run(&mut self, circle: &Circle, cores: &[u16]) -> Pace {
         let tables = circle.router.tables();
         let forwarded = AtomicU64::new(0);
@@ -260,17 +261,17 @@ impl Loops {
     }
 }
 
-/// How fast threads were together, in packets a microsecond.
+/// The total rate of all threads, in packets a microsecond.
 #[derive(Clone, Copy)]
 struct Pace {
-    /// Of time.
+    /// By wall-clock time.
     wall: f64,
-    /// Of processor time, were there a whole core for each thread.
+    /// By processor time, as if each thread had a whole core.
     processor: f64,
 }
 
 impl Pace {
-    /// So many packets, and how long each thread took, by both clocks.
+    /// From a number of packets and the time of each thread, by both clocks.
     fn of(packets: u64, times: &[(Nanos, Nanos)]) -> Pace {
         let longest = times.iter().map(|time| time.0.get()).max().unwrap_or(1);
         let used: u64 = times.iter().map(|time| time.1.get()).sum();
@@ -279,8 +280,8 @@ impl Pace {
     }
 }
 
-/// Does the work on each thing, each in a thread on a core of its own, all at the same time. Answers how long each took, and
-/// how much of that it ran.
+/// Runs the work on each item in a thread on a core of its own, all at the same time. Returns how long each took, and how much of that it had the
+/// processor.
 fn side_by_side<T: Send>(
     cores: &[u16],
     things: impl Iterator<Item = T>,

@@ -1,5 +1,5 @@
-//! Hosts of the kernel: network namespaces joined to the router by virtual cables, with the kernel's own TCP, UDP and
-//! ICMP. The ends of the flows are threads of this process with sockets of those namespaces.
+//! Kernel hosts: network namespaces joined to the router by virtual cables, with the kernel's own TCP, UDP and ICMP. The ends of the flows are
+//! threads of this process with sockets in those namespaces.
 
 use super::Hosts;
 use super::network::{BLACKHOLE, Family, NOWHERE, Station};
@@ -20,17 +20,17 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use units::Nanos;
 
-/// How much of a TCP connection may be under way: together less than the queues of the router hold, so that what is lost
-/// is lost on purpose. The least, the default and the most of tcp(7).
+/// Buffer sizes of a TCP connection: the least, the default and the most of tcp(7). All connections together fit the router's queues, so that only
+/// the intended packets are lost.
 const TCP_WINDOW: &str = "4096 65536 262144";
 
-/// Turns that are caught up with.
+/// The most turns that a late sender catches up.
 const MOST_LATE: u64 = 20;
 
-/// What an end of a flow does, on a thread of its own.
+/// The work of one end of a flow, on a thread of its own.
 type End = Box<dyn FnOnce(&Traffic, &Flow) -> Result<()> + Send>;
 
-/// The hosts, and the one without a stack of its own whose links are the router's.
+/// The hosts, and a namespace without addresses that holds the router's links.
 pub struct KernelHosts {
     stations: [Host; 3],
     router: Host,
@@ -38,7 +38,7 @@ pub struct KernelHosts {
 }
 
 impl KernelHosts {
-    /// Makes the hosts and lays the cables. The process may make network namespaces: see [`io::netns::enter`].
+    /// Creates the hosts and the cables. The process must be allowed to create network namespaces: see [`io::netns::enter`].
     pub fn new() -> Result<KernelHosts> {
         let lab = Lab::new()?;
         let router = lab.host("switchpath")?;
@@ -51,7 +51,7 @@ impl KernelHosts {
                 host.add_default_route(station.gateway(family))?;
             }
             host.sysctl("net/ipv4/tcp_wmem", TCP_WINDOW)?;
-            // Who may open sockets for echo requests: the group root, which is all a user namespace has.
+            // The groups that may open ICMP echo sockets: group 0, the only group of a user namespace.
             host.sysctl("net/ipv4/ping_group_range", "0 0")?;
             Ok(host)
         };
@@ -63,13 +63,13 @@ impl KernelHosts {
         &self.stations[station as usize]
     }
 
-    /// A socket for datagrams of a host, bound to a port (0: any).
+    /// A UDP socket of a host, bound to a port (0: any).
     fn datagrams(&self, station: Station, family: Family, port: u16) -> Result<UdpSocket> {
         let bound = self.host(station).run(|| UdpSocket::bind(station.at(family, port)))?;
         bound.with_context(|| format!("{} cannot open a UDP socket", station.name()))
     }
 
-    /// A TCP connection between the ends of a flow: the sender's end and the receiver's. The clients connect.
+    /// A TCP connection between the sender and the receiver of a flow. The clients connect.
     fn connection(&self, flow: &Flow) -> Result<(TcpStream, TcpStream)> {
         let (client, server) = if flow.from == Station::Server { (flow.to, flow.from) } else { (flow.from, flow.to) };
         let address = server.at(flow.family, flow.port());
@@ -77,7 +77,7 @@ impl KernelHosts {
         let connect = || TcpStream::connect_timeout(&address, PATIENCE.into());
         let connected = self.host(client).run(connect)?;
         let near = connected.with_context(|| format!("{}: no connection", flow.name()))?;
-        // The kernel has shaken hands already.
+        // The kernel has completed the handshake already, so this does not block.
         let (far, _) = listener.accept()?;
         for end in [&near, &far] {
             end.set_read_timeout(Some(PATIENCE.into()))?;
@@ -86,8 +86,7 @@ impl KernelHosts {
         Ok(if client == flow.from { (near, far) } else { (far, near) })
     }
 
-    /// A socket for echo requests (icmp(7)): it is given the requests without checksum and identifier, and only has the
-    /// replies to its own.
+    /// An ICMP echo socket (icmp(7)). The kernel fills in checksum and identifier of requests, and delivers only the replies to its own.
     fn echo_socket(&self, station: Station, family: Family) -> Result<UdpSocket> {
         let (domain, protocol) = match family {
             Family::V4 => (AddressFamily::INET, ipproto::ICMP),
@@ -128,7 +127,7 @@ impl KernelHosts {
         }
     }
 
-    /// Bob sends what must be dropped.
+    /// Bob sends the packets that must be dropped.
     fn start_strays(&self, traffic: &Arc<Traffic>) -> Result<JoinHandle<()>> {
         let [plain, dying] = [(), ()].map(|()| self.datagrams(Station::Bob, Family::V4, 0));
         let dying6 = self.datagrams(Station::Bob, Family::V6, 0)?;
@@ -147,7 +146,7 @@ impl KernelHosts {
             ];
             paced(&traffic, STRAY_PACE, || {
                 for (reason, socket, to) in strays {
-                    // Where the router has complained about the one before, the kernel says so at the next.
+                    // If the router has answered the packet before with an ICMP error, the kernel reports it at the next send.
                     if socket.send_to(b"stray", to).is_ok() {
                         traffic.add_stray(reason);
                     }
@@ -185,7 +184,7 @@ impl Hosts for KernelHosts {
     }
 }
 
-/// Calls `act` once every `pace` until the end. Where it is late it catches up, unless it is very late.
+/// Calls `act` once every `pace` until the end. A late caller catches up, unless it is very late.
 fn paced(traffic: &Traffic, pace: Nanos, mut act: impl FnMut() -> Result<()>) -> Result<()> {
     let mut sleeper = Sleeper::new(Waker::new()?);
     let mut due = clock::now();
@@ -250,7 +249,7 @@ fn receive_datagrams(flow: &Flow, at: &UdpSocket) -> Result<()> {
 }
 
 fn ping(traffic: &Traffic, flow: &Flow, socket: &UdpSocket) -> Result<()> {
-    // Connected, so that nobody else's replies come here.
+    // Connect, so that the socket does not receive replies of other hosts.
     socket.connect(flow.to.at(flow.family, 0))?;
     let mut reply = [0; 2048];
     let mut sequence = 0;
@@ -271,7 +270,7 @@ fn ping(traffic: &Traffic, flow: &Flow, socket: &UdpSocket) -> Result<()> {
                     flow.take_echo(clock::now().since(begun), PING_PAYLOAD);
                     return Ok(());
                 }
-                // The reply to an older one, or an ICMP error.
+                // A late reply to an older request, or an ICMP error.
                 Ok(_) | Err(_) => {}
             }
         }

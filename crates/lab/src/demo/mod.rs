@@ -1,8 +1,7 @@
-//! `switchpath demo`: two clients, a server and Switchpath between them, with a table of what happens and an account of
-//! every packet at the end.
+//! `switchpath demo`: two clients, a server and Switchpath between them. It shows a live table, and accounts for every packet at the end.
 //!
-//! The hosts are network namespaces with the kernel's own TCP, UDP and ping where such can be made, else machines in
-//! memory. Either way the router is the one that `switchpath run` runs.
+//! The hosts are network namespaces with the kernel's own TCP, UDP and ping if the system allows them, else machines in memory. In both cases the
+//! router is the one that `switchpath run` runs.
 
 mod kernel;
 mod memory;
@@ -33,32 +32,32 @@ use traffic::Traffic;
 use units::{Instant, Nanos};
 use view::{Sample, View};
 
-/// What the configuration is called in messages.
+/// The configuration's name in messages.
 const CONFIGURATION: &str = "demo.toml";
-/// Set to anything, this forbids namespaces, for whoever wants to see what happens then.
+/// If set, the demonstration does not use namespaces. For tests of the alternative.
 const NO_NAMESPACES: &str = "SWITCHPATH_NO_NAMESPACES";
 /// Time between two drawings on a terminal, and between two lines elsewhere.
 const FRAME: Nanos = Nanos::millis(200);
 const LINE: Nanos = Nanos::secs(1);
-/// How long after a reload losses are laid at its door.
+/// Losses within this time after a reload are attributed to it.
 const AFTERMATH: Nanos = Nanos::secs(1);
 
-/// What a router calls when something happens that it cannot deal with.
+/// Callback for events that the router reports.
 type Notify = Box<dyn Fn(Notice) + Send + Sync>;
 
-/// The hosts, of whatever kind.
+/// The hosts of either kind.
 trait Hosts {
-    /// Where they are, for people.
+    /// The kind of hosts, for people.
     fn place(&self) -> &'static str;
     /// The kind of the router's ports to them.
     fn ports(&self) -> &'static str;
-    /// What to start the router with.
+    /// The router's configuration and ports for these hosts.
     fn router(&mut self, text: &str, notice: Notify) -> control::Options;
-    /// Starts the flows, now that the router forwards. The threads end some time after the traffic does.
+    /// Starts the flows once the router forwards. The threads end some time after the traffic.
     fn begin(&mut self, traffic: &Arc<Traffic>) -> Result<Vec<JoinHandle<()>>>;
 }
 
-/// A demonstration under way.
+/// A running demonstration.
 struct Running {
     hosts: Box<dyn Hosts>,
     daemon: Arc<Daemon>,
@@ -66,22 +65,22 @@ struct Running {
     text: String,
 }
 
-/// The change of the configuration at half time.
+/// The configuration change at half time.
 #[derive(Clone, Debug)]
 pub struct Reload {
-    /// When, since the beginning.
+    /// When, since the start.
     at: Nanos,
-    /// How long it took until every packet took the new configuration.
+    /// How long it took until every packet used the new configuration.
     took: Nanos,
-    /// What changed, or why it could not.
+    /// The changes, or the error.
     result: Result<Vec<String>, String>,
-    /// Datagrams missing when it began.
+    /// Missing datagrams before the change.
     missing: u64,
-    /// Datagrams lost from then until a second later.
+    /// Datagrams lost in the second after it.
     lost: u64,
 }
 
-/// Runs the demonstration and answers whether everything went well. Must be called before there is a second thread.
+/// Runs the demonstration. Returns true if it succeeded. Must be called before the process has a second thread.
 pub fn run(options: &Demo) -> Result<bool> {
     let signals = Signals::register()?;
     let mut screen = Screen::new(options.plain);
@@ -112,7 +111,7 @@ pub fn run(options: &Demo) -> Result<bool> {
     Ok(good)
 }
 
-/// Makes the hosts and starts the router.
+/// Creates the hosts and starts the router.
 fn start(options: &Demo, screen: &mut Screen) -> Result<Running> {
     if !options.memory {
         let made = enter().map_err(anyhow::Error::from).and_then(|()| KernelHosts::new());
@@ -124,7 +123,7 @@ fn start(options: &Demo, screen: &mut Screen) -> Result<Running> {
     start_router(Box::new(MemoryHosts::new()))
 }
 
-/// Makes this process able to make network namespaces.
+/// Prepares this process to create network namespaces.
 fn enter() -> Result<(), Forbidden> {
     if std::env::var_os(NO_NAMESPACES).is_some() {
         return Err(Forbidden {
@@ -141,13 +140,13 @@ fn start_router(mut hosts: Box<dyn Hosts>) -> Result<Running> {
     let text = network::configuration(hosts.ports());
     let plan = plan::check(&text, CONFIGURATION, &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
     let (sender, notices) = channel();
-    // Whoever should listen may have ended.
+    // The receiver may have ended already.
     let options = hosts.router(&text, Box::new(move |notice| drop(sender.send(notice))));
     let daemon = Daemon::start(&plan, options).map_err(|error: StartError| anyhow!(error))?;
     Ok(Running { hosts, daemon, notices, text })
 }
 
-/// Shows what happens until the time is over or a signal comes. Answers how long that was, and what the reload did.
+/// Shows the counters until the time is over or a signal arrives. Returns the elapsed time and the result of the reload.
 fn show(
     running: &Running,
     traffic: &Traffic,
@@ -158,7 +157,7 @@ fn show(
     let mut sleeper = Sleeper::new(Waker::new()?);
     let begun = clock::now();
     let mut view = View::new(span);
-    // What rates begin from.
+    // The first sample, the base of the rates.
     Sample::take(&running.daemon, traffic, Nanos::ZERO).into_iter().for_each(|sample| view.add(sample));
     let pace = if screen.is_live() { FRAME } else { LINE };
     let mut due = begun + pace;
@@ -175,7 +174,7 @@ fn show(
         let over = elapsed >= span || signals.came() || running.daemon.state() != control::api::State::Running;
         if now >= due || over {
             due = now.max(due + pace);
-            // A router too busy to answer is asked again.
+            // If the router is too busy to answer, the next round asks again.
             if let Ok(sample) = Sample::take(&running.daemon, traffic, elapsed) {
                 view.add(sample);
                 screen.draw(&view, traffic, reload.as_ref())?;
@@ -190,12 +189,12 @@ fn show(
     }
 }
 
-/// When the configuration is changed.
+/// The time of the configuration change.
 fn half(begun: Instant, span: Nanos, done: bool) -> Instant {
     if done { Instant::FAR } else { begun + Nanos::new(span.get() / 2) }
 }
 
-/// Gives the voice packets a path of their own, while they flow.
+/// Adds a path for the voice packets while they flow.
 fn change(running: &Running, traffic: &Traffic, at: Nanos) -> Reload {
     let (missing, before) = (traffic.missing(), clock::now());
     let applied = running.daemon.apply(&format!("{}{}", running.text, network::VOICE_PATH), CONFIGURATION);
@@ -205,7 +204,7 @@ fn change(running: &Running, traffic: &Traffic, at: Nanos) -> Reload {
     Reload { at, took: clock::now().since(before), result, missing, lost: 0 }
 }
 
-/// SIGINT and SIGTERM end the demonstration in good order; the second one ends it at once.
+/// SIGINT and SIGTERM end the demonstration cleanly; a second one ends it at once.
 struct Signals {
     came: Arc<AtomicBool>,
     pipe: UnixStream,
@@ -216,7 +215,7 @@ impl Signals {
         let came = Arc::new(AtomicBool::new(false));
         let (pipe, write) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds the flag down.
+            // The order matters: at the first signal this handler finds the flag unset and does nothing; the next handler sets it.
             signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, came.clone())?;
             signal_hook::flag::register(signal, came.clone())?;
             signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;

@@ -25,14 +25,14 @@ impl Family {
     }
 }
 
-/// A host. Addresses are of the blocks that RFC 5737 and RFC 3849 set aside for documentation.
+/// A host. Its addresses are from the documentation blocks of RFC 5737 and RFC 3849.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Station {
     /// A client.
     Alice,
-    /// Another.
+    /// Another client.
     Bob,
-    /// Whom they talk to.
+    /// The server.
     Server,
 }
 
@@ -40,7 +40,7 @@ impl Station {
     /// All of them.
     pub const ALL: [Station; 3] = [Station::Alice, Station::Bob, Station::Server];
 
-    /// Its name, and that of the port it is on.
+    /// Its name, and the name of the router's port to it.
     pub fn name(self) -> &'static str {
         match self {
             Station::Alice => "alice",
@@ -72,7 +72,7 @@ impl Station {
         }
     }
 
-    /// Its MAC address, where it is not the kernel's to choose.
+    /// Its MAC address, for hosts in memory. The kernel chooses its own.
     pub fn mac(self) -> Mac {
         Mac([2, 0, 0, 0, self as u8 + 1, 10])
     }
@@ -95,14 +95,14 @@ impl Station {
     }
 }
 
-/// A destination that a blackhole route leads to.
+/// A destination of a blackhole route.
 pub const BLACKHOLE: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
-/// A destination that no route leads to.
+/// A destination without a route.
 pub const NOWHERE: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
-/// The port of the voice packets, which have a path of their own from half time on.
+/// The destination port of the voice packets, which get a path of their own at half time.
 pub const VOICE: u16 = 5060;
 
-/// The router's configuration with a port of this kind (`packet`, `memory`) to each station.
+/// The router's configuration with a port of this kind (`packet`, `memory`) to each host.
 pub fn configuration(kind: &str) -> String {
     let mut text = String::from("version = 1\n\n[router]\nname = \"demo\"\n");
     for station in Station::ALL {
@@ -117,7 +117,7 @@ pub fn configuration(kind: &str) -> String {
     text + "\n[[route]]\nto = \"10.66.0.0/16\"\nblackhole = true\n"
 }
 
-/// What is added to the configuration at half time.
+/// The text added to the configuration at half time.
 pub const VOICE_PATH: &str = "\n[[path]]\nname = \"voice\"\nmatch = \"udp dport 5060\"\nqueue = 256\nclass = 1\n";
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configurations_are_right_and_differ_by_one_path() {
+    fn configurations_are_valid_and_differ_by_one_path() {
         for kind in ["packet", "memory"] {
             let text = configuration(kind);
             let check =

@@ -1,9 +1,8 @@
-//! What the hosts send: bytes that depend on where in which flow they stand, so that whatever is lost, repeated, moved or
-//! changed on the way is noticed by who receives it.
+//! The payload of the flows: bytes that depend on the flow and the offset, so that the receiver detects lost, repeated, reordered and changed bytes.
 
-/// The period of the bytes: a prime, so that no number of whole segments is a period too.
+/// The period of the bytes: a prime, so that it is not a multiple of any segment size.
 const PERIOD: usize = 4099;
-/// The most bytes that can be had at once.
+/// The most bytes returned by one call.
 pub const MOST: usize = 64 << 10;
 
 /// The bytes of one flow.
@@ -13,7 +12,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The bytes of the flow of that number.
+    /// The bytes of flow number `flow`.
     pub fn new(flow: usize) -> Pattern {
         // xorshift64 (Marsaglia 2003), with a state that is never zero.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ (flow as u64 + 1);
@@ -27,13 +26,13 @@ impl Pattern {
         Pattern { bytes: period.iter().copied().cycle().take(MOST + PERIOD).collect() }
     }
 
-    /// The `length` bytes (at most [`MOST`]) from `offset` of the flow on.
+    /// The `length` bytes (at most [`MOST`]) of the flow from `offset`.
     pub fn at(&self, offset: u64, length: usize) -> &[u8] {
         let start = (offset % PERIOD as u64) as usize;
         &self.bytes[start..start + length]
     }
 
-    /// How many of `bytes` are those from `offset` of the flow on, up to the first that is not.
+    /// How many of `bytes` equal the flow's bytes from `offset`, up to the first difference.
     pub fn agree(&self, offset: u64, bytes: &[u8]) -> usize {
         let mut right = 0;
         for part in bytes.chunks(MOST) {
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_byte_that_is_changed_or_missing_is_noticed() {
+    fn changed_or_missing_byte_is_detected() {
         let pattern = Pattern::new(3);
         let mut bytes = [pattern.at(1000, MOST), pattern.at(1000 + MOST as u64, 5000)].concat();
         assert_eq!(pattern.agree(1000, &bytes), MOST + 5000);

@@ -1,13 +1,13 @@
-//! The terminal: a table that is drawn anew in its place, or one line a second where nobody sees it move.
+//! The terminal output: a table that is redrawn in place, or one line a second if the output is no terminal.
 //!
-//! The terminal is left in no special state at any time, so that there is nothing to restore when the process is killed.
+//! The terminal is never put into a special mode, so there is nothing to restore when the process is killed.
 
 use super::Reload;
 use super::traffic::Traffic;
 use super::view::View;
 use std::io::{self, IsTerminal, Write};
 
-/// What the size of the terminal is taken for where it does not say.
+/// The assumed size of a terminal that does not report one.
 const SIZE: (usize, usize) = (24, 80);
 
 /// The standard output.
@@ -18,31 +18,31 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// With a live table on a terminal, unless it should be `plain`.
+    /// With a live table on a terminal, unless `plain` is set.
     pub fn new(plain: bool) -> Screen {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         Screen { live: !plain && !dumb && io::stdout().is_terminal(), drawn: 0 }
     }
 
-    /// Whether there is a live table.
+    /// True if there is a live table.
     pub fn is_live(&self) -> bool {
         self.live
     }
 
-    /// A line that stays.
+    /// Prints a line above the table.
     pub fn say(&mut self, line: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         writeln!(out, "{line}")?;
         out.flush()
     }
 
-    /// Shows what happens.
+    /// Shows the counters.
     pub fn draw(&mut self, view: &View, traffic: &Traffic, reload: Option<&Reload>) -> io::Result<()> {
         if !self.live {
             return self.say(&view.line(traffic));
         }
         let (rows, columns) = size();
-        // The last row stays free, or the terminal scrolls.
+        // Leave the last row free, or the terminal scrolls.
         let lines = view.table(traffic, reload, rows.saturating_sub(1));
         let mut text = String::from("\x1b[?2026h");
         if self.drawn > 0 {
@@ -58,7 +58,7 @@ impl Screen {
         out.flush()
     }
 
-    /// The last drawing stays.
+    /// Keeps the last drawing on the screen.
     pub fn leave(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.drawn) > 0 {
             self.say("")?;
@@ -74,7 +74,7 @@ fn size() -> (usize, usize) {
     }
 }
 
-/// The first `columns` characters of a line; what sets colours (ECMA-48 CSI) takes no place and stays.
+/// The first `columns` characters of a line. Colour sequences (ECMA-48 CSI) have no width and are kept.
 fn cut(line: &str, columns: usize) -> String {
     let (mut kept, mut left, mut in_sequence) = (String::new(), columns, false);
     for character in line.chars() {
@@ -94,7 +94,7 @@ mod tests {
     use super::cut;
 
     #[test]
-    fn a_line_is_cut_to_the_screen_but_its_colours_are_not() {
+    fn line_is_cut_to_screen_width_but_keeps_colours() {
         assert_eq!(cut("abcdef", 4), "abcd");
         assert_eq!(cut("\x1b[1mabcdef\x1b[0m", 4), "\x1b[1mabcd\x1b[0m");
         assert_eq!(cut("ab\x1b[38;5;10mcd\x1b[0mef", 3), "ab\x1b[38;5;10mc\x1b[0m");

@@ -1,4 +1,4 @@
-//! What is said at the end: what was transferred, what was dropped and why, and that every packet is accounted for.
+//! The summary at the end: the transfers, the drops with their reasons, and the proof that every packet is accounted for.
 
 use super::Reload;
 use super::traffic::{Flow, Kind, Traffic};
@@ -9,23 +9,23 @@ use control::api::{Ledger, Paths};
 use std::sync::atomic::Ordering;
 use units::Nanos;
 
-/// How it ended.
+/// The end of a demonstration.
 pub struct End {
-    /// After how long.
+    /// The time it ran.
     pub elapsed: Nanos,
-    /// Whether before its time.
+    /// True if it was interrupted.
     pub interrupted: bool,
-    /// The change of the configuration, where it came to that.
+    /// The configuration change, if the demonstration got that far.
     pub reload: Option<Reload>,
-    /// The paths as they were last.
+    /// The last counters of the paths.
     pub paths: Option<Paths>,
-    /// The router after its end.
+    /// The router's state after its end.
     pub closing: Closing,
-    /// What failed besides a transfer.
+    /// A failure other than of a transfer.
     pub failure: Option<String>,
 }
 
-/// The summary, and whether everything went well.
+/// The summary, and true if everything succeeded.
 pub fn summarise(traffic: &Traffic, end: &End) -> (Vec<String>, bool) {
     let seconds = end.elapsed.as_secs_f64();
     let how = if end.interrupted { "Interrupted after" } else { "Transferred in" };
@@ -96,7 +96,7 @@ fn drops(traffic: &Traffic, closing: &Closing) -> Vec<String> {
     view::lines(&rows)
 }
 
-/// What was lost outside of the router, where anything was.
+/// The losses outside of the router, if there are any.
 fn lost(closing: &Closing) -> Vec<String> {
     let ports = closing.ports.ports.iter();
     let lost = ports.filter(|p| p.counters.lost_before_receive + p.counters.lost_after_transmit > 0);
@@ -111,7 +111,7 @@ fn lost(closing: &Closing) -> Vec<String> {
     .collect()
 }
 
-/// The law of conservation, and whether it held.
+/// The conservation law, and true if it held.
 fn law(closing: &Closing) -> (String, bool) {
     let Ledger {
         received_packets,
@@ -122,7 +122,7 @@ fn law(closing: &Closing) -> (String, bool) {
         held_packets,
         ..
     } = closing.ledgers.total;
-    // Of a worker that failed there is no ledger.
+    // A worker that failed has no ledger.
     let holds = !closing.ledgers.workers.is_empty() && closing.ledgers.balanced && held_packets == 0;
     let text = format!(
         "received {} + generated {} = sent {} + consumed {} + dropped {} + held {}",
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use control::api::{Drops, Ledgers, Ports};
 
-    /// An end after which the worker's ledger is this, with everything transferred.
+    /// An end with this worker's ledger and all transfers complete.
     fn end(ledger: Option<Ledger>) -> End {
         let workers: Vec<Ledger> = ledger.into_iter().collect();
         let closing = Closing {
@@ -171,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn it_went_well_only_where_the_law_held_and_nothing_failed() {
+    fn summary_succeeds_only_if_ledger_balances_and_nothing_failed() {
         let right = Ledger { received_packets: 7, sent_packets: 5, dropped_packets: 2, ..Ledger::default() };
         let holding = Ledger { received_packets: 8, held_packets: 1, ..right.clone() };
         let lost = Ledger { received_packets: 8, ..right.clone() };
         let verdict = |traffic: &Traffic, end: &End| summarise(traffic, end).1;
         assert!(verdict(&all_transferred(), &end(Some(right.clone()))));
-        // A packet that is held after the end, one that is nowhere, and a worker that can tell nothing.
+        // A ledger with a packet still held, one with a packet missing, and a worker without a ledger.
         for ledger in [Some(holding), Some(lost), None] {
             let (lines, good) = summarise(&all_transferred(), &end(ledger));
             assert!(!good && lines.iter().any(|line| line.contains("BROKEN")), "{lines:?}");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_law_is_said_with_all_of_its_terms() {
+    fn summary_prints_all_terms_of_the_conservation_law() {
         let ledger = Ledger { received_packets: 1_234_567, sent_packets: 1_234_567, ..Ledger::default() };
         let (text, holds) = law(&end(Some(ledger)).closing);
         let terms = "received 1,234,567 + generated 0 = sent 1,234,567 + consumed 0 + dropped 0 + held 0";

@@ -1,4 +1,4 @@
-//! The flows that cross the router, and what their ends have counted.
+//! The flows that cross the router, and the counters of their ends.
 
 use super::network::{Family, Station, VOICE};
 use super::pattern::Pattern;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use units::Nanos;
 
-/// What a flow is made of.
+/// The protocol of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A TCP connection, as fast as it goes.
+    /// A TCP connection at full speed.
     Tcp,
-    /// UDP datagrams at a steady pace, each with its number.
+    /// Numbered UDP datagrams at a steady rate.
     Udp,
     /// ICMP echo requests and their replies.
     Ping,
@@ -28,36 +28,36 @@ impl Kind {
     }
 }
 
-/// Bytes of a UDP datagram: what a packet of a telephone call has (20 ms of G.711), with its number in front.
+/// Payload of a UDP datagram: a sequence number and the payload of a telephone call's packet (20 ms of G.711).
 pub const DATAGRAM: usize = 8 + 160;
 /// Time between the UDP datagrams of a flow.
 pub const PACE: Nanos = Nanos::millis(1);
 /// Time between echo requests, and how long a reply may take.
 pub const PING_PACE: Nanos = Nanos::millis(200);
-/// The time after which a reply counts as lost.
+/// Timeout for a reply.
 pub const PING_PATIENCE: Nanos = Nanos::secs(1);
 /// Bytes of an echo request after its header.
 pub const PING_PAYLOAD: usize = 56;
 /// Time between the packets that must be dropped.
 pub const STRAY_PACE: Nanos = Nanos::millis(250);
-/// How long the receiver of datagrams waits for the last ones.
+/// How long the receiver waits for the last datagrams.
 pub const LAST: Nanos = Nanos::millis(300);
-/// How long a TCP connection may stand still before it counts as failed.
+/// How long a TCP connection may stall before it counts as failed.
 pub const PATIENCE: Nanos = Nanos::secs(5);
 
-/// A flow between two hosts and what is known of it. Bytes and packets are those of the application.
+/// A flow between two hosts and its counters. Bytes and packets are those of the application.
 pub struct Flow {
-    /// Its position among all.
+    /// Its index among all flows.
     pub number: usize,
-    /// What it is made of.
+    /// Its protocol.
     pub kind: Kind,
-    /// Who sends.
+    /// The sender.
     pub from: Station,
-    /// Who receives.
+    /// The receiver.
     pub to: Station,
-    /// By which version of IP.
+    /// The IP version.
     pub family: Family,
-    /// Its bytes.
+    /// Its payload.
     pub pattern: Pattern,
     sent: AtomicU64,
     received: AtomicU64,
@@ -76,7 +76,7 @@ pub struct Flow {
 pub struct Echoes {
     /// Replies.
     pub count: u64,
-    /// All of their times together.
+    /// Their sum.
     pub sum: Nanos,
     /// The shortest.
     pub least: Nanos,
@@ -95,24 +95,24 @@ impl Echoes {
         self.last = time;
     }
 
-    /// The mean; zero where there is none.
+    /// The mean; zero without replies.
     pub fn mean(&self) -> Nanos {
         Nanos::new(self.sum.get().checked_div(self.count).unwrap_or(0))
     }
 }
 
-/// What a flow has counted at one time.
+/// The counters of a flow at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// Bytes given to the sender's stack.
+    /// Bytes passed to the sender's stack.
     pub sent: u64,
-    /// Bytes received, each found to be the right one.
+    /// Bytes received and compared with the expected ones.
     pub received: u64,
     /// Datagrams or echo requests sent.
     pub sent_packets: u64,
     /// Datagrams or echo replies received.
     pub received_packets: u64,
-    /// Datagrams missing below the highest that has arrived.
+    /// Datagrams missing below the highest number that has arrived.
     pub missing: u64,
     /// Datagrams that arrived after one sent later.
     pub late: u64,
@@ -151,17 +151,17 @@ impl Flow {
         format!("{} {} to {}, {}", self.kind.name(), self.from.name(), self.to.name(), self.family.name())
     }
 
-    /// Where in the flow the next byte to send stands.
+    /// The offset of the next byte to send.
     pub fn position(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Bytes of a stream were given to the sender's stack.
+    /// Counts bytes of a stream passed to the sender's stack.
     pub fn add_sent(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Bytes of a stream were received; an error where they are not those that were sent.
+    /// Counts received bytes of a stream. Fails if they are not the ones sent.
     pub fn take(&self, bytes: &[u8]) -> Result<(), String> {
         let offset = self.received.load(Ordering::Relaxed);
         let right = self.pattern.agree(offset, bytes);
@@ -181,13 +181,13 @@ impl Flow {
         bytes
     }
 
-    /// A datagram or an echo request of so many bytes was sent.
+    /// Counts a sent datagram or echo request of this many bytes.
     pub fn add_packet(&self, bytes: usize) {
         self.add_sent(bytes);
         self.sent_packets.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A datagram was received; an error where it is not one that was sent.
+    /// Counts a received datagram. Fails if it was never sent.
     pub fn take_datagram(&self, bytes: &[u8]) -> Result<(), String> {
         let number = bytes.first_chunk().map(|number| u64::from_be_bytes(*number));
         let Some(number) = number.filter(|&n| bytes[8..] == *self.pattern.at(n, DATAGRAM - 8)) else {
@@ -201,35 +201,35 @@ impl Flow {
         Ok(())
     }
 
-    /// An echo reply came after `time`.
+    /// Counts an echo reply that arrived after `time`.
     pub fn take_echo(&self, time: Nanos, bytes: usize) {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
         self.received_packets.fetch_add(1, Ordering::Relaxed);
         self.echoes.lock().unwrap_or_else(PoisonError::into_inner).add(time);
     }
 
-    /// The sender will send no more.
+    /// The sender has finished.
     pub fn finish(&self) {
         self.finished.store(true, Ordering::Release);
     }
 
-    /// Whether the sender will send no more.
+    /// True if the sender has finished.
     pub fn is_finished(&self) -> bool {
         self.finished.load(Ordering::Acquire)
     }
 
-    /// Whether everything that will ever be sent has been received.
+    /// True if everything that will ever be sent has been received.
     pub fn is_complete(&self) -> bool {
         self.finished.load(Ordering::Acquire)
             && self.received_packets.load(Ordering::Relaxed) >= self.sent_packets.load(Ordering::Relaxed)
     }
 
-    /// It has failed; the first reason is kept.
+    /// Marks the flow as failed. The first reason is kept.
     pub fn fail(&self, reason: String) {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn count(&self) -> Count {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let received_packets = load(&self.received_packets);
@@ -244,9 +244,9 @@ impl Flow {
         }
     }
 
-    /// Why it has failed, now that it is over: a connection that did not bring everything, datagrams or pings of which
-    /// nothing came through, or what its ends said. Where it was `interrupted`, it need not have begun, and its only packet
-    /// may still be on its way: the first waits where a neighbour has to be asked a second time.
+    /// Returns why the flow failed. A TCP connection fails if it did not deliver all bytes. Datagrams and pings fail if none arrived. Any flow fails
+    /// if one of its ends reported an error. An `interrupted` flow may not have begun, and its only packet may still be in flight: the first packet
+    /// waits if the neighbour has to be asked a second time.
     pub fn failure(&self, interrupted: bool) -> Option<String> {
         if let Some(reason) = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone() {
             return Some(reason);
@@ -264,30 +264,30 @@ impl Flow {
     }
 }
 
-/// An ICMP or ICMPv6 echo request of a flow (RFC 792, RFC 4443 4.1). Its checksum is for the sender's stack to fill in.
+/// An ICMP or ICMPv6 echo request of a flow (RFC 792, RFC 4443 4.1). The sender's stack fills in the checksum.
 pub fn echo_request(flow: &Flow, identifier: u16, sequence: u16) -> Vec<u8> {
     let kind = if flow.family == Family::V4 { 8 } else { 128 };
     let ([a, b], [c, d]) = (identifier.to_be_bytes(), sequence.to_be_bytes());
     [&[kind, 0, 0, 0, a, b, c, d], flow.pattern.at(sequence.into(), PING_PAYLOAD)].concat()
 }
 
-/// Whether `reply` answers `request`: the type is another, checksum and identifier are the stack's, the rest is equal.
+/// True if `reply` answers `request`: the type differs, the stack sets checksum and identifier, the rest is equal.
 pub fn answers(family: Family, reply: &[u8], request: &[u8]) -> bool {
     let kind = if family == Family::V4 { 0 } else { 129 };
     reply.len() == request.len() && reply[0] == kind && reply[6..] == request[6..]
 }
 
-/// Everything the hosts do.
+/// The traffic of all hosts.
 pub struct Traffic {
     /// The flows.
     pub flows: Vec<Flow>,
-    /// Packets sent in order to be dropped, by the reason they should be dropped for.
+    /// Counts of packets sent to be dropped, by the expected drop reason.
     pub strays: [(&'static str, AtomicU64); 3],
     ending: AtomicBool,
 }
 
 impl Traffic {
-    /// Nothing sent yet.
+    /// Traffic with all counters at zero.
     pub fn new() -> Traffic {
         use Family::{V4, V6};
         use Kind::{Ping, Tcp, Udp};
@@ -311,12 +311,12 @@ impl Traffic {
         }
     }
 
-    /// The senders are to stop.
+    /// Tells the senders to stop.
     pub fn end(&self) {
         self.ending.store(true, Ordering::Release);
     }
 
-    /// Whether the senders are to stop.
+    /// True if the senders have to stop.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }
@@ -331,7 +331,7 @@ impl Traffic {
         self.of(Kind::Udp).map(|flow| flow.count().missing).sum()
     }
 
-    /// A packet was sent that should be dropped for this reason.
+    /// Counts a packet sent to be dropped for this reason.
     pub fn add_stray(&self, reason: usize) {
         self.strays[reason].1.fetch_add(1, Ordering::Relaxed);
     }
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_did_not_bring_everything_has_failed() {
+    fn connection_that_delivered_not_all_bytes_has_failed() {
         let flow = flow(Kind::Tcp);
         assert_eq!(flow.failure(false).as_deref(), Some("nothing was sent"));
         assert_eq!(flow.failure(true), None);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_reply_to_a_request_answers_it() {
+    fn only_matching_reply_answers_a_request() {
         for (family, kind) in [(Family::V4, 0), (Family::V6, 129)] {
             let flow = Flow::new(1, (Kind::Ping, Station::Alice, Station::Bob, family));
             let request = echo_request(&flow, 7, 3);

@@ -1,4 +1,4 @@
-//! What the live table and the lines say: counters read from the router and the hosts, as rates over the last second.
+//! The text of the live table and of the lines: counters of the router and the hosts, as rates over the last second.
 
 use super::Reload;
 use super::traffic::{Count, Flow, Kind, Traffic};
@@ -8,9 +8,9 @@ use control::api::{ApiError, Drops, Path, Paths, Port, Ports};
 use std::collections::VecDeque;
 use units::Nanos;
 
-/// The time that rates are taken over.
+/// The interval of the rates.
 const WINDOW: Nanos = Nanos::secs(1);
-/// Characters of the bar that shows how much of the time is over.
+/// Width of the progress bar in characters.
 const BAR: usize = 40;
 /// Colours (ECMA-48 8.3.117).
 pub const BOLD: &str = "1";
@@ -28,42 +28,42 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Reads them.
+    /// Reads all counters.
     pub fn take(daemon: &Daemon, traffic: &Traffic, elapsed: Nanos) -> Result<Sample, ApiError> {
         let (ports, paths, drops) = (daemon.ports()?, daemon.paths()?, daemon.drops()?);
         Ok(Sample { elapsed, ports, paths, drops, counts: traffic.flows.iter().map(Flow::count).collect() })
     }
 }
 
-/// What happens.
+/// The recent samples.
 pub struct View {
     span: Nanos,
     /// The samples of the last second, oldest first.
     samples: VecDeque<Sample>,
 }
 
-/// A count as it grew from one sample to the next, per second.
+/// The rate per second of a counter between two samples.
 fn per_second(seconds: f64, old: u64, new: u64) -> f64 {
     if seconds > 0.0 { new.saturating_sub(old) as f64 / seconds } else { 0.0 }
 }
 
 impl View {
-    /// Nothing to see yet.
+    /// A view without samples.
     pub fn new(span: Nanos) -> View {
         View { span, samples: VecDeque::new() }
     }
 
-    /// The next sample.
+    /// Adds the next sample.
     pub fn add(&mut self, sample: Sample) {
         let since = sample.elapsed.saturating_sub(WINDOW);
-        // One from before the window stays, so that rates are over a second and not less.
+        // Keep one sample from before the window, so that rates cover a full second.
         while self.samples.get(1).is_some_and(|second| second.elapsed <= since) {
             self.samples.pop_front();
         }
         self.samples.push_back(sample);
     }
 
-    /// The latest sample and the one a second before; nothing where there is none.
+    /// The latest sample, the one a second before, and the seconds between them. `None` if there are not two.
     fn ends(&self) -> Option<(&Sample, &Sample, f64)> {
         let (old, new) = (self.samples.front()?, self.samples.back()?);
         Some((old, new, new.elapsed.saturating_sub(old.elapsed).as_secs_f64()))
@@ -112,7 +112,7 @@ impl View {
         }
     }
 
-    /// The table, in at most so many lines where that can be.
+    /// The table, in at most `most` lines if possible.
     pub fn table(&self, traffic: &Traffic, reload: Option<&Reload>, most: usize) -> Vec<String> {
         let Some((.., new, _)) = self.ends() else { return Vec::new() };
         let (gone, span) = (new.elapsed.as_secs_f64(), self.span.as_secs_f64());
@@ -210,7 +210,7 @@ impl View {
 }
 
 impl Flow {
-    /// What else there is to say of it in the table.
+    /// The last column of a flow's row.
     fn detail(&self, count: &Count) -> String {
         match self.kind {
             Kind::Tcp => String::new(),
@@ -222,7 +222,7 @@ impl Flow {
 }
 
 impl Reload {
-    /// In one sentence, with a line for each change.
+    /// The reload in one sentence, with a line for each change.
     pub fn tell(&self) -> Vec<String> {
         let at = self.at.as_secs_f64();
         match &self.result {
@@ -243,7 +243,7 @@ pub fn lines(rows: &Rows) -> Vec<String> {
     String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
 }
 
-/// Text in a colour, where there are colours.
+/// Text in a colour.
 pub fn paint(text: &str, colour: &str) -> String {
     if is_coloured(&std::io::stdout()) { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! `switchpath guest new`: a folder with a scheme that works, to be changed.
+//! `switchpath guest new`: creates a folder with a working scheme to start from.
 
 use super::kit::{EXAMPLES, Start};
 use super::tools::{Missing, missing, shell};
@@ -10,7 +10,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Writes the folder, and says what to do next.
+/// Writes the folder and prints the next steps.
 pub fn begin(arguments: &NewGuest) -> Result<ExitCode> {
     let folder = &arguments.folder;
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -49,7 +49,7 @@ pub fn begin(arguments: &NewGuest) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All of it, or nothing where something is there already.
+/// Writes all files, or none if one of them exists already.
 fn write(folder: &Path, start: &Start) -> Result<()> {
     let entries = folder.read_dir().map(|mut entries| entries.next().is_some());
     if entries.unwrap_or(folder.exists()) {

@@ -1,4 +1,4 @@
-//! `switchpath guest build`: from the folder to the directory in which the router finds guests.
+//! `switchpath guest build`: builds a folder into the router's guest directory.
 
 use super::check::Checked;
 use super::kit::language_of;
@@ -11,10 +11,10 @@ use std::io::{Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Seeds of traffic that a guest is checked with before it is put anywhere.
+/// Number of traffic seeds that a guest is checked with before it is installed.
 const SEEDS: u64 = 8;
 
-/// Builds, checks, and puts the guest in its place where it is good.
+/// Builds and checks the guest, and installs it if it passes.
 pub fn build(arguments: &BuildGuest) -> Result<ExitCode> {
     let given = &arguments.folder;
     let folder = given.canonicalize().with_context(|| given.display().to_string())?;
@@ -66,7 +66,7 @@ pub fn build(arguments: &BuildGuest) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whoever reads there meanwhile finds the old one or the new one, whole.
+/// Installs the file atomically: a concurrent reader sees either the old file or the new one, whole.
 fn put(file: &Path, guests: &Path, name: &str) -> Result<()> {
     fs::create_dir_all(guests).with_context(|| guests.display().to_string())?;
     let beside = guests.join(format!(".{name}.new"));

@@ -1,4 +1,4 @@
-//! `switchpath guest check`: what a guest declares, and how it keeps the laws of schemes.
+//! `switchpath guest check`: the declarations of a guest, and the results of the scheme conformance tests.
 
 use super::{Named, instruction};
 use anyhow::Result;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use units::declare::OptionDeclaration;
 
-/// Prints what was found; fails where a law is broken.
+/// Prints the results. Fails if the guest breaks a law.
 pub fn check(arguments: &CheckGuest) -> Result<ExitCode> {
     let of = &arguments.of;
     let found = Checked::of(&of.file, of.options.as_deref(), arguments.seeds)?;
@@ -25,7 +25,7 @@ pub fn check(arguments: &CheckGuest) -> Result<ExitCode> {
     Ok(if found.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was found of a guest, whichever kind it is.
+/// The results for a guest of either kind.
 pub enum Checked {
     /// A queueing scheme.
     Scheme(Box<Found>),
@@ -34,7 +34,7 @@ pub enum Checked {
 }
 
 impl Checked {
-    /// Looks at a guest, with options as a configuration has them, and tries it with so many seeds.
+    /// Checks a guest, with options as in a configuration, against this many seeds.
     pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Checked> {
         if let Some(found) = instruction::Found::of(file, options, seeds)? {
             return Ok(Checked::Instruction(Box::new(found)));
@@ -42,7 +42,7 @@ impl Checked {
         Ok(Checked::Scheme(Box::new(Found::of(file, options, seeds)?)))
     }
 
-    /// Whether it keeps every law.
+    /// True if it keeps every law.
     pub fn is_good(&self) -> bool {
         match self {
             Checked::Scheme(found) => found.is_good(),
@@ -58,7 +58,7 @@ impl Checked {
         }
     }
 
-    /// What a configuration says to have it.
+    /// The configuration text that selects it.
     pub fn named(&self, name: &str) -> String {
         match self {
             Checked::Scheme(_) => format!("scheme = \"guest:{name}\""),
@@ -67,7 +67,7 @@ impl Checked {
     }
 }
 
-/// What was found of a scheme.
+/// The results for a scheme.
 pub struct Found {
     named: Named,
     shape: Shape,
@@ -75,7 +75,7 @@ pub struct Found {
     examination: Examination,
 }
 
-/// What it asks for with its options.
+/// The resources that it requests with its options.
 #[derive(Serialize, Debug)]
 struct Shape {
     queues: u32,
@@ -118,7 +118,7 @@ impl Shape {
 }
 
 impl Found {
-    /// Looks at a guest, with options as a configuration has them, and tries it with so many seeds.
+    /// Checks a guest, with options as in a configuration, against this many seeds.
     fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Found> {
         let runtime = Runtime::counted().map_err(cli::guests::no_runtime)?;
         let named = Named::find(file, options, runtime)?;
@@ -128,7 +128,7 @@ impl Found {
         Ok(Found { named, shape, bytes, examination })
     }
 
-    /// Whether it keeps every law.
+    /// True if it keeps every law.
     fn is_good(&self) -> bool {
         self.examination.is_good()
     }
@@ -208,7 +208,7 @@ impl JsonOption {
 struct JsonLaw<'a> {
     law: &'static str,
     means: &'static str,
-    /// Runs in which it was seen to be kept or broken.
+    /// Runs that tested the law.
     tried: u32,
     broken: Option<JsonCase<'a>>,
 }

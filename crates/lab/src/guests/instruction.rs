@@ -1,4 +1,4 @@
-//! `switchpath guest check` of an instruction of ephemeral state: what it declares, and how it keeps the laws of instructions.
+//! `switchpath guest check` for an instruction of ephemeral state: its declarations, and the results of the conformance tests for instructions.
 
 use anyhow::{Result, bail};
 use cli::output::{Rows, print_json};
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::Path;
 
-/// What was found.
+/// The results.
 pub struct Found {
     instruction: Instruction,
     bytes: u64,
@@ -15,7 +15,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Looks at the instruction in a file, and tries it with so many seeds; none where the file has none.
+    /// Checks the instruction in a file against this many seeds. `None` if the file has no instruction.
     pub fn of(file: &Path, options: Option<&str>, seeds: u64) -> Result<Option<Found>> {
         let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         let directory = Directory::new(
@@ -33,7 +33,7 @@ impl Found {
         Ok(Some(Found { instruction, bytes: std::fs::metadata(file)?.len(), tried }))
     }
 
-    /// Whether it keeps every law.
+    /// True if it keeps every law.
     pub fn is_good(&self) -> bool {
         self.tried.is_good()
     }

@@ -1,21 +1,21 @@
-//! What a guest is begun with: the kit of each language, a scheme that works, and published ones. All of it comes with the program.
+//! The templates of new guests: the kit of each language, a working scheme, and the published examples. All are compiled into the program.
 
 use cli::arguments::Language;
 use std::path::Path;
 
-/// Stands for the guest's name in the files below.
+/// Placeholder for the guest's name in the files below.
 const NAME: &str = "@NAME@";
 
-/// A published scheme to begin with.
+/// A published scheme to start from.
 pub struct Example {
-    /// As the command line names it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is written in.
+    /// Its language.
     pub language: Language,
     text: &'static str,
 }
 
-/// Those that there are.
+/// All examples.
 pub const EXAMPLES: &[Example] = &[
     Example { name: "sfb", language: Language::Rust, text: include_str!("../../../../examples/guests/sfb.rs") },
     Example { name: "mean", language: Language::Rust, text: include_str!("../../../../examples/guests/mean.rs") },
@@ -27,7 +27,7 @@ pub const EXAMPLES: &[Example] = &[
     },
 ];
 
-/// A file of a kit: where it stands in the folder, and its text.
+/// A file of a kit: its path in the folder, and its text.
 type File = (&'static str, &'static str);
 
 const RUST: &[File] = &[
@@ -69,18 +69,18 @@ const ASSEMBLYSCRIPT: &[File] = &[
     ("assembly/exports.ts", include_str!("../../../../sdk/assemblyscript/exports.ts")),
 ];
 
-/// A guest to be begun.
+/// A new guest.
 pub struct Start {
-    /// The file to be changed, from the folder.
+    /// The file to edit, relative to the folder.
     pub scheme: &'static str,
-    /// What the kit is, for whoever looks into the folder.
+    /// The kit's name, for readers of the folder.
     pub kit: &'static str,
-    /// All files: where they stand in the folder, and their texts.
+    /// All files: their paths in the folder, and their texts.
     pub files: Vec<(&'static str, String)>,
 }
 
 impl Start {
-    /// Of a guest of that name, with a small scheme or a published one.
+    /// A guest of that name, with a minimal scheme or a published one.
     pub fn new(name: &str, language: Language, example: Option<&Example>) -> Start {
         let (kit, place, scheme, small) = match language {
             Language::Rust => (RUST, "kit/", "src/lib.rs", include_str!("../../../../sdk/rust/start/lib.rs")),
@@ -100,13 +100,13 @@ impl Start {
 }
 
 impl Start {
-    /// Whether it begins with an instruction of ephemeral state, not with a scheme.
+    /// True if it starts from an instruction of ephemeral state, not from a scheme.
     pub fn is_instruction(&self) -> bool {
         self.files.iter().any(|(place, text)| *place == self.scheme && text.contains("\ninstruction! {"))
     }
 }
 
-/// What a folder's guest is written in: the first language whose file is in it.
+/// The language of a folder's guest: the first language whose file is in it.
 pub fn language_of(folder: &Path) -> Option<Language> {
     if folder.join("Cargo.toml").exists() {
         Some(Language::Rust)
@@ -117,7 +117,7 @@ pub fn language_of(folder: &Path) -> Option<Language> {
     }
 }
 
-/// Whether it is a source file in C.
+/// True for a source file in C.
 pub fn is_c(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension == "c")
 }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_knows_every_example() {
+    fn command_line_lists_every_example() {
         let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
         assert_eq!(names, cli::arguments::EXAMPLE_GUESTS);
     }

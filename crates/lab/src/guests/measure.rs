@@ -1,4 +1,4 @@
-//! `switchpath guest bench`: what a guest costs a packet, beside schemes that are built in.
+//! `switchpath guest bench`: the cost of a guest per packet, beside built-in schemes.
 
 use super::Named;
 use crate::bench::guests::{BATCHES, compare};
@@ -16,12 +16,12 @@ use std::process::ExitCode;
 struct Json<'a> {
     file: String,
     scheme: &'a str,
-    /// From the file to code that can run.
+    /// Time from the file to compiled code.
     compile_ns: u64,
-    /// From the code to a guest that can work.
+    /// Time from compiled code to a guest that is ready.
     instantiate_ns: u64,
     costs: Vec<JsonCost<'a>>,
-    /// Those that have a budget.
+    /// The figures that have a budget.
     figures: &'a [Figure],
 }
 

@@ -1,4 +1,4 @@
-//! `switchpath guest`: how a guest is begun, built, checked and measured.
+//! `switchpath guest`: creates, builds, checks and measures guests.
 
 mod begin;
 mod build;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use units::Nanos;
 use units::declare::Declaration;
 
-/// Makes, builds, checks or measures guests.
+/// Creates, builds, checks or measures guests.
 pub fn guest(arguments: &Guest) -> Result<ExitCode> {
     match &arguments.of {
         OfGuest::New(new) => begin::begin(new),
@@ -30,17 +30,17 @@ pub fn guest(arguments: &Guest) -> Result<ExitCode> {
     }
 }
 
-/// A guest from a file, as a configuration would name it.
+/// A guest from a file, under its name in a configuration.
 struct Named {
     program: Program,
     declaration: Declaration,
     call: Call,
-    /// How long it took to read and compile it.
+    /// The time to read and compile it.
     compile: Nanos,
 }
 
 impl Named {
-    /// NAME.wasm, with options as they stand between the parentheses.
+    /// Loads NAME.wasm. `options` is the text between the parentheses in a configuration.
     fn find(file: &Path, options: Option<&str>, runtime: Runtime) -> Result<Named> {
         let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         if file.extension().is_none_or(|extension| extension != "wasm") {
@@ -58,7 +58,7 @@ impl Named {
         Ok(Named { program, declaration, call, compile })
     }
 
-    /// The values of its options, in their order.
+    /// The values of its options, in order.
     fn values(&self) -> Vec<u64> {
         self.call.options.iter().map(|(_, value)| *value).collect()
     }

@@ -1,4 +1,4 @@
-//! What guests of each language are built with: whether it is there, how to get it, and how it is called.
+//! The build tools of each guest language: how to find them, install them and call them.
 
 use super::kit::is_c;
 use anyhow::{Context, Result, bail};
@@ -12,16 +12,16 @@ use std::process::{Command, Stdio};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Something that is missing.
+/// A missing tool.
 #[derive(Debug)]
 pub struct Missing {
-    /// What.
+    /// Its name.
     pub what: &'static str,
-    /// How to get it.
+    /// How to install it.
     pub how: String,
 }
 
-/// What is missing to build the guest of a folder, the first of it first.
+/// The missing tools to build the guest of a folder, in the order in which to install them.
 pub fn missing(language: Language, folder: &Path) -> Vec<Missing> {
     let mut missing = Vec::new();
     let mut need = |there: bool, what: &'static str, how: &str| {
@@ -50,7 +50,7 @@ pub fn missing(language: Language, folder: &Path) -> Vec<Missing> {
     missing
 }
 
-/// A path as it can be put into a shell.
+/// A path quoted for a shell.
 pub fn shell(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
@@ -62,7 +62,7 @@ fn found(program: &str) -> bool {
     env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
-/// What a command prints, where it succeeds.
+/// The output of a command that succeeds.
 fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -72,19 +72,19 @@ fn has_target() -> bool {
     said("rustc", &["--print", "target-libdir", "--target", TARGET]).is_some_and(|path| Path::new(&path).is_dir())
 }
 
-/// Clang takes the one that is beside it, too.
+/// True if a linker for WebAssembly is installed. Clang also uses the one in its own directory.
 fn linker() -> bool {
     let beside = || said("clang", &["--print-prog-name=wasm-ld"]).is_some_and(|path| Path::new(&path).is_absolute());
     found("wasm-ld") || found("clang") && beside()
 }
 
-/// Where it was installed: in the folder, or in one above.
+/// The AssemblyScript compiler, installed in the folder or in a parent.
 fn asc(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
     folder.ancestors().map(|above| above.join("node_modules/.bin/asc")).find(|asc| asc.exists())
 }
 
-/// Builds the guest of a folder into a file. What the tools have to say they say themselves.
+/// Builds the guest of a folder into a file. The tools print their own messages.
 pub fn build(language: Language, folder: &Path, out: &Path) -> Result<()> {
     match language {
         Language::Rust => rust(folder, out),
@@ -96,7 +96,7 @@ pub fn build(language: Language, folder: &Path, out: &Path) -> Result<()> {
     }
 }
 
-/// Freestanding, because there is no library; a small stack, because a guest has one megabyte in all.
+/// Freestanding, because there is no library. A small stack, because a guest has one megabyte in all.
 const C: &[&str] = &[
     "--target=wasm32",
     "-std=c17",
@@ -132,7 +132,7 @@ fn rust(folder: &Path, out: &Path) -> Result<()> {
     let mut command = Command::new("cargo");
     command.current_dir(folder).args(["build", "--release", "--target", TARGET, "--target-dir"]).arg(&target);
     command.args(["--message-format", "json-render-diagnostics"]).stdin(Stdio::null()).stderr(Stdio::inherit());
-    // Those of the folder, which the linker needs, give way to those of the environment.
+    // RUSTFLAGS in the environment would override those of the folder, which the linker needs.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     let output = command.output().context("cargo")?;
     if !output.status.success() {

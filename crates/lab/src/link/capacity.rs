@@ -1,4 +1,4 @@
-//! What the trace of a link could have carried, and when.
+//! The capacity of a link's trace over time.
 
 use super::configuration::Side;
 use link::medium::{Medium, Trace};
@@ -6,15 +6,15 @@ use plan::{LinkPlan, Plan, Service, TraceEnd, TraceMode, TracePlan};
 use std::sync::Arc;
 use units::Nanos;
 
-/// Of a packet whose size no opportunity says.
+/// Packet size in bytes for traces whose opportunities carry no size.
 const PACKET: u32 = 1500;
 
-/// The opportunities of a trace.
+/// The delivery opportunities of a trace.
 #[derive(Clone, Debug)]
 pub struct Capacity {
     trace: Arc<Trace>,
     end: TraceEnd,
-    /// Bytes that one carries.
+    /// Bytes per opportunity.
     pub size: u32,
 }
 
@@ -24,12 +24,12 @@ pub fn link_of(plan: &Plan, side: Side) -> Option<&LinkPlan> {
 }
 
 impl Capacity {
-    /// That of one direction; none where it has no trace.
+    /// The capacity of one direction. `None` if it has no trace.
     pub fn of(plan: &Plan, side: Side) -> Option<Capacity> {
         let medium = &link_of(plan, side)?.medium;
         let Service::Trace(TracePlan { mode, end, .. }) = medium.service else { return None };
         let read = |file: &str| std::fs::read(file).map_err(|error| error.to_string());
-        // Where it cannot be read, there is no link either.
+        // If the trace cannot be read, the router has not created the link either.
         let trace = Medium::trace(medium, read).ok()??;
         let size = match mode {
             TraceMode::Packet => PACKET,
@@ -38,7 +38,7 @@ impl Capacity {
         Some(Capacity { trace, end, size })
     }
 
-    /// The milliseconds of its opportunities, in order, without end where it repeats.
+    /// The times of its opportunities in milliseconds, in order. Endless if the trace repeats.
     pub fn millis(self) -> impl Iterator<Item = u64> {
         let Capacity { trace, end, .. } = self;
         let lines = trace.millis().len();
@@ -49,13 +49,13 @@ impl Capacity {
         })
     }
 
-    /// Whether it is over after `span`, and that is an error.
+    /// True if the trace ends before `span` and its mode makes that an error.
     pub fn is_missed(&self, span: Nanos) -> bool {
         let last = self.trace.millis().last().copied().map_or(0, u64::from);
         self.end == TraceEnd::Error && span > Nanos::millis(last)
     }
 
-    /// Bytes that they carry until `span` is over.
+    /// Bytes that it can carry within `span`.
     pub fn bytes(&self, span: Nanos) -> u64 {
         let most = span.get() / 1_000_000;
         self.clone().millis().take_while(|at| *at <= most).count() as u64 * u64::from(self.size)
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_that_repeats_goes_on_from_its_last_line() {
+    fn repeating_trace_continues_from_its_last_line() {
         let trace = Arc::new(Trace::from_millis(vec![0, 3, 5]).expect("it is in order"));
         let once = Capacity { trace, end: TraceEnd::Error, size: 1504 };
         assert_eq!(once.clone().millis().collect::<Vec<u64>>(), [0, 3, 5]);

@@ -6,13 +6,13 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Mac, Rate};
 
-/// How many links may be inside of one another.
+/// How deep links may be nested.
 const DEEPEST: u8 = 8;
-/// Says to commands inside how deep they are, and where the far end is.
+/// Environment variables that report the nesting level and the far end's addresses to commands inside.
 const LEVEL: &str = "SWITCHPATH_LEVEL";
 const FAR: &str = "SWITCHPATH_FAR";
 const FAR_V6: &str = "SWITCHPATH_FAR6";
-/// The lengths of an interface's prefix, and of all addresses of a link's, of both families.
+/// The prefix lengths of an interface, and of all addresses of a link, of both families.
 const PREFIXES: [u8; 2] = [24, 64];
 const OWN: [u8; 2] = [16, 56];
 
@@ -21,12 +21,12 @@ const OWN: [u8; 2] = [16, 56];
 pub enum Side {
     /// To the command.
     Down,
-    /// From it.
+    /// From the command.
     Up,
 }
 
 impl Side {
-    /// Both.
+    /// Both directions.
     pub const BOTH: [Side; 2] = [Side::Down, Side::Up];
 
     /// Its name.
@@ -37,7 +37,7 @@ impl Side {
         }
     }
 
-    /// The port that has the link.
+    /// The port that emulates the link.
     pub fn port(self) -> &'static str {
         match self {
             Side::Down => "inside",
@@ -45,7 +45,7 @@ impl Side {
         }
     }
 
-    /// The way back.
+    /// The opposite direction.
     pub fn other(self) -> Side {
         match self {
             Side::Down => Side::Up,
@@ -53,7 +53,7 @@ impl Side {
         }
     }
 
-    /// What its link is to be; none where it has no limit.
+    /// Its link's description; `None` for a link without limit.
     pub fn of(self, options: &Link) -> Option<&str> {
         match self {
             Side::Down => options.down.as_deref(),
@@ -61,7 +61,7 @@ impl Side {
         }
     }
 
-    /// The queueing scheme before it.
+    /// The queueing scheme before the link.
     pub fn scheme_of(self, options: &Link) -> &str {
         let own = options.up_scheme.as_deref().filter(|_| self == Side::Up);
         own.unwrap_or(&options.scheme)
@@ -89,19 +89,19 @@ impl Both {
     }
 }
 
-/// How deep a link is inside of others, and the addresses that follow from that. They are nobody's: of the range that carriers use behind translation
-/// (RFC 6598), and of a prefix for local use that was drawn by lot (RFC 4193).
+/// The nesting level of a link and its addresses. They belong to no one else: they are from the range of carrier-grade NAT (RFC 6598) and from a
+/// randomly chosen unique local prefix (RFC 4193).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Level {
     depth: u8,
-    /// The far end is the network that this is started in.
+    /// True if the far end is the network in which the command was started.
     pub outside: bool,
     /// The addresses of the far end: those of the outermost link.
     pub far: Both,
 }
 
 impl Level {
-    /// Where this process is.
+    /// The level of this process.
     pub fn here(options: &Link) -> Result<Level> {
         let depth: u8 = said(LEVEL).map_or(0, |level: u8| level + 1);
         ensure!(depth < DEEPEST, "{DEEPEST} links are inside of one another already");
@@ -115,17 +115,17 @@ impl Level {
         Ok(Level { depth, outside, far })
     }
 
-    /// With nothing around it.
+    /// The level of a link that is not nested.
     pub fn outermost() -> Level {
         Level { depth: 0, outside: false, far: Both { v4: address(0, 1, 2), v6: address_v6(0, 1, 2) } }
     }
 
-    /// Whether there is another link around it.
+    /// True if it is nested in another link.
     pub fn is_inside(&self) -> bool {
         self.depth > 0
     }
 
-    /// What commands inside are told.
+    /// The environment variables for commands inside.
     pub fn environment(&self) -> [(&'static str, String); 3] {
         [(LEVEL, self.depth.to_string()), (FAR, self.far.v4.to_string()), (FAR_V6, self.far.v6.to_string())]
     }
@@ -139,7 +139,7 @@ impl Level {
         self.both(0, 2)
     }
 
-    /// The router's addresses there.
+    /// The router's addresses on the command's side.
     pub fn inside_router(&self) -> Both {
         self.both(0, 1)
     }
@@ -149,12 +149,12 @@ impl Level {
         self.both(1, 2)
     }
 
-    /// The router's addresses there.
+    /// The router's addresses on the far side.
     pub fn far_router(&self) -> Both {
         self.both(1, 1)
     }
 
-    /// Networks behind the command's, of each family with the lengths of their prefixes: those of links inside of this one.
+    /// The networks of links nested in this one, of each family, with their prefix lengths.
     pub fn deeper(&self) -> impl Iterator<Item = [(IpAddr, u8); 2]> {
         (self.depth + 1..DEEPEST).map(network)
     }
@@ -164,18 +164,18 @@ impl Level {
         network(self.depth)
     }
 
-    /// The stations' link addresses: the command's and the far end's. Known beforehand, nobody has to ask for them.
+    /// The MAC addresses of the command's host and of the far end. They are configured statically, so no ARP or ND crosses the link.
     pub fn macs(&self) -> [Mac; 2] {
         [2, 3].map(|last| Mac([0x02, 0x53, 0x50, 0, self.depth, last]))
     }
 
-    /// The router's, on the way to each.
+    /// The router's MAC addresses towards each of them.
     pub fn router_macs(&self) -> [Mac; 2] {
         [18, 19].map(|last| Mac([0x02, 0x53, 0x50, 0, self.depth, last]))
     }
 }
 
-/// What the environment says.
+/// The value of an environment variable.
 fn said<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -192,17 +192,17 @@ fn network(depth: u8) -> [(IpAddr, u8); 2] {
     [(address(depth, 0, 0).into(), OWN[0]), (address_v6(depth, 0, 0).into(), OWN[1])]
 }
 
-/// A text as TOML has it: as JSON has it.
+/// A text quoted for TOML, with the rules of JSON.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// What a link is like.
+/// The keys of a link.
 fn keys(options: &Link, of: Option<&str>, seed: u64) -> String {
     let mut keys = format!("{{ hold = {}, seed = {seed}", options.packets);
     let mut add = |key: &str, value: &str| _ = write!(keys, ", {key} = {}", quoted(value));
     match of {
-        // A trace counts as its mode says.
+        // A rate with a trace follows the trace's mode.
         Some(of) if of.parse::<Rate>().is_err() => {
             add("trace", of);
             add("mode", &options.mode);
@@ -224,7 +224,7 @@ fn keys(options: &Link, of: Option<&str>, seed: u64) -> String {
     keys + " }"
 }
 
-/// The configuration.
+/// The whole configuration.
 pub fn text(options: &Link, level: &Level) -> String {
     let seed = u64::from(options.seed) * 2;
     let [down, up] =

@@ -1,4 +1,4 @@
-//! The networks on both sides of a link.
+//! The networks at both ends of a link.
 
 use super::configuration::{Both, Level};
 use anyhow::{Context, Result};
@@ -13,26 +13,26 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use units::{Mac, Nanos};
 
-/// How often and how long it is looked whether a server listens.
+/// Interval and timeout of polling for a listening server.
 const LOOK: Nanos = Nanos::millis(10);
 const LOOKS: usize = 200;
-/// How much of a TCP connection may be under way: the least, the default and the most of tcp(7).
+/// Buffer sizes of a TCP connection: the least, the default and the most of tcp(7).
 const TCP_WINDOW: &str = "4096 131072 1073741824";
-/// The state of a TCP socket that listens, in /proc/net/tcp.
+/// The state of a listening TCP socket in /proc/net/tcp.
 const LISTENS: &str = "0A";
 
-/// The command's host, the router's links, and the far end.
+/// The command's host, the namespace with the router's links, and the far end.
 pub struct Hosts {
     inside: Host,
     router: Host,
     far: Host,
-    /// Settings of the far end to be set back when this ends, and what they were.
+    /// Settings of the far end to restore at the end, with their old values.
     before: Vec<(&'static str, String)>,
     _lab: Lab,
 }
 
 impl Hosts {
-    /// Makes them, and lays the cables.
+    /// Creates the namespaces and the cables.
     pub fn new(level: &Level) -> Result<Hosts> {
         let lab = Lab::new()?;
         let router = lab.host("switchpath")?;
@@ -54,7 +54,7 @@ impl Hosts {
         })?;
         join(&far, &name, level.far_host(), (level.far_router(), to_far))?;
         for host in [Some(&inside), Some(&far).filter(|_| !level.outside)].into_iter().flatten() {
-            // Windows are what the link makes of them, and not what a machine has by default.
+            // Large limits, so that the link determines the window and not the machine's default.
             for setting in ["net/ipv4/tcp_rmem", "net/ipv4/tcp_wmem"] {
                 host.sysctl(setting, TCP_WINDOW)?;
             }
@@ -66,7 +66,7 @@ impl Hosts {
                     far.add_route(network, gateway)?;
                 }
             }
-            // A machine that forwards IPv6 no longer listens to its own router: that is for whoever runs it to decide.
+            // Do not set IPv6 forwarding on the machine itself: a forwarding host ignores router advertisements. Its operator has to decide that.
             let settings = [Some("net/ipv4/ip_forward"), level.is_inside().then_some("net/ipv6/conf/all/forwarding")];
             for setting in settings.into_iter().flatten() {
                 let Ok(was) = read_to_string(Path::new("/proc/sys").join(setting)) else { continue };
@@ -81,37 +81,37 @@ impl Hosts {
         Ok(Hosts { inside, router, far, before, _lab: lab })
     }
 
-    /// The command's.
+    /// The command's host.
     pub fn inside(&self) -> &Host {
         &self.inside
     }
 
-    /// The far end's.
+    /// The far end's host.
     pub fn far(&self) -> &Host {
         &self.far
     }
 
-    /// The router's links.
+    /// The namespace with the router's links.
     pub fn router(&self) -> &Host {
         &self.router
     }
 
-    /// Starts a command for the shell at the far end.
+    /// Starts a shell command at the far end.
     pub fn start_far(&self, command: &str) -> Result<Child> {
         let mut shell = Command::new("/bin/sh");
-        // What it prints is not what the command prints.
+        // Its output goes to standard error: standard output belongs to the inner command.
         shell.args(["-c", command]).stdin(Stdio::null()).stdout(std::io::stderr()).process_group(0);
         self.far.spawn(shell).with_context(|| format!("'{command}' cannot be started at the far end"))
     }
 
-    /// Ends what was started at the far end, with all that it has started.
+    /// Kills the command at the far end with all its children.
     pub fn end_far(&self, mut server: Child) {
-        // It may have ended by itself.
+        // It may have exited already.
         _ = kill_process_group(Pid::from_child(&server), Signal::KILL);
         _ = server.wait();
     }
 
-    /// Waits until something listens at the far end, for two seconds. Answers whether it does.
+    /// Waits up to two seconds until a socket listens at the far end. Returns true if one does.
     pub fn wait_until_it_listens(&self) -> Result<bool> {
         let mut sleeper = Sleeper::new(Waker::new()?);
         for _ in 0..LOOKS {
@@ -127,7 +127,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for (setting, was) in &self.before {
-            // Nobody is left who could be told.
+            // Ignore the error: there is no one left to report it to.
             _ = self.far.sysctl(setting, was.trim());
         }
     }
@@ -137,8 +137,8 @@ fn plug<'a>(host: &'a Host, link: &'a str, mac: Mac) -> Plug<'a> {
     Plug { host, link, mac: Some(mac) }
 }
 
-/// Gives a host's link its addresses, and tells it its router's link address: asked for it, the router would answer over the link, however far and slow
-/// that is.
+/// Configures the addresses of a host's link and a static neighbour entry for its router. Otherwise the router would answer ARP and ND across the
+/// link, with the link's rate and delay.
 fn join(host: &Host, link: &str, own: Both, (router, mac): (Both, Mac)) -> Result<(), KernelError> {
     for (address, length) in own.on_link().take(families(own, host)?.len()) {
         host.add_address(link, address, length)?;
@@ -150,14 +150,14 @@ fn join(host: &Host, link: &str, own: Both, (router, mac): (Both, Mac)) -> Resul
     Ok(())
 }
 
-/// Those addresses whose family the kernel speaks at a host: it may be without IPv6.
+/// The addresses of the families that the kernel supports at a host: it may lack IPv6.
 fn families(addresses: Both, host: &Host) -> Result<Vec<IpAddr>, KernelError> {
     let setting = || read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6");
     let speaks = host.run(setting)?.is_ok_and(|disabled| disabled.trim() == "0");
     Ok(addresses.each().into_iter().take(if speaks { 2 } else { 1 }).collect())
 }
 
-/// Whether a socket of the calling thread's network waits for somebody.
+/// True if a TCP socket listens in the calling thread's network.
 fn listens() -> bool {
     let lines = |file: &str| read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
     let tcp = ["tcp", "tcp6"]

@@ -1,7 +1,15 @@
 //! A log of every packet at a link, in the format that mahimahi's tools read (spec N-36).
 //!
-//! Milliseconds since the link began, then: `+ size` a packet came, `- size delay` its last bit has left that many milliseconds later, `d packets
-//! bytes` it was dropped, `# size` the link had an opportunity. Lines are in the order of their times; sizes are those the link counts.
+//! Each line begins with the milliseconds since the link began.
+//!
+//! | line | event |
+//! |---|---|
+//! | `+ size` | a packet arrived |
+//! | `- size delay` | its last bit has left, that many milliseconds after its arrival |
+//! | `d packets bytes` | packets were dropped |
+//! | `# size` | the link had an opportunity |
+//!
+//! Lines are in the order of their times. Sizes are those the link counts.
 
 use super::capacity::Capacity;
 use super::configuration::Side;
@@ -18,9 +26,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use units::{Instant, Nanos};
 
-/// Lines that wait to be written at most: the router does not wait for a disk.
+/// Limit of lines queued for writing: the router does not wait for a disk.
 const WAITING: usize = 1 << 18;
-/// How much earlier than the latest packet that came another line may be: what a link makes up for, and more.
+/// How much older than the latest arrival a line may be: more than the lag that a link catches up.
 const BEHIND: Nanos = Nanos::millis(50);
 
 /// One line.
@@ -28,30 +36,30 @@ const BEHIND: Nanos = Nanos::millis(50);
 pub enum Line {
     /// The link has begun: times count from here.
     Began { at: Instant },
-    /// Something became of a packet.
+    /// An event of a packet.
     Packet { at: Instant, what: What },
     /// The log ends.
     Ended { at: Instant },
 }
 
-/// What became of a packet of so many bytes.
+/// An event of a packet with its size in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum What {
-    /// It came.
+    /// It arrived.
     Came(u32),
-    /// It left, so long after it came.
+    /// It left, this long after its arrival.
     Left(u32, Nanos),
     /// It was dropped.
     Dropped(u32),
 }
 
-/// Where lines are put, until the log is ended.
+/// Accepts lines until the log is finished.
 pub struct Lines(Arc<Shared>);
 
-/// What a log shares with whoever puts lines into it.
+/// Shared between a log and the threads that add lines.
 struct Shared {
     sender: Mutex<Option<SyncSender<Line>>>,
-    /// Lines that found no room.
+    /// Lines lost because the queue was full.
     lost: AtomicU64,
 }
 
@@ -62,7 +70,7 @@ impl Shared {
 }
 
 impl Lines {
-    /// Puts one.
+    /// Adds a line.
     pub fn write(&self, line: Line) {
         if let Some(Err(TrySendError::Full(_))) = self.0.sender().as_ref().map(|sender| sender.try_send(line)) {
             self.0.lost.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +80,7 @@ impl Lines {
 
 /// A log that is being written.
 pub struct Log {
-    /// The link it is of.
+    /// The direction of its link.
     pub side: Side,
     path: PathBuf,
     writer: JoinHandle<io::Result<BufWriter<File>>>,
@@ -80,7 +88,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Begins the log of one direction, in the file that is called as `prefix` says. `epoch` is that of the clock.
+    /// Begins the log of one direction in a file named after `prefix`. `epoch` is the zero of the clock.
     ///
     /// # Errors
     ///
@@ -108,7 +116,7 @@ impl Log {
         Ok(Some((Lines(shared.clone()), Log { side, path, writer, shared })))
     }
 
-    /// Ends it, at `end`, with what there is to remark. Answers how many lines were lost.
+    /// Ends the log at `end` with these remarks. Returns how many lines were lost.
     ///
     /// # Errors
     ///
@@ -116,7 +124,7 @@ impl Log {
     pub fn finish(self, end: Instant, remarks: &[String]) -> Result<u64> {
         let Log { path, writer, shared, .. } = self;
         if let Some(sender) = shared.sender().take() {
-            // Whoever writes has ended where there was an error, which it tells.
+            // The writer ends early only after an error. `join` returns that error below.
             let _ = sender.send(Line::Ended { at: end });
         }
         let of = || format!("{} cannot be written", path.display());
@@ -134,11 +142,11 @@ impl Log {
     }
 }
 
-/// Puts lines in order.
+/// Sorts lines by time.
 struct Writer<W> {
     file: W,
     start: Instant,
-    /// Lines that others may come before, and how many there were: what is told first of one time stands first.
+    /// Lines that earlier ones may still precede, each with a sequence number: of lines with the same time the first one added is written first.
     waiting: BinaryHeap<Reverse<(Instant, u64, What)>>,
     number: u64,
     latest: Instant,
@@ -168,7 +176,7 @@ impl<W: Write> Writer<W> {
                 Line::Packet { at, what } => {
                     self.waiting.push(Reverse((at, self.number, what)));
                     self.number += 1;
-                    // When a packet leaves may be long to come, and all others before that.
+                    // A departure may be far in the future, so it does not advance the latest time.
                     if !matches!(what, What::Left(..)) && at > self.latest {
                         self.latest = at;
                         self.flush(Instant::new(at.get().saturating_sub(BEHIND.get())))?;
@@ -183,7 +191,7 @@ impl<W: Write> Writer<W> {
         Ok(self.file)
     }
 
-    /// The opportunities until then.
+    /// Writes the opportunities until then.
     fn pass(&mut self, millis: u64) -> io::Result<()> {
         while let Some(at) = self.opportunities.next_if(|at| *at <= millis) {
             writeln!(self.file, "{at} # {}", self.size)?;
@@ -191,7 +199,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what was before `until`.
+    /// Writes all lines before `until`.
     fn flush(&mut self, until: Instant) -> io::Result<()> {
         while self.waiting.peek().is_some_and(|first| first.0.0 < until) {
             let Some(Reverse((at, _, what))) = self.waiting.pop() else { break };
@@ -214,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_stand_in_the_order_of_their_times() {
+    fn lines_are_sorted_by_time() {
         let (sender, lines) = sync_channel(16);
         let at = |millis: u64| Instant::new(1_000_000_000 + millis * 1_000_000);
         let packet = |millis: u64, what| Line::Packet { at: at(millis), what };

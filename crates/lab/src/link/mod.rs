@@ -1,7 +1,7 @@
-//! `switchpath link`: a command behind a link that is not there, with the kernel's own TCP.
+//! `switchpath link`: runs a command behind an emulated link, with the kernel's own TCP.
 //!
-//! The command's network is a namespace, joined by a virtual cable to the router's, and that to the far end's. The router is the one that
-//! `switchpath run` runs, in this process; its two ports pretend to have the links (adr/0037).
+//! The command's network is a namespace. Virtual cables join it to the router's namespace, and that to the far end's. The router is the one that
+//! `switchpath run` runs, in this process. Its two ports emulate the links (adr/0037).
 
 mod capacity;
 pub mod configuration;
@@ -34,14 +34,14 @@ use std::sync::{Arc, Mutex};
 use tally::{Tally, Witness};
 use units::Instant;
 
-/// The configuration in messages.
+/// The configuration's name in messages.
 const CONFIGURATION: &str = "link";
 
-/// Runs a command behind a link. Must be called before there is a second thread.
+/// Runs a command behind a link. Must be called before the process has a second thread.
 ///
 /// # Errors
 ///
-/// Why the link cannot be made, or the command not be started.
+/// Why the link cannot be created or the command cannot be started.
 pub fn link(options: &Link) -> Result<ExitCode> {
     let Some((program, arguments)) = options.command.split_first() else {
         return Err(Usage("a command is missing: write it behind --".into()).into());
@@ -58,7 +58,7 @@ pub fn link(options: &Link) -> Result<ExitCode> {
     show_diagnostics(&checked.diagnostics)?;
     options.out.as_deref().map_or(Ok(()), page::look)?;
     netns::enter()?;
-    // A key that interrupts is for the command; what happened is told when that has ended.
+    // Interrupts from the keyboard are for the command. Ignore them here, so that the report follows after the command has ended.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGQUIT] {
         signal_hook::flag::register(signal, ignored.clone()).context("signals cannot be waited for")?;
@@ -91,8 +91,7 @@ pub fn link(options: &Link) -> Result<ExitCode> {
     Ok(exit_code(status))
 }
 
-/// The errors in the words of the command line: its user has not written the configuration that was checked. Nothing where one of
-/// them is about no option.
+/// The errors in terms of the command line, because the user has not written the checked configuration. `None` if an error concerns no option.
 fn of_options(options: &Link, found: &plan::Diagnostics) -> Option<String> {
     let mut said: Vec<String> = Vec::new();
     for error in found.errors() {
@@ -115,7 +114,7 @@ fn of_options(options: &Link, found: &plan::Diagnostics) -> Option<String> {
             _ => return None,
         };
         let line = format!("--{name} {}: {}; {}", value?, error.reason, error.hint);
-        // Both links have it.
+        // Both directions report it.
         if !said.contains(&line) {
             said.push(line);
         }
@@ -123,7 +122,7 @@ fn of_options(options: &Link, found: &plan::Diagnostics) -> Option<String> {
     Some(said.join("\n")).filter(|said| !said.is_empty())
 }
 
-/// Hosts with a link between them, and the router that it is.
+/// Hosts with a link between them, and the router that emulates it.
 pub struct Behind {
     /// The hosts.
     pub hosts: Hosts,
@@ -131,17 +130,17 @@ pub struct Behind {
     pub level: Level,
     plan: Plan,
     daemon: Arc<Daemon>,
-    /// Of [`Side::BOTH`].
+    /// One for each of [`Side::BOTH`].
     tallies: Vec<Arc<Mutex<Tally>>>,
     logs: Vec<Log>,
 }
 
 impl Behind {
-    /// Makes them. This process may make network namespaces.
+    /// Creates the hosts and starts the router. This process must be allowed to create network namespaces.
     ///
     /// # Errors
     ///
-    /// What stands in the way.
+    /// Why they cannot be created.
     pub fn start(options: &Link, level: Level) -> Result<Behind> {
         let text = configuration::text(options, &level);
         let plan = plan::check(&text, CONFIGURATION, &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
@@ -157,7 +156,7 @@ impl Behind {
             logs.extend(log);
             devices = devices.witnessed(side.port(), Box::new(witness));
         }
-        // The router goes before the command, which would take its processor just when a packet is due. Only root may.
+        // Give the router a higher priority than the command, which would else take its processor just when a packet is due. This needs root.
         let favour = Favour::take();
         let daemon = Daemon::start(&plan, Options::new(devices, &text, CONFIGURATION, |_| {}));
         let daemon = daemon.map_err(|error| anyhow!("the link cannot be made here: {error}"))?;
@@ -165,11 +164,11 @@ impl Behind {
         Ok(Behind { hosts, level, plan, daemon, tallies, logs })
     }
 
-    /// Ends the router. What is told is of this span.
+    /// Stops the router. The report covers this span.
     ///
     /// # Errors
     ///
-    /// Where a log cannot be written.
+    /// A log cannot be written.
     pub fn finish(self, (start, end): (Instant, Instant)) -> Result<Report> {
         let Behind { plan, daemon, tallies, logs, .. } = self;
         let closing = daemon.stop();
@@ -183,7 +182,7 @@ impl Behind {
     }
 }
 
-/// As a shell tells how a command ended.
+/// The exit code of a command, as a shell reports it.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let number = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(number & 0xff).unwrap_or(1))

@@ -1,4 +1,4 @@
-//! The folder of a report: what was asked, how it was measured and what came of it, with its pictures.
+//! The folder of a report: the request, the method and the results, with figures.
 
 use super::report::{Direction, Report};
 use crate::reproduce::files::{prepare, put};
@@ -15,7 +15,7 @@ fn axis(label: &str) -> Axis {
     Axis { label: label.into(), min: Some(0.0), max: None, log: false, scale: None }
 }
 
-/// The pictures of a report.
+/// The figures of a report.
 fn pictures(report: &Report) -> Vec<Picture> {
     let picture = |id: &str, title: &str, (x, y): (&str, &str), curves: Vec<Curve>| Picture {
         id: id.into(),
@@ -42,7 +42,7 @@ fn pictures(report: &Report) -> Vec<Picture> {
     ]
 }
 
-/// What the curves of a picture have, a line each.
+/// The points of a figure's curves, one per line.
 fn series(pictures: &[Picture]) -> String {
     let mut out = String::from("picture,curve,x,y\n");
     for picture in pictures {
@@ -56,20 +56,20 @@ fn series(pictures: &[Picture]) -> String {
     out
 }
 
-/// Finds out whether the folder can be written, before there is something to write.
+/// Checks that the folder is writable before the measurement starts.
 ///
 /// # Errors
 ///
-/// Why it cannot.
+/// Why it is not.
 pub fn look(folder: &Path) -> Result<()> {
     prepare(folder)
 }
 
-/// Writes the report into a folder: `index.html`, `report.json`, `series.csv`, and each picture as SVG and PNG.
+/// Writes the report into a folder: `index.html`, `report.json`, `series.csv`, and each figure as SVG and PNG.
 ///
 /// # Errors
 ///
-/// What cannot be written.
+/// The file that cannot be written.
 pub fn write(folder: &Path, report: &Report, options: &Link) -> Result<()> {
     let pictures = pictures(report);
     for picture in &pictures {
@@ -122,7 +122,7 @@ fn page(report: &Report, pictures: &[Picture], options: &Link) -> String {
            JSON</a></p>\n</main></body></html>\n"
 }
 
-/// Whether what was measured is the links.
+/// Says if the links, and not this machine, limited the measurement.
 fn verdict(report: &Report) -> String {
     let told = report.bottleneck();
     if told.is_empty() {

@@ -1,4 +1,4 @@
-//! What a link has carried, told at the end.
+//! The statistics of a link, printed at the end.
 
 use super::capacity::{Capacity, link_of};
 use super::configuration::Side;
@@ -14,15 +14,15 @@ use std::io::{Write, stderr, stdout};
 use std::sync::{Mutex, PoisonError};
 use units::{Instant, Nanos, Rate};
 
-/// Columns of the pictures in the terminal.
+/// Width of the terminal charts in columns.
 const COLUMNS: usize = 60;
-/// Their heights.
+/// Their block characters.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Where one packet in a hundred comes this late, the machine was busy.
+/// If one packet in a hundred is at least this late, the machine was busy.
 const LATE: Nanos = Nanos::micros(300);
-/// The percentiles that are told, by thousandths.
+/// The reported percentiles, in thousandths.
 const PARTS: [(&str, u64); 3] = [("p50", 500), ("p95", 950), ("p99", 990)];
-/// Drops for want of something of this router's, and not because of the link.
+/// Drops because the router lacked a resource, not because of the link.
 const WANTS: [DropReason; 5] = [
     DropReason::PoolEmpty,
     DropReason::PathQueue,
@@ -33,14 +33,14 @@ const WANTS: [DropReason; 5] = [
 
 /// One direction.
 pub struct Direction {
-    /// Which.
+    /// Its direction.
     pub side: Side,
-    /// What its link is like.
+    /// The description of its link.
     pub link: Option<LinkPlan>,
-    /// The opportunities of its trace, where it has one.
+    /// The capacity of its trace, if it has one.
     pub capacity: Option<Capacity>,
     tally: Tally,
-    /// Packets that were lost before the router had them, and after.
+    /// Packets lost outside of the router, before it received them and after it sent them.
     beside: u64,
     ended: Instant,
 }
@@ -51,15 +51,15 @@ pub struct Report {
     pub directions: [Direction; 2],
     /// How long the command ran.
     pub took: Nanos,
-    /// Lines that the logs have lost.
+    /// Lines lost from the logs.
     pub lost: u64,
-    /// What the router dropped, by reason, wherever.
+    /// All drops of the router, by reason.
     drops: Vec<(String, u64)>,
     balanced: bool,
 }
 
 impl Direction {
-    /// How long the link was there.
+    /// The duration of the traffic on the link.
     fn lasted(&self) -> Nanos {
         self.tally.began.map_or(Nanos::ZERO, |began| self.ended.since(began))
     }
@@ -68,7 +68,7 @@ impl Direction {
         self.tally.throughput()
     }
 
-    /// Bits a second that the link could carry; none where that has no limit.
+    /// The capacity in bits a second; `None` if it is unlimited.
     fn limit(&self) -> Option<f64> {
         let service = &self.link.as_ref()?.medium.service;
         match (service, &self.capacity) {
@@ -82,12 +82,12 @@ impl Direction {
         }
     }
 
-    /// How much later than described 99 of 100 packets arrived at most.
+    /// The 99th percentile of how much later packets arrived than the link's description says.
     pub fn late(&self) -> Nanos {
         self.tally.late.per_mille(990)
     }
 
-    /// What the machine has added, a sentence each; nothing where the link was all there was.
+    /// The distortions by this machine, one sentence each. Empty if there were none.
     pub fn machine(&self) -> Vec<String> {
         let (late, (missed, time)) = (self.late(), self.tally.missed);
         let mut said = Vec::new();
@@ -149,12 +149,12 @@ impl Direction {
         Curve { label: self.side.name().into(), points: points.collect() }
     }
 
-    /// Mbit/s, of each interval.
+    /// Throughput in Mbit/s, for each interval.
     pub fn throughputs(&self) -> Curve {
         self.curve(|point| point.bytes as f64 * 8.0 / WIDTH.as_secs_f64() / 1e6)
     }
 
-    /// Mbit/s that the trace could have carried, of each interval; none without a trace.
+    /// The trace's capacity in Mbit/s, for each interval; `None` without a trace.
     pub fn limits(&self) -> Option<Curve> {
         let capacity = self.capacity.as_ref()?;
         let width = WIDTH.get() / 1_000_000;
@@ -165,12 +165,12 @@ impl Direction {
         Some(Curve { label: format!("{}, the trace", self.side.name()), ..curve })
     }
 
-    /// Milliseconds in the queue on average, of each interval.
+    /// Average queueing delay in milliseconds, for each interval.
     pub fn delays(&self) -> Curve {
         self.curve(|point| point.waited as f64 / point.packets.max(1) as f64 / 1e6)
     }
 
-    /// Milliseconds from one end to the other, and which part of all packets took no longer.
+    /// Cumulative distribution of the one-way delay in milliseconds.
     pub fn distribution(&self) -> Curve {
         Curve { label: self.side.name().into(), points: self.tally.whole.distribution() }
     }
@@ -180,7 +180,7 @@ impl Direction {
     }
 }
 
-/// A row of blocks for a curve, and its highest point.
+/// A curve as a row of blocks, and its maximum.
 fn blocks(curve: &Curve) -> (String, f64) {
     let most = curve.points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
     let each = curve.points.len().div_ceil(COLUMNS).max(1);
@@ -192,7 +192,7 @@ fn blocks(curve: &Curve) -> (String, f64) {
 }
 
 impl Report {
-    /// Of what was counted from `start` to `end`: the tallies are those of [`Side::BOTH`].
+    /// The report of the counters from `start` to `end`; the tallies are those of [`Side::BOTH`].
     pub fn new(
         plan: &Plan,
         tallies: [&Mutex<Tally>; 2],
@@ -205,7 +205,7 @@ impl Report {
             link: link_of(plan, side).cloned(),
             capacity: Capacity::of(plan, side),
             tally: tally.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            // What goes down comes in from the far side.
+            // Packets to the command arrive at the port of the far side.
             beside: port(side.other()).map_or(0, |port| port.counters.lost_before_receive)
                 + port(side).map_or(0, |port| port.counters.lost_after_transmit),
             ended: end,
@@ -220,7 +220,7 @@ impl Report {
         }
     }
 
-    /// What happened to the router that nobody described, of both directions.
+    /// Events in the router that belong to no description of a link, of both directions.
     fn elsewhere(&self) -> Vec<String> {
         let wanting = self.drops.iter().filter(|(reason, _)| {
             let at_links = self.directions.iter().any(|direction| direction.dropped(reason) > 0);
@@ -229,7 +229,7 @@ impl Report {
         wanting.map(|(reason, packets)| format!("{packets} packets were dropped by the router: {reason}")).collect()
     }
 
-    /// Whether this machine, and not the links alone, is what was measured.
+    /// The reasons why this machine, and not the links alone, limited the measurement.
     pub fn bottleneck(&self) -> Vec<String> {
         let of = |direction: &Direction| {
             let name = direction.side.name();
@@ -238,7 +238,7 @@ impl Report {
         self.directions.iter().flat_map(of).chain(self.elsewhere()).collect()
     }
 
-    /// All of it.
+    /// The whole report as JSON.
     pub fn everything(&self) -> Value {
         let drops = self.drops.iter().map(|(reason, packets)| json!({ "reason": reason, "packets": packets }));
         json!({
@@ -251,7 +251,7 @@ impl Report {
         })
     }
 
-    /// What is told of each direction: a name, and a cell for each.
+    /// The rows of the table: a name, and a cell for each direction.
     pub fn rows(&self) -> Vec<[String; 3]> {
         let [down, up] = &self.directions;
         let mut rows = Vec::new();
@@ -285,16 +285,16 @@ impl Report {
         rows
     }
 
-    /// Prints it.
+    /// Prints the report.
     ///
     /// # Errors
     ///
-    /// Where it cannot be printed.
+    /// It cannot be printed.
     pub fn print(&self, json: bool) -> Result<()> {
         if json {
             return print_json(&mut stdout(), &self.everything());
         }
-        // The command's output is the standard output.
+        // Standard output belongs to the command.
         let mut out = stderr();
         let mut rows = Rows::new(&["", ">DOWN", ">UP"]);
         self.rows().into_iter().for_each(|row| rows.add(row));

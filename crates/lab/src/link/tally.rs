@@ -1,4 +1,4 @@
-//! What is counted of every packet at one of the links.
+//! The counters of packets at one link.
 
 use super::log::{Line, Lines, What};
 use link::LinkWitness;
@@ -9,12 +9,12 @@ use units::{Instant, Nanos};
 
 /// The interval of a series.
 pub const WIDTH: Nanos = Nanos::millis(100);
-/// Points of a series at most: a day.
+/// Limit of points in a series: a day.
 const MOST_POINTS: usize = 864_000;
-/// Parts that each power of two is divided into.
+/// Number of bits that divide each power of two: 1024 bins.
 const PARTS: u32 = 10;
 
-/// Times, by how often there were: to one in 1024.
+/// A histogram of times with a relative error of 1/1024.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     bins: Vec<u64>,
@@ -40,7 +40,7 @@ impl Times {
         self.most = self.most.max(value);
     }
 
-    /// For a curve: times in milliseconds, and which part of all is not above each.
+    /// The cumulative distribution: times in milliseconds, and the fraction of all that does not exceed each.
     pub fn distribution(&self) -> Vec<(f64, f64)> {
         let parts = (0..=999).map(|part| (self.per_mille(part).get() as f64 / 1e6, part as f64 / 1e3));
         let mut points: Vec<(f64, f64)> = parts.filter(|_| self.count > 0).collect();
@@ -54,7 +54,7 @@ impl Times {
         points
     }
 
-    /// That which so many of a thousand are not above.
+    /// The value that `part` of a thousand do not exceed.
     pub fn per_mille(&self, part: u64) -> Nanos {
         let wanted = (self.count * part).div_ceil(1000).max(1);
         let mut sum = 0;
@@ -64,7 +64,7 @@ impl Times {
                 let place = place as u64;
                 let value = match place >> PARTS {
                     0 => place,
-                    // The last that is counted there.
+                    // The upper bound of the bin.
                     step => (((1 << PARTS) + (place & ((1 << PARTS) - 1)) + 1) << (step - 1)) - 1,
                 };
                 return Nanos::new(value.min(self.most));
@@ -82,49 +82,49 @@ pub struct Point {
     pub waited: u64,
 }
 
-/// What was counted at one link: packets, and their bytes as the link counts them.
+/// The counters of one link: packets, and their bytes as the link counts them.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub came: (u64, u64),
     pub left: (u64, u64),
     pub arrived: u64,
-    /// Bytes of the first that left.
+    /// Bytes of the first packet that left.
     pub first: u64,
-    /// When the first and the last left.
+    /// The departures of the first and the last packet.
     pub span: Option<(Instant, Instant)>,
-    /// From when a packet came until its last bit had left, and until it was at the far end.
+    /// Time from a packet's arrival until its last bit has left, and until it was at the far end.
     pub queue: Times,
     pub whole: Times,
-    /// How much later than it should have.
+    /// Departures later than described, by how much.
     pub late: Times,
-    /// How often the link was idle though packets waited, and how long.
+    /// How often and how long the link was idle although packets were queued.
     pub missed: (u64, u64),
     pub drops: BTreeMap<&'static str, (u64, u64)>,
     pub series: Vec<Point>,
-    /// The link began.
+    /// When the link began.
     pub began: Option<Instant>,
 }
 
 impl Tally {
-    /// Bits a second, from when the first packet had left until the last had. The first took its time before that: two packets
-    /// are one packet in the time between them.
+    /// Bits a second between the first departure and the last. The first packet's bytes do not count, because their transmission was before that
+    /// interval.
     pub fn throughput(&self) -> f64 {
         let span = self.span.map_or(Nanos::ZERO, |(first, last)| last.since(first));
         if span == Nanos::ZERO { 0.0 } else { (self.left.1 - self.first) as f64 * 8.0 / span.as_secs_f64() }
     }
 }
 
-/// Counts, and writes a log.
+/// Counts packets and writes a log.
 pub struct Witness {
     start: Instant,
-    /// Bytes that a frame has more on the link.
+    /// Additional bytes of a frame on the link.
     overhead: i32,
     tally: Arc<Mutex<Tally>>,
     lines: Option<Lines>,
 }
 
 impl Witness {
-    /// Of a link on which a frame has so many bytes more.
+    /// For a link with this overhead per frame.
     pub fn new(overhead: i32, lines: Option<Lines>) -> Witness {
         Witness { start: Instant::START, overhead, tally: Arc::default(), lines }
     }
@@ -133,7 +133,7 @@ impl Witness {
         bytes.saturating_add_signed(self.overhead)
     }
 
-    /// What it counts.
+    /// Its counters.
     pub fn tally(&self) -> Arc<Mutex<Tally>> {
         self.tally.clone()
     }
@@ -214,12 +214,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_never_carries_more_than_its_rate_however_short_the_run() {
+    fn throughput_never_exceeds_link_rate_in_short_runs() {
         let mut witness = Witness::new(0, None);
         let tally = witness.tally();
         let measured = || tally.lock().unwrap().throughput();
         assert_eq!(measured(), 0.0);
-        // 1250 bytes take a millisecond at 10 Mbit/s.
+        // At 10 Mbit/s, 1250 bytes take a millisecond.
         for (packets, expected) in [(1u64, 0.0), (2, 10e6), (3, 10e6)] {
             witness.left(Instant::new(packets * 1_000_000), 1250, Instant::START);
             assert_eq!(measured(), expected, "{packets} packets");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_right_to_one_in_1024_and_never_too_low() {
+    fn percentile_error_is_at_most_1_in_1024_and_never_negative() {
         let mut times = Times::default();
         (1..=100_000).for_each(|n| times.add(Nanos::new(n * 1000)));
         for (part, exact) in [(500, 50_000_000.0), (950, 95_000_000.0), (990, 99_000_000.0)] {

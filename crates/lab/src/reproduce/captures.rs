@@ -1,4 +1,4 @@
-//! Captures that sources of a world replay: pcap and pcapng files.
+//! Captures that the sources of a world replay: pcap and pcapng files.
 
 use io::pcap::Reader;
 use sim::experiment::DataFiles;
@@ -8,7 +8,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use units::Nanos;
 
-/// Captures of a folder, that of the world, and other files.
+/// Reads captures from the world's folder, and the other data files.
 pub struct Folder(pub PathBuf, pub DataFiles);
 
 impl Captures for Folder {

@@ -1,4 +1,4 @@
-//! Results as files, and experiments of a folder.
+//! Result files, and the experiments in a folder.
 
 use super::page::page;
 use super::plot::{Colours, png, svg};
@@ -10,16 +10,16 @@ use sim::experiment::{Experiment, Parameters, Report, golden, is_experiment};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The text of a file beside an experiment, as it is named there.
+/// The text of a file beside an experiment, by the name that the experiment uses.
 pub fn beside(folder: &Path, name: &str) -> Result<String, String> {
     fs::read_to_string(folder.join(name)).map_err(|error| error.to_string())
 }
 
-/// The experiments of a folder: `PAPER/NAME.toml`, or `NAME.toml` right in it, in the order of their names, `E9` before `E10`.
+/// The experiments of a folder: `PAPER/NAME.toml` or `NAME.toml`, sorted by name with `E9` before `E10`.
 ///
 /// # Errors
 ///
-/// What cannot be read, or that there is none.
+/// A file cannot be read, or there is none.
 pub fn experiments(folder: &Path) -> Result<Vec<Experiment>> {
     let mut files = Vec::new();
     for entry in read_dir(folder)? {
@@ -56,7 +56,7 @@ fn read_dir(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Everything of an experiment, as it goes into its JSON.
+/// The JSON of an experiment.
 #[derive(Serialize)]
 struct Everything<'a> {
     #[serde(flatten)]
@@ -70,11 +70,11 @@ struct OfRun<'a> {
     values: &'a std::collections::BTreeMap<String, f64>,
 }
 
-/// Writes the results of an experiment into a folder: CSV, JSON and its pictures.
+/// Writes the results of an experiment into a folder: CSV, JSON and its figures.
 ///
 /// # Errors
 ///
-/// What cannot be written.
+/// The file that cannot be written.
 pub fn write(folder: &Path, Outcome { report, runs }: &Outcome) -> Result<()> {
     let of_paper = folder.join(&report.paper);
     fs::create_dir_all(&of_paper).with_context(|| format!("{} cannot be made", of_paper.display()))?;
@@ -92,20 +92,20 @@ pub fn write(folder: &Path, Outcome { report, runs }: &Outcome) -> Result<()> {
     Ok(())
 }
 
-/// Writes `index.html` over all experiments that were written into a folder.
+/// Writes `index.html` over all experiments in a folder.
 ///
 /// # Errors
 ///
-/// What cannot be written.
+/// It cannot be written.
 pub fn write_page(folder: &Path, reports: &[Report]) -> Result<()> {
     put(&folder.join("index.html"), page(reports).as_bytes())
 }
 
-/// Writes what a world by itself has measured: `values.csv`, and a file for each thing recorded over time.
+/// Writes the measurements of a single world: `values.csv`, and a file for each time series.
 ///
 /// # Errors
 ///
-/// What cannot be written.
+/// The file that cannot be written.
 pub fn write_measured(folder: &Path, measured: &Measured) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let values: String = measured.values.iter().map(|(name, value)| format!("{name},{value}\n")).collect();
@@ -119,11 +119,11 @@ pub fn write_measured(folder: &Path, measured: &Measured) -> Result<()> {
     Ok(())
 }
 
-/// Finds out whether results can be written to a folder, before they are worked for.
+/// Checks that the folder is writable before the runs start.
 ///
 /// # Errors
 ///
-/// Why they cannot.
+/// Why it is not.
 pub fn prepare(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let trial = folder.join("trial");
@@ -131,7 +131,7 @@ pub fn prepare(folder: &Path) -> Result<()> {
     fs::remove_file(&trial).with_context(|| format!("{} cannot be removed", trial.display()))
 }
 
-/// Writes a file whole or not at all: what stood there stays where there is no room for another.
+/// Writes a file atomically: the old file stays if there is no space for the new one.
 pub fn put(path: &Path, content: &[u8]) -> Result<()> {
     let beside = path.with_added_extension("partly");
     let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, path));

@@ -1,5 +1,5 @@
-//! Runs that are kept: what a run follows from and what came of it, a file each, so that nothing is run again that would give the same. Who
-//! stops a long reproduction goes on where it was.
+//! Cached runs: a file each with the input of a run and its result, so that an identical run is not repeated. A long reproduction that was stopped
+//! continues from them.
 
 use serde::{Deserialize, Serialize};
 use sim::Measured;
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where runs are kept; nowhere, where there is no folder.
+/// The cache of runs; disabled without a folder.
 pub struct Kept {
     folder: Option<PathBuf>,
-    /// The program, whose every change may change what comes of a run.
+    /// Hash of the program, because any change of it may change a run's result.
     program: u64,
 }
 
-/// A run as it is kept. Numbers are kept by their bits, so that they are the same to the last.
+/// A cached run. Numbers are stored as bits, so that they are exact.
 #[derive(Serialize, Deserialize)]
 struct Entry {
     program: u64,
@@ -26,7 +26,7 @@ struct Entry {
     samples: BTreeMap<String, Vec<u64>>,
 }
 
-/// Each list under its name, otherwise.
+/// Applies `turn` to each element of each list.
 fn each<A, B>(lists: &BTreeMap<String, Vec<A>>, turn: impl Fn(&A) -> B) -> BTreeMap<String, Vec<B>> {
     lists.iter().map(|(name, list)| (name.clone(), list.iter().map(&turn).collect())).collect()
 }
@@ -54,12 +54,12 @@ impl Entry {
 }
 
 impl Kept {
-    /// Nothing is kept.
+    /// A disabled cache.
     pub fn nowhere() -> Kept {
         Kept { folder: None, program: 0 }
     }
 
-    /// In `runs` of a folder of results. Nothing is kept where the program cannot be told from others.
+    /// A cache in the directory `runs` of a results folder. Disabled if the program's hash cannot be computed.
     pub fn within(folder: &Path) -> Kept {
         let program = std::env::current_exe().and_then(fs::read);
         match program {
@@ -68,7 +68,7 @@ impl Kept {
         }
     }
 
-    /// What came of a run, where it is kept; else it is carried out, and kept. What cannot be written is run again some time.
+    /// The cached result of a run. If there is none, carries it out and stores it. An entry that cannot be written is run again some time.
     pub fn take_or(
         &self,
         follows_from: Option<&str>,
@@ -86,7 +86,7 @@ impl Kept {
         let measured = run()?;
         let entry = Entry::new(self.program, follows_from, &measured);
         let beside = path.with_extension("partly");
-        // Whole or not at all, for the next one to read.
+        // Write atomically, so that a reader never finds half an entry.
         if let Ok(text) = serde_json::to_vec(&entry)
             && fs::create_dir_all(folder).is_ok()
             && fs::write(&beside, text).is_ok()
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_carried_out_again_only_where_something_else_follows_from_it() {
+    fn run_is_repeated_only_if_its_input_changed() {
         let folder = tempfile::tempdir().unwrap();
         let kept = Kept { folder: Some(folder.path().to_owned()), program: 1 };
         let give = |value: f64| Measured {

@@ -1,4 +1,4 @@
-//! `switchpath reproduce` and `switchpath sim`: experiments, and worlds by themselves, in virtual time.
+//! `switchpath reproduce` and `switchpath sim`: experiments and single worlds in virtual time.
 
 mod captures;
 pub mod files;
@@ -26,7 +26,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use work::{Batch, Order, Outcome};
 
-/// A line of `-j`.
+/// One line of `-j`.
 #[derive(Serialize)]
 struct Line<'a> {
     paper: &'a str,
@@ -42,7 +42,7 @@ struct Line<'a> {
     error: Option<&'a str>,
 }
 
-/// What `-j` prints.
+/// The summary that `-j` prints.
 #[derive(Serialize)]
 struct Summary<'a> {
     summary: Tally,
@@ -80,7 +80,7 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     let files = DataFiles::of_environment(None);
     let wanted = wanted(options);
     let order = |experiment: Experiment| {
-        // Only those that there are: an experiment on a constant link has no trace.
+        // Only the parameters that the experiment has: one on a constant link has no trace.
         let set = wanted.iter().filter(|(name, _)| experiment.has_parameter(name));
         let set = set.map(|(name, value)| (name.clone(), value.clone())).collect();
         let extent = Extent { quick: options.quick, real: options.real };
@@ -120,7 +120,7 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     }
     let (of_routers, of_hosts, of_state, of_alone);
     let mut batches: Vec<Batch<'_>> = Vec::new();
-    // Two at once would take each other's processors.
+    // One at a time: two would compete for the same processors.
     if !of_processor.is_empty() {
         batches.push(Batch { orders: of_processor, runner: &RealProcessor, at_once: 1 });
     }
@@ -145,12 +145,12 @@ pub fn reproduce(options: &Reproduce) -> Result<ExitCode> {
     carry_out(&batches, told)
 }
 
-/// Whether the runs of an experiment are such.
+/// True if the runs of an experiment satisfy `such`.
 fn is_of(order: &Order, such: fn(&Job) -> bool) -> bool {
     order.jobs.first().is_some_and(such)
 }
 
-/// What all experiments are asked to have that can.
+/// The parameters requested for all experiments that have them.
 fn wanted(options: &Reproduce) -> Parameters {
     let of = |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), Value::Text(value)));
     [of("trace", &options.trace), of("transport", &options.transport)].into_iter().flatten().collect()
@@ -184,17 +184,16 @@ pub fn simulate(options: &Simulate) -> Result<ExitCode> {
     carry_out(&[Batch { orders, runner: &simulation, at_once: threads }], told)
 }
 
-/// How one hears what came of experiments.
+/// The destinations of results.
 struct Told<'a> {
-    /// Where files are written.
+    /// The folder for files.
     folder: Option<&'a Path>,
     json: bool,
-    /// Whether only a part of the runs was asked for.
+    /// True if only some of the runs were requested.
     partly: bool,
 }
 
-/// Runs all of it, prints and writes what came of it. Where only a part of the runs was asked for, what is claimed of others
-/// is left out.
+/// Carries out all runs, prints and writes the results. If only some of the runs were requested, claims about the others are left out.
 fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
     let Told { folder, json, partly } = told;
     folder.map_or(Ok(()), files::prepare)?;
@@ -208,7 +207,7 @@ fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
         if !json {
             print(&outcome.report)?;
         }
-        // Written while the others run. What was measured over time takes megabytes a run, and is not needed any more.
+        // Write while other runs continue, and free the memory: time series take megabytes per run.
         folder.map_or(Ok(()), |folder| files::write(folder, &outcome))?;
         reports.push(outcome.report);
         Ok(())
@@ -235,12 +234,12 @@ fn carry_out(batches: &[Batch<'_>], told: Told<'_>) -> Result<ExitCode> {
     Ok(if explained { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How often each verdict was given in all experiments.
+/// The count of each verdict over all experiments.
 fn summary(reports: &[Report]) -> Tally {
     reports.iter().flat_map(|report| &report.verdicts).map(|verdict| verdict.verdict).collect()
 }
 
-/// A line for each experiment, where there are several, and one for all of them.
+/// A line for each experiment if there are several, and one for all.
 fn print_summary(out: &mut impl Write, reports: &[Report]) -> Result<()> {
     if reports.len() > 1 {
         let mut rows =
@@ -258,7 +257,7 @@ fn print_summary(out: &mut impl Write, reports: &[Report]) -> Result<()> {
     Ok(())
 }
 
-/// The experiments that come with the program.
+/// The experiments compiled into the program.
 fn built_in() -> Result<Vec<Experiment>> {
     let beside = |paper: &str, name: &str| {
         let found = entries().find(|entry| entry.paper == paper && entry.file == name);

@@ -1,4 +1,4 @@
-//! The page that shows all results: one file with its pictures and colours in it, to be opened or sent.
+//! The results page: a single HTML file with its figures and styles inside, ready to open or send.
 
 use super::plot::{Colours, escaped, svg};
 use sim::experiment::{Agreement, Grid, Report, Tally, Verdict};
@@ -28,7 +28,7 @@ fn anchor(report: &Report) -> String {
     escaped(&format!("{}-{}", report.paper, report.experiment))
 }
 
-/// What the verdicts mean, for readers of the page.
+/// The meaning of the verdicts, for readers of the page.
 const LEGEND: &str = "Matches: within the tolerance that the claim states, or as it says where nothing is published in numbers. Direction only: \
                       the published figure is missed, and what the paper concludes from it is not. Not reproduced: neither. Reported: an input \
                       of the model, or a figure without a claim.";

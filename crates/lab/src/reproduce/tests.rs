@@ -28,7 +28,7 @@ y = { label = "area (m\u00b2)" }
 line = [{ label = "measured", x = "side", y = "get('area')" }]
 "#;
 
-/// Reads the side out of the world and squares it; has no answer for sides of more than `most`.
+/// Reads the side from the world and squares it; fails for sides above `most`.
 struct Squares {
     most: f64,
 }
@@ -67,7 +67,7 @@ fn outcomes(experiments: usize, threads: usize, most: f64) -> Result<Vec<Outcome
 }
 
 #[test]
-fn results_are_the_same_on_however_many_threads() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let of = |threads| {
         let all = outcomes(3, threads, f64::INFINITY).unwrap();
         all.iter().map(|outcome| serde_json::to_string(&outcome.report).unwrap()).collect::<Vec<_>>()
@@ -76,7 +76,7 @@ fn results_are_the_same_on_however_many_threads() {
     assert_eq!(of(1), of(4));
 }
 
-/// What is measured rises from round to round, and by `order` one knows when each run was.
+/// The measured value rises from round to round, and `order` records when each run was.
 struct Drifts {
     order: Mutex<Vec<String>>,
 }
@@ -99,7 +99,7 @@ impl Runner for Drifts {
 }
 
 #[test]
-fn what_is_measured_again_is_so_round_after_round_and_medians_are_told() {
+fn repeated_runs_go_round_after_round_and_report_medians() {
     let order = || {
         let experiment = squares();
         Order { jobs: experiment.jobs(&Parameters::new(), false).unwrap(), experiment, remarks: Vec::new(), rounds: 5 }
@@ -122,7 +122,7 @@ fn what_is_measured_again_is_so_round_after_round_and_medians_are_told() {
 }
 
 #[test]
-fn medians_are_taken_of_each_value_and_of_each_point() {
+fn medians_are_taken_of_each_value_and_each_point() {
     let run = |value: f64, more: Option<f64>| Measured {
         values: [("a".to_owned(), value)].into_iter().chain(more.map(|more| ("b".to_owned(), more))).collect(),
         series: [("s".to_owned(), vec![(1.0, value), (2.0, -value)])].into(),
@@ -135,7 +135,7 @@ fn medians_are_taken_of_each_value_and_of_each_point() {
 }
 
 #[test]
-fn a_run_that_fails_fails_its_experiment_and_no_other_run() {
+fn failed_run_fails_its_experiment_and_no_other_run() {
     let outcomes = outcomes(2, 2, 4.0).unwrap();
     assert_eq!(outcomes.len(), 2);
     for Outcome { report, runs } in &outcomes {
@@ -146,7 +146,7 @@ fn a_run_that_fails_fails_its_experiment_and_no_other_run() {
 }
 
 #[test]
-fn results_are_written_as_files_and_a_page_over_them() {
+fn results_are_written_as_files_and_an_index_page() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = outcomes(1, 2, f64::INFINITY).unwrap().remove(0);
     files::write(folder.path(), &outcome).unwrap();
@@ -167,7 +167,7 @@ fn results_are_written_as_files_and_a_page_over_them() {
     ] {
         assert!(page.contains(text), "{text}");
     }
-    // Whatever the page leads to is there, and it loads nothing from elsewhere.
+    // Every link of the page has its target, and it loads nothing from elsewhere.
     assert!(!page.contains("src=") && !page.contains("@import"), "{page}");
     for link in page.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
         assert!(link.starts_with('#') || folder.path().join(link).is_file(), "{link}");
@@ -175,7 +175,7 @@ fn results_are_written_as_files_and_a_page_over_them() {
     assert!(std::fs::read(folder.path().join("arithmetic/S1-areas.png")).unwrap().starts_with(b"\x89PNG"));
 }
 
-/// Squares, of which the largest waits for a file for at most a minute.
+/// Squares; the largest waits for a file, at most a minute.
 struct AfterFile(std::path::PathBuf);
 
 impl Runner for AfterFile {
@@ -198,7 +198,7 @@ impl Runner for AfterFile {
 }
 
 #[test]
-fn an_experiment_is_written_before_the_next_one_ends() {
+fn experiment_is_written_before_the_next_one_ends() {
     let folder = tempfile::tempdir().unwrap();
     let order = |file: &str, name: &str| {
         let text = SQUARES.replace("S1", name);
@@ -217,7 +217,7 @@ fn an_experiment_is_written_before_the_next_one_ends() {
 }
 
 #[test]
-fn each_of_the_four_verdicts_is_counted_in_the_table_the_json_and_the_page() {
+fn each_of_the_four_verdicts_is_counted_in_table_json_and_page() {
     let claims = r#"
   { id = "direction", text = "Far more than one", published = 20, tolerance = 0.1, measured = "get('area', side=3)", holds = "measured > 5", differs = "Ours is <half>." },
   { id = "input", text = "An input", published = 5, measured = "get('area', side=2)" },
@@ -263,9 +263,9 @@ table"#;
 }
 
 #[test]
-fn a_file_that_cannot_be_written_leaves_nothing_half_written_and_a_folder_is_tried_before_the_work() {
+fn failed_write_leaves_no_partial_file_and_folder_is_checked_before_the_runs() {
     let folder = tempfile::tempdir().unwrap();
-    // In its place is what no file can replace.
+    // A directory of that name, which no file can replace.
     std::fs::create_dir_all(folder.path().join("arithmetic/S1.json")).unwrap();
     let error = files::write(folder.path(), &outcomes(1, 1, f64::INFINITY).unwrap()[0]).unwrap_err();
     assert!(format!("{error:#}").contains("S1.json cannot be written"), "{error:#}");
@@ -292,7 +292,7 @@ fn a_file_that_cannot_be_written_leaves_nothing_half_written_and_a_folder_is_tri
 }
 
 #[test]
-fn an_experiment_is_chosen_by_name_and_a_wrong_name_says_which_there_are() {
+fn experiment_is_chosen_by_name_and_wrong_name_lists_all() {
     let chosen = |paper, experiment| choose(vec![squares(), squares()], paper, experiment);
     assert_eq!(chosen(None, None).unwrap().len(), 2);
     assert_eq!(chosen(Some("Arithmetic"), Some("s1")).unwrap().len(), 2);
@@ -305,7 +305,7 @@ fn an_experiment_is_chosen_by_name_and_a_wrong_name_says_which_there_are() {
 }
 
 #[test]
-fn experiments_of_a_folder_come_in_the_order_of_their_numbers() {
+fn experiments_of_a_folder_are_sorted_by_number() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("arithmetic")).unwrap();
     for name in ["S10", "S9", "S1"] {
@@ -320,7 +320,7 @@ fn experiments_of_a_folder_come_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn every_experiment_that_comes_with_the_program_can_be_read_and_has_runs() {
+fn every_built_in_experiment_parses_and_has_runs() {
     for experiment in built_in().unwrap() {
         for quick in [false, true] {
             let runs = experiment.jobs(&Parameters::new(), quick).unwrap().len();

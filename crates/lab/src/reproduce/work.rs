@@ -1,5 +1,5 @@
-//! Runs, side by side on the cores there are. What comes of them does not depend on how many. Those that are measurements are repeated, round after round, and
-//! medians are taken: what a machine has of good and bad minutes is alike for all runs of an experiment.
+//! Runs in parallel on the available cores. Results do not depend on their number. Measurements are repeated round after round, and medians are
+//! reported, so that good and bad minutes of a machine affect all runs of an experiment alike.
 
 use super::kept::Kept;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,42 +10,42 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// An experiment that has been run.
+/// A finished experiment.
 pub struct Outcome {
-    /// What came of it.
+    /// Its report.
     pub report: Report,
     /// Its runs.
     pub runs: Vec<Run>,
 }
 
-/// An experiment, and what of it is to be run.
+/// An experiment and the selected runs.
 pub struct Order {
     /// The experiment.
     pub experiment: Experiment,
     /// Its runs.
     pub jobs: Vec<Job>,
-    /// What is to be known of them, a line each.
+    /// Remarks for the report, one line each.
     pub remarks: Vec<String>,
-    /// How often each run is carried out: all of them, and then all of them again. More than once, medians are what came of it.
+    /// How often all runs are carried out. With more than one round the results are medians.
     pub rounds: usize,
 }
 
-/// Experiments that are run alike.
+/// Experiments with the same runner.
 pub struct Batch<'a> {
-    /// What is to be run.
+    /// The experiments to run.
     pub orders: Vec<Order>,
-    /// By whom.
+    /// The runner.
     pub runner: &'a dyn Runner,
-    /// How many runs go on at a time.
+    /// How many runs are carried out in parallel.
     pub at_once: usize,
 }
 
-/// Runs all of it, but runs that have been kept and those that are as another. `done` gets each experiment as soon as it and those before it are done, and what it
-/// prints is not torn by the progress bar. A run that fails is an error of its experiment's report.
+/// Carries out all runs, except for cached and duplicate ones. `done` gets each experiment as soon as it and all earlier ones are finished. The
+/// progress bar does not disturb the output of `done`. A run that fails is an error in its experiment's report.
 ///
 /// # Errors
 ///
-/// What `done` fails with.
+/// The error of `done`.
 pub fn carry_out(
     batch: &Batch<'_>,
     kept: &Kept,
@@ -69,18 +69,19 @@ pub fn carry_out(
                     let (order, number) = task.places[0];
                     let result = kept.take_or(task.follows_from.as_deref(), || runner.run(&orders[order].jobs[number]));
                     if results.send((&task.places[..], result)).is_err() {
-                        // Nobody wants to know any more.
+                        // The receiver has stopped after an error.
                         return;
                     }
                 }
             });
         }
+        // Keep no sender of our own: `gather` has to see the end of the channel if all threads have ended.
         drop(results);
         gather(batch, arrivals, &bar, &mut done)
     })
 }
 
-/// A run, and where it is wanted: several experiments may want the same.
+/// A run, and the experiments that need it: several may need the same.
 struct Task {
     places: Vec<(usize, usize)>,
     follows_from: Option<String>,
@@ -104,7 +105,7 @@ fn tasks(orders: &[Order], runner: &dyn Runner) -> Vec<Task> {
     tasks
 }
 
-/// What a run came to.
+/// The result of a run.
 type Came = Result<Measured, String>;
 
 fn gather(
@@ -117,6 +118,7 @@ fn gather(
     let mut came: Vec<Vec<Vec<Came>>> = orders.iter().map(|o| o.jobs.iter().map(|_| Vec::new()).collect()).collect();
     let mut reported = 0;
     loop {
+        // Report experiments in order, so hold back those that finish before an earlier one.
         while reported < orders.len() && came[reported].iter().all(|rounds| rounds.len() == orders[reported].rounds) {
             let outcome = outcome(&orders[reported], came[reported].drain(..).map(together), batch);
             bar.suspend(|| done(outcome))?;
@@ -137,13 +139,13 @@ fn gather(
     }
 }
 
-/// What all rounds of a run came to: the first error, or medians.
+/// The results of all rounds of a run together: the first error, or medians.
 fn together(rounds: Vec<Came>) -> Came {
     let mut rounds = rounds.into_iter().collect::<Result<Vec<Measured>, String>>()?;
     Ok(if rounds.len() == 1 { rounds.remove(0) } else { medians(rounds) })
 }
 
-/// Of each value the median over all runs; what a run does not have is zero there.
+/// The median of each value over all runs. A value that a run does not have counts as zero.
 pub fn medians(mut runs: Vec<Measured>) -> Measured {
     let count = runs.len();
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -169,7 +171,7 @@ pub fn medians(mut runs: Vec<Measured>) -> Measured {
         parameters: runs.pop().map(|run| run.parameters).unwrap_or_default(),
         values: values.into_iter().map(|(name, list)| (name, middle(list))).collect(),
         series: series.into_iter().map(|(name, runs)| (name, along(runs))).collect(),
-        // Worlds of hosts, whose samples are pooled, run in virtual time only.
+        // Only worlds of hosts in virtual time have pooled samples, and those are not repeated.
         samples: Default::default(),
     }
 }
@@ -193,7 +195,7 @@ fn outcome(
     Outcome { report, runs }
 }
 
-/// A bar on a terminal; nothing where nobody looks.
+/// A progress bar on a terminal; hidden elsewhere.
 fn progress(runs: usize) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:32} {pos} of {len} runs, {elapsed}, {eta} to go  {msg}");
@@ -202,7 +204,7 @@ fn progress(runs: usize) -> ProgressBar {
     bar
 }
 
-/// The threads that runs are spread over where nobody says: the processors this process may use.
+/// The default number of threads: the processors that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,4 +1,4 @@
-//! `switchpath sim` of a world by itself: what it follows from, then everything that was measured.
+//! `switchpath sim` for a single world: prints its input, then all measurements.
 
 use super::work::Outcome;
 use super::{captures, files};
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// Steps of the progress bar.
 const STEPS: u64 = 1000;
 
-/// Runs it.
+/// Runs the world.
 pub fn world(
     file: &str,
     text: &str,
@@ -59,7 +59,8 @@ pub fn world(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A world by itself as a report: the question is what its file begins with. Nothing is claimed: a run that breaks a law of worlds has no report.
+/// A single world as a report. The comment at the beginning of its file is the question. There are no claims. A run that breaks a law of worlds has
+/// no report.
 fn told(file: &Path, text: &str, measured: &Measured) -> Outcome {
     let name = file.file_stem().map_or_else(|| "world".to_owned(), |stem| stem.to_string_lossy().into_owned());
     let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
@@ -88,14 +89,14 @@ fn told(file: &Path, text: &str, measured: &Measured) -> Outcome {
     Outcome { report, runs: Vec::new() }
 }
 
-/// Lines that a picture of a world has at most: more tell nothing.
+/// The most curves in a figure of a world: more would not be readable.
 const MOST_LINES: usize = 12;
 
-/// A picture for each thing that was recorded over time, with a line for each flow, link, path or whatever has it.
+/// A figure for each kind of time series, with a curve for each flow, link or path.
 fn pictures(measured: &Measured) -> Vec<Picture> {
     let mut pictures: BTreeMap<(&str, &str), Vec<Curve>> = BTreeMap::new();
     for (name, points) in &measured.series {
-        // `flow.one.cwnd`: of which kind, which one, what.
+        // `flow.one.cwnd`: the kind, the name, the quantity.
         let Some((kind, rest)) = name.split_once('.') else { continue };
         let (which, what) = rest.split_once('.').unwrap_or(("", rest));
         let curves = pictures.entry((kind, what)).or_default();
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_world_by_itself_has_a_page_with_a_picture_for_each_thing_recorded() {
+    fn single_world_has_a_page_with_a_figure_for_each_series() {
         let series =
             |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), vec![(0.0, 1.0), (1.0, 2.0)])).collect();
         let measured = Measured {

@@ -1,4 +1,4 @@
-//! The published schemes that guests are begun with: each keeps the laws, and does what it is known for where FIFO does not.
+//! The published schemes that guests can start from: each keeps the laws, and has its known advantage over FIFO.
 
 use crate::kits::{can_build, made};
 use crate::rig::Place;
@@ -8,7 +8,7 @@ use schemes::model::{Fate, Model};
 use schemes::{DECLARATIONS, Layer, Record, Scheme, build};
 use units::Nanos;
 
-/// A guest begun with that example, checked and built.
+/// A new guest from that example, checked and built.
 fn example(name: &str, language: &str) -> Option<Program> {
     if !can_build(language) {
         return None;
@@ -20,7 +20,7 @@ fn example(name: &str, language: &str) -> Option<Program> {
     Some(Program::load(&module, &Runtime::counted().unwrap()).unwrap())
 }
 
-/// With its defaults, but for these at their places.
+/// The guest with its defaults, except for these options by index.
 fn guest(program: &Program, options: &[(usize, u64)]) -> Box<dyn Scheme<Model>> {
     let mut values = program.declared().defaults();
     options.iter().for_each(|&(place, value)| values[place] = value);
@@ -37,7 +37,7 @@ fn fifo(limit: u64) -> Box<dyn Scheme<Model>> {
     build(&Layer { name: "fifo", options: &options, inside: Vec::new() }).unwrap()
 }
 
-/// What became of a packet: who sent it, when it came and when it left, in milliseconds.
+/// The fate of a packet: its sender, its arrival and its departure in milliseconds.
 #[derive(Clone, Copy)]
 struct Told {
     from: usize,
@@ -45,13 +45,13 @@ struct Told {
     left: Option<u64>,
 }
 
-/// A link that sends a packet of 1000 bytes each millisecond. `arrivals` tells who sends in one: the flow or class, in any order.
+/// A link that sends a packet of 1000 bytes each millisecond. `arrivals` returns the flows or classes that send in a millisecond, in any order.
 fn play(mut scheme: Box<dyn Scheme<Model>>, time: u64, arrivals: impl Fn(u64) -> Vec<usize>) -> Vec<Told> {
     let mut model = Model::with(scheme.queues() as usize);
     let (mut told, mut seen, mut chance) = (Vec::new(), 0, 1u64);
     for now in 0..time {
         let mut from = arrivals(now);
-        // Who comes first within a millisecond is by chance (xorshift: Marsaglia 2003).
+        // The order within a millisecond is random (xorshift: Marsaglia 2003).
         for i in (1..from.len()).rev() {
             chance ^= chance << 13;
             chance ^= chance >> 7;
@@ -79,16 +79,16 @@ fn play(mut scheme: Box<dyn Scheme<Model>>, time: u64, arrivals: impl Fn(u64) ->
     told
 }
 
-/// The part of the packets from these senders that was sent, of those that came from `start` to `end`.
+/// The fraction sent of the packets from these senders that arrived from `start` to `end`.
 fn part_sent(told: &[Told], (start, end): (u64, u64), from: impl Fn(usize) -> bool) -> f64 {
     let of = told.iter().filter(|packet| (start..end).contains(&packet.came) && from(packet.from));
     let (sent, all) = of.fold((0, 0), |(sent, all), packet| (sent + u32::from(packet.left.is_some()), all + 1));
     f64::from(sent) / f64::from(all)
 }
 
-/// Flow 0 sends four times what the link carries, whatever becomes of it; eight others a fiftieth each.
+/// Flow 0 sends four times the link's rate without reacting to drops; eight others send a fiftieth each.
 #[test]
-fn stochastic_fair_blue_holds_a_flood_back_and_spares_the_others() {
+fn stochastic_fair_blue_limits_a_flood_and_spares_other_flows() {
     let Some(program) = example("sfb", "rust") else { return };
     let arrivals = |now: u64| {
         let others = (1..9).filter(|from| now % 50 == from * 6).map(|from| from as usize);
@@ -106,9 +106,9 @@ fn stochastic_fair_blue_holds_a_flood_back_and_spares_the_others() {
     assert!(busy > 0.9, "the link is busy {busy} of the time");
 }
 
-/// Three flows send half of what the link carries, all of it, and twice as much.
+/// Three flows send half of the link's rate, all of it, and twice as much.
 #[test]
-fn approximate_fair_dropping_gives_flows_the_same_though_they_send_more() {
+fn approximate_fair_dropping_gives_equal_rates_to_unequal_senders() {
     let Some(program) = example("afd", "c") else { return };
     let arrivals = |now: u64| if now.is_multiple_of(2) { vec![0, 1, 2, 2] } else { vec![1, 2, 2] };
     let shares = |scheme| {
@@ -119,7 +119,7 @@ fn approximate_fair_dropping_gives_flows_the_same_though_they_send_more() {
         };
         [0, 1, 2].map(sent)
     };
-    // Jain, Chiu and Hawe, DEC research report TR-301, 1984: one where all have the same, a third where one has everything.
+    // Jain, Chiu and Hawe, DEC research report TR-301, 1984: one for equal shares, a third if one flow has everything.
     let fairness = |shares: [f64; 3]| {
         let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());
         sum * sum / (3.0 * squares)
@@ -130,9 +130,9 @@ fn approximate_fair_dropping_gives_flows_the_same_though_they_send_more() {
     assert!(of_guest.iter().sum::<f64>() > 4750.0, "the link is busy: {of_guest:?}");
 }
 
-/// Class 3 sends a packet each 20 ms, class 0 sixty at once each 100 ms.
+/// Class 3 sends a packet each 20 ms, class 0 a burst of sixty each 100 ms.
 #[test]
-fn earliest_due_date_keeps_the_bounds_of_all_classes_where_fifo_does_not() {
+fn earliest_due_date_meets_the_deadlines_of_all_classes_where_fifo_does_not() {
     let Some(program) = example("edd", "assemblyscript") else { return };
     let bursts = |now: u64| {
         let bulk = if now.is_multiple_of(100) { 60 } else { 0 };
@@ -145,15 +145,15 @@ fn earliest_due_date_keeps_the_bounds_of_all_classes_where_fifo_does_not() {
     let (of_fifo, of_guest) = (play(fifo(1000), 5000, bursts), play(guest(&program, &[]), 5000, bursts));
     assert!(worst(&of_fifo, 3) > 5, "FIFO: {} ms", worst(&of_fifo, 3));
     assert!(worst(&of_guest, 3) <= 5 && worst(&of_guest, 0) <= 200, "the guest: {} ms", worst(&of_guest, 3));
-    // Class 3 alone has all that the link carries: what priority would starve leaves all the same, soon after it is due.
+    // Class 3 alone saturates the link. Strict priority would starve class 0; here its packets leave soon after their deadline.
     let flood = |now: u64| if now.is_multiple_of(50) { vec![3, 0] } else { vec![3] };
     let told = play(guest(&program, &[]), 5000, flood);
     assert!(worst(&told, 0) <= 300, "class 0 waits {} ms", worst(&told, 0));
 }
 
-/// No scheme: an instruction of ephemeral state, begun, tried by its own tests, built and checked as schemes are.
+/// No scheme but an instruction of ephemeral state: created, tested, built and checked as schemes are.
 #[test]
-fn an_instruction_keeps_means() {
+fn instruction_example_computes_means() {
     if !can_build("rust") {
         return;
     }

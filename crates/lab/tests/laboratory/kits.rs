@@ -1,4 +1,4 @@
-//! Guests from an empty folder to a live port, in each language; where the tools of one are missing it is left out, and says so.
+//! Guests from an empty folder to a live port, in each language. A language without its tools is skipped with a note.
 
 #![allow(clippy::print_stdout)]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 const FIFO: &str = include_str!("../../../../examples/guests/fifo.wat");
 const LANGUAGES: [&str; 3] = ["rust", "c", "assemblyscript"];
 
-/// The compiler of AssemblyScript, where `.ci/setup` puts it.
+/// The AssemblyScript compiler's directory, as `.ci/setup` installs it.
 fn modules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/assemblyscript/node_modules")
 }
@@ -19,7 +19,7 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
-/// Whether guests in that language can be built here. In CI it is a failure where they cannot.
+/// True if guests in that language can be built here. In CI it fails if they cannot.
 pub fn can_build(language: &str) -> bool {
     let (can, how) = match language {
         "rust" => {
@@ -37,7 +37,7 @@ pub fn can_build(language: &str) -> bool {
     can
 }
 
-/// Begins a guest and builds it into guests/; answers what that printed.
+/// Creates a guest and builds it into guests/. Returns the output.
 pub fn made(place: &Place, name: &str, language: &str, how: &[&str]) -> String {
     place.good(&[&["guest", "new", name], how].concat());
     if language == "assemblyscript" {
@@ -47,7 +47,7 @@ pub fn made(place: &Place, name: &str, language: &str, how: &[&str]) -> String {
 }
 
 #[test]
-fn a_guest_in_each_language_keeps_every_law_and_is_put_on_a_live_port() {
+fn guest_in_each_language_keeps_every_law_and_runs_on_a_live_port() {
     let place = Place::new(60000);
     std::fs::create_dir(place.path("guests")).unwrap();
     place.write("run.toml", &config("1000pps", ""));
@@ -71,7 +71,7 @@ fn a_guest_in_each_language_keeps_every_law_and_is_put_on_a_live_port() {
 }
 
 #[test]
-fn the_tests_of_a_new_guest_in_rust_pass() {
+fn tests_of_a_new_rust_guest_pass() {
     if !can_build("rust") {
         return;
     }
@@ -88,7 +88,7 @@ fn the_tests_of_a_new_guest_in_rust_pass() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_names_are_those_of_guests() {
+fn existing_files_are_kept_and_guest_names_are_checked() {
     let place = Place::new(0);
     for language in LANGUAGES {
         let said = place.good(&["guest", "new", language, "--language", language]);
@@ -102,7 +102,7 @@ fn nothing_is_overwritten_and_names_are_those_of_guests() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_how_to_get_it() {
+fn missing_tool_is_named_with_how_to_install_it() {
     let place = Place::new(0);
     for (language, wanted) in [
         ("rust", "Rust is not installed: get it from"),
@@ -119,11 +119,11 @@ fn what_is_missing_is_said_with_how_to_get_it() {
 }
 
 #[test]
-fn a_guest_that_breaks_a_law_is_told_which_and_never_put_in_place() {
+fn guest_that_breaks_a_law_is_refused_with_the_law_and_not_installed() {
     let place = Place::new(0);
     let put = |name: &str, text: &str| std::fs::write(place.path(name), wat::parse_str(text).unwrap()).unwrap();
     put("fifo.wasm", FIFO);
-    // It believes that what it has put on a queue is there, whatever it is told.
+    // A guest that ignores a refused enqueue: it assumes that the packet is in the queue.
     let deaf = FIFO.replace("(then (global.set $waiting (i32.const 0))))", "(then return))");
     assert_ne!(deaf, FIFO);
     put("deaf.wasm", &deaf);
@@ -151,7 +151,7 @@ fn a_guest_that_breaks_a_law_is_told_which_and_never_put_in_place() {
 }
 
 #[test]
-fn a_guest_is_measured_beside_what_is_built_in() {
+fn guest_is_measured_beside_built_in_schemes() {
     let place = Place::new(0);
     std::fs::write(place.path("fifo.wasm"), wat::parse_str(FIFO).unwrap()).unwrap();
     let json = place.json(&["guest", "bench", "--quick", "fifo.wasm"]);

@@ -1,4 +1,4 @@
-//! The laboratory as a user has it, by way of `switchpath`: kits of guests, worlds in virtual time, measurements.
+//! Tests of the laboratory through `switchpath`: guest kits, worlds in virtual time, measurements.
 
 mod examples;
 mod kits;

@@ -1,4 +1,4 @@
-//! Ports measured beside the kernel. What the figures come to is for a machine with nothing else to do.
+//! Port measurements beside the kernel. The figures' budgets are not checked, because they need a machine without other load.
 
 #![allow(clippy::print_stdout)]
 
@@ -33,7 +33,7 @@ fn every_kind_of_port_is_measured_beside_the_kernel() {
 }
 
 #[test]
-fn who_is_not_root_is_told_that_it_takes_root() {
+fn measurement_without_root_says_that_it_needs_root() {
     let place = Place::new(1);
     let mut command = Command::new("unshare");
     place.prepare(&mut command);

@@ -5,7 +5,7 @@ use crate::rig::Place;
 const FIFO: &str = include_str!("../../../../examples/guests/fifo.wat");
 
 #[test]
-fn a_world_in_virtual_time_has_guests_too() {
+fn world_in_virtual_time_can_use_guests() {
     let place = Place::new(60000);
     std::fs::create_dir(place.path("guests")).unwrap();
     std::fs::write(place.path("guests/mine.wasm"), wat::parse_str(FIFO).unwrap()).unwrap();

@@ -1,58 +1,58 @@
-//! What things cost, as the caller knows it: measured in the daemon, said in the configuration, or assumed.
+//! Costs as the caller knows them: measured in the daemon, declared in the configuration, or assumed.
 
 use crate::cost::{Figure, Source};
 use crate::{PathPlan, Plan, PortPlan, Prefix, RouteAction, Service};
 use units::{Nanos, PacketRate, Rate};
 
-/// What a port costs and is like.
+/// The costs and properties of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortCosts {
     /// Receiving and classifying a packet.
     pub input: Figure,
     /// The queueing scheme and transmitting a packet.
     pub output: Figure,
-    /// The rate of the link, where it has one.
+    /// The rate of the link, if it has one.
     pub link: Option<Rate>,
-    /// Packets a second that the line may bring, where that is known.
+    /// The line rate in packets a second, if it is known.
     pub line_rate: Option<PacketRate>,
-    /// Packets that the receive ring holds, where that is known.
+    /// The size of the receive ring in packets, if it is known.
     pub ring: Option<u32>,
-    /// Packets that the device holds behind the queueing scheme, where that is known.
+    /// Packets that the device buffers after the queueing scheme, if it is known.
     pub transmit: Option<u32>,
 }
 
-/// What a path costs and where it leads.
+/// The cost of a path and its output ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathCosts {
     /// Its functions.
     pub functions: Figure,
-    /// The ports, by their place in the plan, that its packets may leave by; empty where that is not known.
+    /// The indexes of the ports by which its packets may leave; empty if unknown.
     pub exits: Vec<usize>,
 }
 
-/// What everything costs that a plan makes the router do.
+/// All costs of a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Costs {
-    /// Choosing a task and changing to it.
+    /// Choosing a task and switching to it.
     pub switch: Nanos,
-    /// Who says so.
+    /// The source of that cost.
     pub switch_source: Source,
-    /// The ports, as in the plan.
+    /// The ports, in the order of the plan.
     pub ports: Vec<PortCosts>,
-    /// The paths, as in the plan.
+    /// The paths, in the order of the plan.
     pub paths: Vec<PathCosts>,
     /// The functions of the built-in path `best-effort`.
     pub best_effort: Figure,
 }
 
-/// A switch, a function and a packet's way in or out, where nobody knows better: about what they cost on a core of 3 GHz.
+/// Assumed costs of a switch, a function, and receiving or transmitting a packet: approximate values for a core at 3 GHz.
 const SWITCH: Nanos = Nanos::new(150);
 const FORWARDING: Nanos = Nanos::new(50);
 const IN_MEMORY: Nanos = Nanos::new(60);
 const BY_THE_KERNEL: Nanos = Nanos::new(900);
 
 impl Costs {
-    /// What the configuration says, and guesses for the rest: for a look at a plan on a machine that does not run it.
+    /// The configured costs, and assumptions for the rest: to check a plan on a machine that does not run it.
     pub fn assumed(plan: &Plan) -> Costs {
         let switch = plan.cpu.switch_cost;
         let ports = plan.ports.iter().map(|port| {
@@ -76,7 +76,7 @@ impl Costs {
     }
 }
 
-/// The rate of the link that a port pretends to have, where it has one that stays.
+/// The rate of the link that a port emulates, if it is constant.
 pub(crate) fn emulated(port: &PortPlan) -> Option<Rate> {
     match port.link.as_ref()?.medium.service {
         Service::Constant(rate) | Service::Bucket(rate, _) => Some(rate).filter(|rate| *rate != Rate::MAX),
@@ -84,8 +84,8 @@ pub(crate) fn emulated(port: &PortPlan) -> Option<Rate> {
     }
 }
 
-/// The ports that the packets of a path leave by, as subnets and static routes have it; empty where its match says no
-/// destination, or one that no route leads to.
+/// The ports by which the packets of a path leave, according to subnets and static routes. Empty if the match has no destination, or one without a
+/// route.
 pub fn exits(plan: &Plan, path: &PathPlan) -> Vec<usize> {
     let Some(to) = path.matching.destination else { return Vec::new() };
     let mut exits = Exits { to, longest: None, covering: Vec::new(), within: Vec::new() };
@@ -97,7 +97,7 @@ pub fn exits(plan: &Plan, path: &PathPlan) -> Vec<usize> {
     let port_of = |name: &str| {
         plan.ports.iter().position(|port| port.interfaces.iter().any(|interface| *interface.name == *name))
     };
-    // Of a million routes, few are about the destination.
+    // Skip most of a million routes quickly: few overlap the destination.
     for route in plan.routes.iter().filter(|route| route.to.covers(to) || to.covers(route.to)) {
         let mut add = |name: &str| port_of(name).into_iter().for_each(|index| exits.add(route.to, index));
         match &route.action {
@@ -112,7 +112,7 @@ pub fn exits(plan: &Plan, path: &PathPlan) -> Vec<usize> {
     exits.within
 }
 
-/// Where a destination leads: by what is within it, and by the longest of what it is within.
+/// The output ports of a destination: those of all more specific prefixes, and that of its longest match.
 struct Exits {
     to: Prefix,
     longest: Option<u8>,

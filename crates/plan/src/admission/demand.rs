@@ -1,4 +1,4 @@
-//! What each reservation takes of the processor, stage by stage: the work, and the switches that go with it.
+//! The demand of each reservation on the processor, stage by stage: its work, and the switches between tasks.
 
 use super::costs::{Costs, PortCosts};
 use super::link::ETHERNET;
@@ -6,12 +6,12 @@ use crate::cost::Figure;
 use crate::{Batching, Charge, CpuPlan, Layout, PathPlan, Plan, Receive, throttle};
 use units::{Bytes, Nanos, PacketRate, Parts};
 
-/// Nanoseconds of a second: a whole processor.
+/// A whole processor in nanoseconds per second.
 pub(super) const WHOLE: u64 = 1_000_000_000;
-/// A million processors: more is as bad.
+/// A million processors: an upper bound that prevents overflows.
 const MOST: u128 = 1_000_000 * WHOLE as u128;
 
-/// Work and the switches it takes, each in nanoseconds of a second.
+/// Work and its switches, each in nanoseconds per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Load {
     pub work: u64,
@@ -23,7 +23,7 @@ impl Load {
         self.work + self.switches
     }
 
-    /// What a scheduler has to give for it.
+    /// The share that a scheduler has to give it.
     pub fn share(self, charge: Charge) -> u64 {
         if charge == Charge::None { self.work } else { self.total() }
     }
@@ -37,7 +37,7 @@ impl Load {
     }
 }
 
-/// `whole * numerator / denominator`, rounded down; all of it where there is nothing to divide by.
+/// `whole * numerator / denominator`, rounded down; `whole` if the denominator is zero.
 pub(super) fn part(whole: u64, numerator: u64, denominator: u64) -> u64 {
     if denominator == 0 {
         return whole;
@@ -50,7 +50,7 @@ pub(super) fn parts(load: u64) -> Parts {
     Parts::millionths(u32::try_from(load.div_ceil(1000)).unwrap_or(u32::MAX))
 }
 
-/// A part of the processor in nanoseconds of a second.
+/// A part of the processor in nanoseconds per second.
 pub(super) fn load_of(share: Parts) -> u64 {
     u64::from(share.get()) * 1000
 }
@@ -59,7 +59,7 @@ fn bounded(load: u128) -> u64 {
     load.min(MOST) as u64
 }
 
-/// How a kind of task batches, as far as costs depend on it.
+/// The batching of a kind of task, as far as costs depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Way {
     pub batching: Batching,
@@ -67,8 +67,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Packets of a run when there are enough: before as many, other tasks have no reason to wait. `room` is what there
-    /// can be.
+    /// Packets of a full run, before which other tasks do not have to wait. `room` is the limit by the queues.
     pub fn batch(self, cost: Nanos, room: u32) -> u32 {
         match self.batching {
             Batching::None => 1,
@@ -78,7 +77,7 @@ impl Way {
         }
     }
 
-    /// How long a run lasts at most, where as many packets as that can wait.
+    /// The longest run, if that many packets can be queued.
     pub fn run(self, cost: Nanos, room: u32) -> Nanos {
         let all = cost * u64::from(room);
         match self.batching {
@@ -89,22 +88,23 @@ impl Way {
         }
     }
 
-    /// `rate` packets of `cost` each. Under the throttle a switch costs no less than it may (section 4.2: E = 1/(1+T)).
+    /// The load of `rate` packets of `cost` each. Under the throttle a switch never costs less than its limit (section 4.2: E = 1/(1+T)).
     pub fn load(self, rate: PacketRate, cost: Nanos, room: u32) -> Load {
         let work = bounded(u128::from(rate.get()) * u128::from(cost.get()));
         self.around(work, bounded(u128::from(rate.get()) * u128::from(self.switch.get())), cost, room)
     }
 
-    /// So much work, of packets of `cost` each.
+    /// The load of `work`, by packets of `cost` each.
     pub fn load_of_work(self, work: u64, cost: Nanos, room: u32) -> Load {
         let each = part(work, self.switch.get(), cost.get());
         self.around(work, if cost == Nanos::ZERO { 0 } else { each }, cost, room)
     }
 
-    /// `each` is what a switch for each packet would take.
+    /// `each` is the cost of a switch for each packet.
     fn around(self, work: u64, each: u64, cost: Nanos, room: u32) -> Load {
         let batch = u64::from(self.batch(cost, room));
         let switches = each.div_ceil(batch);
+        // The throttle spends its overhead on switches even if fewer would do: it runs a task as soon as the overhead allows.
         let at_least = match self.batching {
             Batching::Throttle { overhead, .. } => {
                 bounded((u128::from(work) * u128::from(overhead.get())).div_ceil(1_000_000))
@@ -115,7 +115,7 @@ impl Way {
     }
 }
 
-/// Packets until one ends at or after the slice.
+/// The number of packets after which the slice is over.
 fn within(slice: Nanos, cost: Nanos) -> u32 {
     match cost {
         Nanos::ZERO => u32::MAX,
@@ -123,7 +123,7 @@ fn within(slice: Nanos, cost: Nanos) -> u32 {
     }
 }
 
-/// The ways of the three kinds of task, and what a packet costs each of them.
+/// The batching of the three kinds of task, and the cost of a packet in each of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stages<'a> {
     pub plan: &'a Plan,
@@ -146,8 +146,8 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// What a packet costs an input task, the functions of a path and an output task, by the dearest of the ports it may
-    /// take; in fewer tasks than three, some of them do the work of others.
+    /// The cost of a packet in an input task, in the functions of a path and in an output task, at the most expensive port that it may use. With
+    /// fewer tasks than three, some of them do the work of others.
     pub fn packet(&self, functions: Figure, size: Bytes, (entries, exits): (&[usize], &[usize])) -> [Nanos; 3] {
         let dearest = |ports: &[usize], figure: fn(&PortCosts) -> Figure| {
             let one = |&port: &usize| figure(&self.costs.ports[port]).cost.of(size);
@@ -163,7 +163,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// What it takes to receive `rate` packets of `cost` each: no switch where it is done before anything else.
+    /// The load of receiving `rate` packets of `cost` each. Without switches if reception preempts everything else.
     pub fn receiving(&self, rate: PacketRate, cost: Nanos) -> Load {
         let load = self.input.load(rate, cost, u32::MAX);
         match self.plan.cpu.receive {
@@ -177,12 +177,12 @@ impl<'a> Stages<'a> {
         if self.plan.cpu.strict { u32::MAX } else { path.waiting_room(self.plan.cpu.layout) }
     }
 
-    /// The ports that a path's packets may come in by.
+    /// The ports by which a path's packets may enter.
     pub fn entries(&self, path: &PathPlan) -> Vec<usize> {
         (0..self.plan.ports.len()).filter(|&port| path.may_come_by(&self.plan.ports[port])).collect()
     }
 
-    /// The ports that they may leave by; any but the one they came by where that is not known.
+    /// The ports by which they may leave; if unknown, any but the only one they enter by.
     pub fn exits(&self, index: usize, entries: &[usize]) -> Vec<usize> {
         let known = &self.costs.paths[index].exits;
         if !known.is_empty() {
@@ -193,7 +193,7 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// How forwarding tasks batch under the highest load.
+/// The batching of forwarding tasks under the highest load.
 fn at_worst(cpu: &CpuPlan, switch: Nanos) -> Batching {
     match (cpu.forwarding, cpu.tune) {
         (Batching::Throttle { .. }, Some(tune)) => {
@@ -203,10 +203,10 @@ fn at_worst(cpu: &CpuPlan, switch: Nanos) -> Batching {
     }
 }
 
-/// A reservation and what it takes.
+/// A reservation and its demand.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
-    /// The path's place in the plan.
+    /// The path's index in the plan.
     pub path: usize,
     pub rate: PacketRate,
     pub size: Bytes,
@@ -215,7 +215,7 @@ pub(super) struct Claim {
     pub input: Load,
     pub forwarding: Load,
     pub output: Load,
-    /// What its time-outs may cost (section 4.3): a switch each time it runs with less than it waits for.
+    /// The cost of its time-outs (section 4.3): a switch for each run with fewer packets than it waits for.
     pub tax: u64,
 }
 
@@ -224,13 +224,13 @@ impl Claim {
         self.input.total() + self.forwarding.total() + self.output.total() + self.tax
     }
 
-    /// The bits a second on the wire.
+    /// Its bits a second on the wire.
     pub fn on_the_wire(&self) -> u128 {
         u128::from(self.rate.get()) * u128::from(ETHERNET.takes(self.size.get() as u32).get()) * 8
     }
 }
 
-/// The reservations of a plan, the least demanding first; ties in the order of the plan.
+/// The reservations of a plan, the smallest demand first; equals in the order of the plan.
 pub(super) fn claims(stages: &Stages<'_>) -> Vec<Claim> {
     let mut claims: Vec<Claim> =
         stages.plan.paths.iter().enumerate().filter_map(|(i, p)| claim(stages, i, p)).collect();
@@ -246,9 +246,10 @@ fn claim(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<Claim> {
     let [input, forwarding, output] = stages.packet(stages.costs.paths[index].functions, size, (&entries, &exits));
     let room = stages.room(path);
     let layout = stages.plan.cpu.layout;
-    // A task finishes a packet in the time that the packet takes at the task's share, which is long where few packets come: half of
-    // the delay is for that, in both tasks together.
+    // A task finishes a packet in the time that the packet takes at the task's share. That is long for a low rate. Half of the delay is reserved for
+    // that, for both tasks together.
     let own = (forwarding + output).get();
+    // own * 2 / delay of the processor finishes the packet within half of the delay.
     let prompt = reservation.delay.map_or(0, |delay| part(WHOLE, own.saturating_mul(2), delay.get()).min(WHOLE));
     let at_least = |load: Load| Load { work: load.work.max(prompt), ..load };
     let forwards = match path.cpu.share {
@@ -271,15 +272,15 @@ fn claim(stages: &Stages<'_>, index: usize, path: &PathPlan) -> Option<Claim> {
     })
 }
 
-/// A switch for each time-out, and no more time-outs than packets.
+/// The cost of time-outs: a switch for each, and at most one per packet.
 fn tax(stages: &Stages<'_>, path: &PathPlan, rate: PacketRate) -> u64 {
     let Some(wait) = max_wait(&stages.plan.cpu, path) else { return 0 };
     let timeouts = WHOLE.div_ceil(wait.get().max(1)).min(rate.get());
     bounded(u128::from(timeouts) * u128::from(stages.costs.switch.get()))
 }
 
-/// How long a path waits for more packets: as it says, or as all do. A promised delay bounds it: a quarter of that is left
-/// for waiting. None: without end, or it never waits.
+/// How long a path waits for more packets: its own setting, or the default. If neither is set, a quarter of its delay bound. `None`: no limit, or it
+/// never waits.
 pub(super) fn max_wait(cpu: &CpuPlan, path: &PathPlan) -> Option<Nanos> {
     if !matches!(cpu.forwarding, Batching::Throttle { .. }) || cpu.layout == Layout::One {
         return None;

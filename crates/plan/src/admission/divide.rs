@@ -1,4 +1,4 @@
-//! How best effort divides what the reservations leave.
+//! Divides the rest of the processor among best effort.
 
 use super::demand::{Claim, Load, Stages, WHOLE, load_of, part, parts};
 use super::link::FULL_FRAME;
@@ -8,38 +8,38 @@ use crate::{Grouping, InputShare, Layout, Plan};
 use std::collections::BTreeMap;
 use units::{Nanos, PacketRate};
 
-/// What is kept for best effort, so that nobody starves: a hundredth of the processor.
+/// Reserved for best effort, so that it never starves: a hundredth of the processor.
 pub(super) const LEAST: u64 = WHOLE / 100;
-/// What the built-in paths for the router's own packets get of what is left, each: at most a hundredth of the processor.
+/// The share of each built-in path for the router's own packets: at most a hundredth of the processor.
 const BUILT_IN: u64 = WHOLE / 100;
 /// A task's share is never less than a millionth.
 const SLIVER: u64 = WHOLE / 1_000_000;
 
-/// Shares in nanoseconds of a second.
+/// Shares in nanoseconds per second.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Division {
-    /// Of each port's input task.
+    /// Each port's input task.
     pub inputs: Vec<u64>,
-    /// Of each path's forwarding task.
+    /// Each path's forwarding task.
     pub paths: Vec<u64>,
-    /// Of each port's output task.
+    /// Each port's output task.
     pub outputs: Vec<u64>,
-    /// Of the built-in path `best-effort`.
+    /// The built-in path `best-effort`.
     pub best_effort: u64,
-    /// Of the other built-in paths, each.
+    /// Each of the other built-in paths.
     pub built_in: u64,
-    /// What all of it takes, switches included.
+    /// The total, including switches.
     pub used: Load,
 }
 
-/// What is given away so far, and what is left.
+/// The shares given so far, and the rest.
 struct Purse<'a> {
     stages: &'a Stages<'a>,
     division: Division,
     left: u64,
 }
 
-/// Divides `left` nanoseconds of a second.
+/// Divides `left` nanoseconds per second.
 pub(super) fn best_effort(
     stages: &Stages<'_>,
     claims: &[Claim],
@@ -62,7 +62,7 @@ pub(super) fn best_effort(
 }
 
 impl Purse<'_> {
-    /// Takes up to so much out.
+    /// Takes up to `wanted` from the rest.
     fn take(&mut self, wanted: u64) -> u64 {
         let taken = wanted.min(self.left);
         self.left -= taken;
@@ -70,7 +70,7 @@ impl Purse<'_> {
         taken
     }
 
-    /// Takes work with its switches out, or the part of it that is left.
+    /// Takes work with its switches, or the part of it that the rest allows.
     fn take_load(&mut self, load: Load) -> u64 {
         let load = if load.total() > self.left { load.part(self.left, load.total()) } else { load };
         self.left -= load.total();
@@ -86,7 +86,7 @@ impl Purse<'_> {
         self.division.best_effort = sliver;
     }
 
-    /// Shares that ports and paths without a reservation say, or as much of each as is left.
+    /// Gives ports and paths without a reservation their configured shares, or as much of each as the rest allows.
     fn said(&mut self, claims: &[Claim], warnings: &mut Vec<Warning>) {
         let (stages, plan) = (self.stages, self.stages.plan);
         let mut wanted: Vec<(bool, usize, Load)> = Vec::new();
@@ -116,6 +116,7 @@ impl Purse<'_> {
             });
         }
         for (is_port, index, load) in wanted {
+            // Scale all shares by the same factor if they do not fit.
             let load = if total > available { load.part(available, total) } else { load };
             let share = self.take_load(load);
             let all = if is_port { &mut self.division.inputs } else { &mut self.division.paths };
@@ -123,7 +124,7 @@ impl Purse<'_> {
         }
     }
 
-    /// Shares of output tasks that serve the links of reservations: a quarter of the rest at most, all together.
+    /// Gives output tasks that serve the links of reservations their shares: together at most a quarter of the rest.
     fn prompt(&mut self, wanted: &[u64]) {
         let (total, available) = (wanted.iter().sum::<u64>(), self.left / 4);
         for (index, &share) in wanted.iter().enumerate() {
@@ -132,7 +133,7 @@ impl Purse<'_> {
         }
     }
 
-    /// Ports that are to keep up with their lines; answers which do.
+    /// Gives input tasks enough for their line rate if the plan asks for it. Returns for each port if it has got that.
     fn lines(&mut self, claims: &[Claim], warnings: &mut Vec<Warning>) -> Vec<bool> {
         let (stages, plan) = (self.stages, self.stages.plan);
         let mut covered = vec![plan.cpu.input_share == InputShare::Explicit; plan.ports.len()];
@@ -153,7 +154,7 @@ impl Purse<'_> {
                 warnings.push(unknown_line(port.name.as_ref()));
                 unknown += 1;
             }
-            // An unknown line may be of any rate.
+            // An unknown line may have any rate: assume as many packets as the processor can receive.
             let line = known.unwrap_or(PacketRate::pps(WHOLE / cost.get().max(1)));
             let line = stages.receiving(line, cost);
             let has = received(claims, index);
@@ -162,7 +163,7 @@ impl Purse<'_> {
                 Load { work: line.work.saturating_sub(has.work), switches: line.switches.saturating_sub(has.switches) },
             ));
         }
-        // Half of what is left stays for forwarding: packets that are received and then dropped serve nobody.
+        // Leave half of the rest to forwarding: packets that are received only to be dropped help no one.
         let total: u64 = wanted.iter().map(|(_, load)| load.total()).sum();
         let available = self.left / 2;
         for (index, load) in wanted {
@@ -177,7 +178,7 @@ impl Purse<'_> {
         covered
     }
 
-    /// What is left, by lists of functions: each gets as much, for as many packets as that serves from port to port.
+    /// Divides the rest by lists of functions. Each gets the same share, and it serves as many packets as possible from port to port.
     fn functions(&mut self, covered: &[bool]) {
         let (stages, plan) = (self.stages, self.stages.plan);
         let groups = groups(plan);
@@ -191,6 +192,7 @@ impl Purse<'_> {
             let functions = dearest.unwrap_or(stages.costs.best_effort);
             let packet = stages.packet(functions, units::Bytes::new(64), (&all, &all));
             let room = members.iter().flatten().map(|&path| stages.room(&plan.paths[path])).min().unwrap_or(u32::MAX);
+            // The rate cancels out: only the ratio of the three loads matters. A large one keeps the rounding error small.
             let one = PacketRate::pps(1_000_000);
             let loads = [
                 stages.receiving(one, packet[0]).part(open.len() as u64, all.len() as u64),
@@ -210,24 +212,24 @@ impl Purse<'_> {
                 }
             }
         }
+        // If every port is covered, divide what a configured `balance` gives to input among all of them.
         let open = if open.is_empty() { all.clone() } else { open };
         open.iter().for_each(|&port| self.division.inputs[port] += inputs / open.len() as u64);
         all.iter().for_each(|&port| self.division.outputs[port] += outputs / all.len() as u64);
     }
 }
 
-/// What reservations take of a port's input task, where all that may come in by it does.
+/// The load of the reservations on a port's input task, if all that may enter by it do so.
 fn received(claims: &[Claim], port: usize) -> Load {
     let entering = claims.iter().filter(|claim| claim.entries.contains(&port));
     entering.map(|claim| claim.input).fold(Load::default(), Load::plus)
 }
 
-/// How much more than receiving a packet needs is given to what is done with it afterwards. As much would do to lose nothing;
-/// but a queue that was once full would stay full, and its packets leave the processor's cache before their turn. What they
-/// do not use goes back to receiving.
+/// Forwarding gets a larger share than receiving requires. An equal share would lose no packets, but a queue once full would stay full, and its
+/// packets would leave the cache before their turn. Unused time returns to receiving.
 const AHEAD: (u64, u64) = (5, 4);
 
-/// Loads whose work is in the ratio that is said, where one is; tasks that the layout has not are left out of it.
+/// Loads whose work has the configured ratio, if there is one. Tasks that the layout lacks are left out.
 fn balanced(loads: [Load; 3], ratio: [u64; 3], layout: Layout) -> [Load; 3] {
     let tasks = usize::from(layout.tasks());
     let nothing = loads.iter().all(|load| load.total() == 0);
@@ -236,7 +238,7 @@ fn balanced(loads: [Load; 3], ratio: [u64; 3], layout: Layout) -> [Load; 3] {
         let [forwarding, output] = rest.map(|load| load.part(AHEAD.0, AHEAD.1));
         return [input, forwarding, output];
     }
-    // Where no packet costs anything, any division is as good.
+    // If no packet costs anything, any division is equally good.
     let ratio = if nothing { [1; 3] } else { ratio };
     let mut out = [Load::default(); 3];
     for (index, load) in loads.into_iter().enumerate().take(tasks) {
@@ -247,7 +249,7 @@ fn balanced(loads: [Load; 3], ratio: [u64; 3], layout: Layout) -> [Load; 3] {
     out
 }
 
-/// The paths without a reservation or a share of their own, and the built-in one (none), by who shares a task.
+/// The paths without a reservation or a share of their own, and the built-in one (`None`), grouped by the task they share.
 fn groups(plan: &Plan) -> BTreeMap<String, Vec<Option<usize>>> {
     let mut groups: BTreeMap<String, Vec<Option<usize>>> = BTreeMap::new();
     let preemptible = |path: Option<usize>| path.is_some_and(|path| plan.paths[path].cpu.preemptible);
@@ -271,7 +273,7 @@ fn figure(stages: &Stages<'_>, member: Option<usize>) -> Figure {
     member.map_or(stages.costs.best_effort, |path| stages.costs.paths[path].functions)
 }
 
-/// What a packet of full size costs, for how long a task may keep others waiting.
+/// The cost of a packet of full size, which bounds a task's run.
 pub(super) fn longest(figure: Figure) -> Nanos {
     figure.cost.of(FULL_FRAME)
 }

@@ -1,9 +1,8 @@
-//! Reservations at a link: the scheme of the port keeps their packets apart from best effort or does not, guarantees them a rate,
-//! and bounds their delay.
+//! Checks reservations at a link: the port's scheme has to separate their packets from best effort, guarantee them a rate, and bound their delay.
 //!
-//! A scheme is read from the outside in. Each part is a rate-latency server for the part inside (Le Boudec and Thiran, "Network
-//! Calculus", Springer 2001, section 1.3). The link has a rate, a shaper has one, a rank has the rest of the ranks above, and a
-//! weight has its fraction. A queue that best effort shares, or that drops packets by chance, guarantees nothing.
+//! A scheme is evaluated from the outside in. Each part is a rate-latency server for the part inside (Le Boudec and Thiran, "Network Calculus",
+//! Springer 2001, section 1.3). The rate of a link or a shaper is its own. A rank gets the rate that higher ranks leave. A branch gets its fraction
+//! by weight. A queue that best effort shares, or that drops packets at random, guarantees nothing.
 //!
 //! ```text
 //! shape      the smaller rate                   latency + (burst + a full frame) / rate + the wait of the output task
@@ -19,31 +18,31 @@ use crate::{Call, PathPlan, PortPlan};
 use std::fmt;
 use units::{Bytes, Cells, Framing, Nanos, PacketRate, Rate};
 
-/// The header of a frame with a VLAN tag, and its check sequence.
+/// The Ethernet header with a VLAN tag, and the frame check sequence.
 const ETHERNET_HEADER: u64 = 18;
-/// The class of what the router says itself. It is little, and goes before all others.
+/// The class of the router's own packets. They are few, and precede all others.
 const CONTROL: u8 = u8::MAX;
 /// A packet of full size on Ethernet.
 pub(super) const FULL_FRAME: Bytes = Bytes::new(1518);
-/// The bytes of Ethernet around a frame: preamble and gap (IEEE 802.3, 4.2.3.2.2).
+/// Ethernet's overhead around a frame: preamble and inter-frame gap (IEEE 802.3, 4.2.3.2.2).
 pub(super) const ETHERNET: Framing = Framing { overhead: 20, minimum: 0, cells: Cells::None };
 
-/// Packets of a reservation at a port.
+/// The packets of a reservation at a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream<'p> {
     pub path: &'p PathPlan,
     pub rate: PacketRate,
-    /// Packets that may come at once: those that gathered while other tasks had the processor.
+    /// The largest burst in packets: those that gather while other tasks have the processor.
     pub burst: u64,
 }
 
 impl<'p> Stream<'p> {
-    /// Of a path that has a reservation.
+    /// The stream of a path with a reservation.
     pub fn of(path: &'p PathPlan, burst: u64) -> Option<Stream<'p>> {
         Some(Stream { path, rate: path.cpu.reservation?.packets, burst })
     }
 
-    /// The size of its packets: a full frame where the reservation does not say it.
+    /// The size of its packets: a full frame if the reservation does not set it.
     fn size(&self) -> u32 {
         let size = self.path.cpu.reservation.and_then(|reservation| reservation.size).unwrap_or(FULL_FRAME);
         u32::try_from(size.get()).unwrap_or(u32::MAX)
@@ -55,12 +54,12 @@ impl<'p> Stream<'p> {
     }
 }
 
-/// Bits that a packet takes on a line.
+/// Bits of a packet on a line.
 fn bits(line: Framing, size: u32) -> u64 {
     line.takes(size).get().saturating_mul(8)
 }
 
-/// A port as reservations find it.
+/// A port, as reservations use it.
 #[derive(Clone, Debug)]
 pub(crate) struct Link<'p> {
     pub scheme: &'p Call,
@@ -68,42 +67,42 @@ pub(crate) struct Link<'p> {
     pub rate: Option<Rate>,
     /// The framing of the link.
     pub line: Framing,
-    /// The longest frame that leaves by it.
+    /// The longest frame on it.
     pub frame: u32,
-    /// Packets that the device holds behind the scheme.
+    /// Packets that the device buffers after the scheme.
     pub ring: u32,
-    /// How long the output task may leave the link alone.
+    /// The longest time between two runs of the output task.
     pub serve: Nanos,
     /// The reservations that may leave by it.
     pub reserved: Vec<Stream<'p>>,
-    /// The classes of best effort, and who has them.
+    /// The classes of best effort, and their paths.
     pub others: Vec<(u8, &'p str)>,
 }
 
-/// Why a link does not keep a reservation.
+/// The reason why a link does not keep a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
-    /// It has no class of its own.
+    /// The scheme has no separate class for it.
     Scheme(String),
-    /// Another path has its class, or one that goes first.
+    /// A best-effort path has the same class, or one with precedence.
     Class {
         /// The other path.
         with: String,
-        /// The class from which on none has any of best effort.
+        /// The lowest class from which on all are free of best effort.
         free: u16,
     },
-    /// There is not so much for it.
+    /// The rate is too low.
     Rate {
-        /// The path that is one too many: the others take less.
+        /// The first path that does not fit, after those with a smaller demand.
         path: String,
         /// The rate of its packets there.
         needed: Rate,
         /// The rest, after the others.
         available: Rate,
-        /// Of what.
+        /// The part of the scheme, or the link.
         of: &'static str,
     },
-    /// So many packets may come at once, and there is room for so many.
+    /// The queue is too short: the largest burst in packets, and the limit.
     Room(u64, u64),
 }
 
@@ -120,10 +119,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The rate and the latency of a part of a scheme.
+/// A part of a scheme as a rate-latency server.
 #[derive(Clone, Copy, Debug)]
 struct Server {
-    /// Bits a second; none if it is unknown.
+    /// Bits a second; `None` if unknown.
     rate: Option<u64>,
     latency: Nanos,
     line: Framing,
@@ -131,7 +130,7 @@ struct Server {
 }
 
 impl Server {
-    /// The time that so many bits take.
+    /// The transmission time of `bits`.
     fn time(&self, bits: u64) -> Nanos {
         let Some(rate) = self.rate else { return Nanos::ZERO };
         let time = u128::from(bits) * 1_000_000_000 / u128::from(rate.max(1));
@@ -152,13 +151,13 @@ impl Server {
         bits(self.line, self.frame)
     }
 
-    /// An error if the rate is too small for these reservations, the least demanding first.
+    /// Fails if the rate is too small for these reservations, the smallest demand first.
     fn carries(&self, reserved: &[Stream<'_>], of: &'static str) -> Result<(), Fault> {
         let Some(mut left) = self.rate else { return Ok(()) };
         for stream in reserved {
             let needed = stream.bits(self.line);
             if needed > left {
-                // To people, whole kilobits are enough.
+                // Messages round to whole kilobits.
                 let (needed, available) = (Rate::bits(needed.div_ceil(1000) * 1000), Rate::bits(left / 1000 * 1000));
                 return Err(Fault::Rate { path: stream.path.name.clone(), needed, available, of });
             }
@@ -167,7 +166,7 @@ impl Server {
         Ok(())
     }
 
-    /// The bits of the bursts of these.
+    /// The sum of their bursts in bits.
     fn bursts(&self, reserved: &[Stream<'_>]) -> u64 {
         let burst = |stream: &Stream<'_>| bits(self.line, stream.size()).saturating_mul(stream.burst.max(1));
         reserved.iter().map(burst).fold(0, u64::saturating_add)
@@ -182,7 +181,7 @@ struct Traffic<'p> {
 }
 
 impl<'p> Traffic<'p> {
-    /// The paths of some classes.
+    /// The paths with some of the classes.
     fn of(&self, is: impl Fn(u8) -> bool) -> Traffic<'p> {
         Traffic {
             reserved: self.reserved.iter().copied().filter(|stream| is(stream.path.class)).collect(),
@@ -190,7 +189,7 @@ impl<'p> Traffic<'p> {
         }
     }
 
-    /// An error if a path of best effort is in the way.
+    /// Fails if a best-effort path interferes.
     fn apart(&self, is_in_the_way: impl Fn(u8) -> bool) -> Result<(), Fault> {
         let free = self.others.iter().map(|(class, _)| u16::from(*class) + 1).max().unwrap_or(1);
         match self.others.iter().find(|(class, _)| is_in_the_way(*class)) {
@@ -201,7 +200,7 @@ impl<'p> Traffic<'p> {
 }
 
 impl<'p> Link<'p> {
-    /// Of a port with these paths of best effort, by what the plan says alone.
+    /// The link of a port with these best-effort paths, with the properties that the plan determines.
     pub fn of(port: &'p PortPlan, others: impl Iterator<Item = &'p PathPlan>) -> Link<'p> {
         let overhead = port.link.as_ref().map(|link| u32::try_from(link.medium.overhead).unwrap_or(0));
         let line = overhead.map_or(ETHERNET, |overhead| Framing { overhead, ..ETHERNET });
@@ -212,20 +211,20 @@ impl<'p> Link<'p> {
         Link { scheme: &port.scheme, rate, line, frame, ring: 0, serve: Nanos::ZERO, reserved, others }
     }
 
-    /// The longest delay of packets of the class at the link, or the reason why there is no bound.
+    /// The longest delay of the class's packets at the link, or the reason why it is unbounded.
     pub fn wait(&self, class: u8) -> Result<Nanos, Fault> {
         let all = Traffic { reserved: self.reserved.clone(), others: self.others.clone() };
         let rate = self.rate.filter(|rate| *rate != Rate::MAX).map(Rate::get);
         let server = Server { rate, latency: Nanos::ZERO, line: self.line, frame: self.frame };
         server.carries(&all.reserved, "the link")?;
         let judge = Judge { class, serve: self.serve };
-        // A shaper lets the device have no more than its burst.
+        // With a shaper the device never buffers more than the shaper's burst.
         let ring = if is_shaped(self.scheme) { 0 } else { server.full_frame().saturating_mul(self.ring.into()) };
         judge.any(self.scheme, &all, server.waits(ring))
     }
 }
 
-/// The link or the scheme of the port has a rate, so that packets queue at the scheme.
+/// True if the link or the port's scheme limits the rate, so that packets queue at the scheme.
 pub(super) fn is_bounded(port: &PortPlan, link: Option<Rate>) -> bool {
     let paces = |part: &Call| is_shaped(part) || part.option("ceiling").is_some_and(|ceiling| ceiling > 0);
     link.is_some() || port.scheme.is_anywhere(&paces)
@@ -279,7 +278,7 @@ impl Judge {
         shaper.carries(&all.reserved, "the rate of the shaper")?;
         let burst = option("burst").saturating_mul(8);
         let latency = outside.latency + self.serve + shaper.time(burst + shaper.full_frame());
-        // It sends its burst and a packet each time the output task runs, and no more.
+        // Each run of the output task sends at most the burst and one packet.
         let least = all.reserved.iter().map(|stream| bits(line, stream.size())).min().unwrap_or(0);
         let at_once = Server { rate: Some(1_000_000_000), ..shaper }.over(burst + least, self.serve);
         at_once.carries(&all.reserved, "what the burst of the shaper lets out at once")?;
@@ -290,7 +289,7 @@ impl Judge {
     fn branches(&self, scheme: &Call, all: &Traffic<'_>, outside: Server) -> Result<Nanos, Fault> {
         let first = |branch: &Call| branch.option("class").unwrap_or(0);
         let lowest = scheme.inner.iter().map(first).min().unwrap_or(0);
-        // The branch of a class begins at the highest that is no higher; the lowest has those below as well.
+        // A class belongs to the highest branch that does not begin above it. The lowest branch also has all classes below.
         let of = |class: u8| {
             let begins = scheme.inner.iter().map(first).filter(|first| *first <= class.into());
             begins.max().unwrap_or(lowest)
@@ -320,6 +319,7 @@ impl Judge {
         let rank = |class: u8| class.min(top);
         let own = rank(self.class);
         all.apart(|class| rank(class) >= own)?;
+        // Higher ranks may send their bursts first, after the frame that the link is sending already.
         let above = all.of(|class| rank(class) > own);
         let taken = above.reserved.iter().fold(0u64, |sum, stream| sum.saturating_add(stream.bits(outside.line)));
         let server = outside.waits(outside.full_frame() + outside.bursts(&above.reserved));
@@ -339,7 +339,8 @@ impl Judge {
         all.apart(|class| bin(class) == own)?;
         let mut classes: Vec<u8> = all.others.iter().map(|(class, _)| *class).collect();
         classes.extend(all.reserved.iter().map(|stream| stream.path.class).chain([CONTROL]));
-        // The classes of a bin count as the one whose packet is first: the heaviest of the others, the lightest of its own.
+        // Classes that share a bin are weighted by the packet at its head. Assume the worst: the largest weight for other bins, the smallest for this
+        // one.
         let mut bins: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
         for class in classes {
             let place = bins.entry(bin(class)).or_insert(weight(class));
@@ -347,6 +348,7 @@ impl Judge {
         }
         let all_weights: u64 = bins.values().sum();
         let quanta = match scheme.option("quantum").filter(|_| scheme.name == "drr") {
+            // The bound holds for quanta of at least the longest frame, so a smaller quantum counts as one.
             Some(quantum) => 3 * all_weights * quantum.max(outside.frame.into()) * 8,
             None => outside.full_frame(),
         };
@@ -373,7 +375,7 @@ impl Judge {
         let wait = server.waits(server.bursts(&all.reserved)).latency;
         match scheme.name {
             "fifo" | "threshold" => Ok(wait),
-            // It drops nothing that waits no longer than its target (RFC 8289, section 4.2).
+            // CoDel does not drop packets whose sojourn time is below its target (RFC 8289, section 4.2).
             "codel" if scheme.option("target").is_some_and(|target| wait.get() <= target) => Ok(wait),
             "codel" => Err(Fault::Scheme(format!(
                 "'codel' drops packets that wait longer than its target, and these may wait {wait}"
@@ -384,7 +386,7 @@ impl Judge {
 }
 
 impl Server {
-    /// With a rate of so many bits each time.
+    /// The next server, with a rate of `bits` per `time`.
     fn over(self, bits: u64, time: Nanos) -> Server {
         let rate = u128::from(bits) * 1_000_000_000 / u128::from(time.get().max(1));
         Server { rate: Some(u64::try_from(rate).unwrap_or(u64::MAX)), ..self }

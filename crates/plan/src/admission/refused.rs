@@ -1,4 +1,4 @@
-//! Why a reservation is refused: the resource that ran out, by how much, and what would fit.
+//! Refused reservations: the exhausted resource, the shortage, and the largest value that would fit.
 
 use crate::Name;
 use serde::Serialize;
@@ -8,78 +8,78 @@ use units::{Nanos, PacketRate, Parts, Rate};
 /// A reservation that does not fit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Refused {
-    /// The path it is of.
+    /// Its path.
     pub path: String,
-    /// What there is too little of.
+    /// The missing resource.
     pub shortage: Shortage,
-    /// What would fit.
+    /// The largest value that would fit.
     pub hint: String,
 }
 
-/// The resource that ran out.
+/// The exhausted resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Shortage {
-    /// The processor's time, with what switching to the reservation's tasks takes.
+    /// Processor time, including switches to the reservation's tasks.
     Cpu {
-        /// What the reservation takes.
+        /// The demand of the reservation.
         needed: Parts,
-        /// What the smaller ones before it leave.
+        /// The rest after the smaller reservations.
         available: Parts,
     },
-    /// The time of a port's input task, where that is said.
+    /// Time of a port's input task whose share is configured.
     Input {
         /// The port.
         port: Name,
-        /// What the reservations take.
+        /// The demand of the reservations.
         needed: Parts,
-        /// What it was given.
+        /// The configured share.
         available: Parts,
     },
-    /// The link that the path leaves by, in bits as they are on the line.
+    /// The link that the path leaves by, in bits on the line.
     Link {
         /// The port.
         port: Name,
-        /// What of it.
+        /// The part of the link's scheme.
         of: &'static str,
-        /// What the reservation takes.
+        /// The demand of the reservation.
         needed: Rate,
-        /// What the smaller ones before it leave.
+        /// The rest after the smaller reservations.
         available: Rate,
     },
-    /// A class of its own at the port.
+    /// A separate class at the port.
     Class {
         /// The port.
         port: Name,
-        /// Why it has none.
+        /// Why there is none.
         reason: String,
     },
-    /// The line that the path comes in by, in packets.
+    /// The line that the path enters by, in packets.
     Line {
         /// The port.
         port: Name,
-        /// What the reservation takes.
+        /// The demand of the reservation.
         needed: PacketRate,
-        /// What the smaller ones before it leave.
+        /// The rest after the smaller reservations.
         available: PacketRate,
     },
-    /// Room for the packets that come while others run.
+    /// Room in the queue for packets that arrive while other tasks run.
     Queue {
-        /// What the reservation takes.
+        /// The room it needs.
         needed: u32,
-        /// What it has.
+        /// The room it has.
         available: u32,
     },
-    /// Time until a packet is through.
+    /// The delay through the router.
     Delay {
-        /// What it may take.
+        /// The worst case.
         needed: Nanos,
-        /// What was promised.
+        /// The promised bound.
         available: Nanos,
     },
 }
 
 impl Shortage {
-    /// One word for what ran out.
+    /// The name of the exhausted resource.
     pub const fn resource(&self) -> &'static str {
         match self {
             Shortage::Cpu { .. } | Shortage::Input { .. } => "cpu",
@@ -89,7 +89,7 @@ impl Shortage {
         }
     }
 
-    /// What is needed and what is there, as texts.
+    /// Demand and supply as texts.
     fn figures(&self) -> (String, String) {
         let texts =
             |needed: &dyn fmt::Display, available: &dyn fmt::Display| (needed.to_string(), available.to_string());
@@ -155,14 +155,14 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What will probably not be as it was meant.
+/// A setting that probably does not work as intended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Warning {
-    /// The key it is about, as `port.lan` or `path.voice`.
+    /// The key, like `port.lan` or `path.voice`.
     pub about: String,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub hint: String,
 }
 

@@ -1,5 +1,5 @@
-//! How long a packet may wait, and how many come meanwhile (Q-52 of the paper's remedies: a worst wait of about the sum of
-//! what the competing tasks run).
+//! The longest wait of a packet, and how many packets arrive meanwhile (Q-52 of the paper's remedies: the worst wait is about the sum of the runs of
+//! all competing tasks).
 
 use super::demand::{Claim, Stages, WHOLE, max_wait, part};
 use super::divide::longest;
@@ -8,14 +8,14 @@ use super::refused::{Refused, Shortage, Warning};
 use crate::{LENT, Layout, PathPlan, Receive, Ring};
 use units::Nanos;
 
-/// The longest runs of all tasks, each with its switch.
+/// The longest runs of all tasks, each including its switch.
 #[derive(Clone, Debug)]
 pub(super) struct Runs {
     pub inputs: Vec<Nanos>,
     pub paths: Vec<Nanos>,
     pub outputs: Vec<Nanos>,
     pub best_effort: Nanos,
-    /// The longest of all, with its switch.
+    /// The longest of them.
     longest: Nanos,
     all: Nanos,
 }
@@ -28,7 +28,7 @@ impl Runs {
         let costs = |index: usize| &stages.costs.ports[index];
         let inputs = ports.iter().map(|&p| match layout {
             _ if stages.plan.cpu.receive == Receive::Interrupt => Nanos::ZERO,
-            // One task does everything: its run is that of the dearest packets.
+            // A single task does everything, so its longest run is that of the most expensive packets.
             Layout::One => {
                 let dearest =
                     stages.costs.paths.iter().map(|path| longest(path.functions)).max().unwrap_or(Nanos::ZERO);
@@ -40,7 +40,7 @@ impl Runs {
         });
         let outputs = ports.iter().map(|&p| match layout {
             Layout::Three => port(stages.output, costs(p).output),
-            // A link at which packets queue has a task that serves it.
+            // A link with a queue has a task that serves it.
             Layout::Two if serves(stages, claims, p) => port(stages.output, costs(p).output),
             _ => Nanos::ZERO,
         });
@@ -55,7 +55,7 @@ impl Runs {
             match layout {
                 Layout::One => Nanos::ZERO,
                 _ if !path.cpu.preemptible => stages.forwarding.run(cost + last, path.waiting_room(layout)),
-                // Interrupted when its slice is over, it takes no longer, whatever its packets cost.
+                // Preemption ends a run with its slice, independent of the cost of its packets.
                 _ => {
                     let run = stages.forwarding.run(cost + last, path.waiting_room(layout));
                     run.min(stages.forwarding.batching.slice().unwrap_or(LENT) + last)
@@ -67,7 +67,7 @@ impl Runs {
             Layout::One => Nanos::ZERO,
             _ => stages.forwarding.run(longest(stages.costs.best_effort) + last, u32::MAX),
         };
-        // The queues of the reservations of a port bound the run of their output task.
+        // The queues of a port's reservations bound the run of their output task.
         let reserved = ports.iter().filter_map(|port| {
             let leaving = || claims.iter().filter(|claim| claim.exits.contains(port));
             let size = leaving().map(|claim| claim.size).max().filter(|_| layout == Layout::Three)?;
@@ -76,6 +76,7 @@ impl Runs {
         });
         let reserved: Vec<Nanos> = reserved.collect();
         let tasks = inputs.iter().chain(&paths).chain(&outputs).chain(&reserved).chain([&best_effort]);
+        // Layouts with fewer tasks have runs of zero, without a switch.
         let switched = tasks.filter(|run| **run > Nanos::ZERO).map(|run| *run + stages.costs.switch);
         let (all, longest) = switched.fold((Nanos::ZERO, Nanos::ZERO), |(sum, most), run| (sum + run, most.max(run)));
         Runs { inputs, paths, outputs, best_effort, longest, all }
@@ -87,8 +88,8 @@ impl Runs {
         period.saturating_sub(run) + self.longest
     }
 
-    /// The least share of the output task of a port that a reservation may leave by: it runs once while all tasks run once. This task
-    /// serves the link, and the share of best effort for sending may be small.
+    /// The least share of an output task whose port serves reservations: one run while all other tasks run once. The task needs this share to serve
+    /// the link, because best effort's share for sending may be small.
     pub fn prompt(&self, stages: &Stages<'_>, claims: &[Claim]) -> Vec<u64> {
         let leaves = |port: usize| claims.iter().any(|claim| claim.exits.contains(&port));
         let share =
@@ -99,19 +100,19 @@ impl Runs {
         }
     }
 
-    /// How long everybody else may run before a task's turn comes.
+    /// How long all other tasks may run before a task's turn.
     pub fn others(&self, own: Nanos) -> Nanos {
         self.all.saturating_sub(own)
     }
 }
 
-/// Packets of reservations may queue at the link of the port.
+/// True if packets of reservations may queue at the link of the port.
 fn serves(stages: &Stages<'_>, claims: &[Claim], port: usize) -> bool {
     let leaves = claims.iter().any(|claim| claim.exits.contains(&port));
     leaves && is_bounded(&stages.plan.ports[port], stages.costs.ports[port].link)
 }
 
-/// What output costs a forwarding task, where it does that too.
+/// The cost of output within a forwarding task, if the layout combines them.
 fn costs_of_output(stages: &Stages<'_>) -> Nanos {
     if stages.plan.cpu.layout != Layout::Two {
         return Nanos::ZERO;
@@ -122,7 +123,7 @@ fn costs_of_output(stages: &Stages<'_>) -> Nanos {
 /// The waits of one reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wait {
-    /// For the link, by its scheme.
+    /// Before the link, by its scheme.
     pub link: Nanos,
     /// Through the router.
     pub through: Nanos,
@@ -130,7 +131,7 @@ pub(super) struct Wait {
     pub queue: u32,
 }
 
-/// What waits a reservation may meet in the router's tasks, where the input tasks of the ports have these parts of the processor.
+/// The longest waits of a reservation in the router's tasks, with these shares of the ports' input tasks.
 pub(super) fn of(stages: &Stages<'_>, runs: &Runs, claim: &Claim, inputs: &[u64], threshold: u32) -> Wait {
     let path = &stages.plan.paths[claim.path];
     let (cpu, turn) = (&stages.plan.cpu, runs.others(runs.paths[claim.path]));
@@ -138,7 +139,7 @@ pub(super) fn of(stages: &Stages<'_>, runs: &Runs, claim: &Claim, inputs: &[u64]
     let work = packet.iter().fold(Nanos::ZERO, |sum, stage| sum + *stage + stages.costs.switch);
     let sleep = claim.entries.iter().map(|&port| sleep(stages, port)).max().unwrap_or(Nanos::ZERO);
     let gather = max_wait(&stages.plan.cpu, path).unwrap_or(Nanos::ZERO);
-    // A task waits for one run of all others, and longer if its share is small.
+    // A task waits for one run of every other task, and longer if its share is small.
     let by_shares = cpu.scheduler.goes_by_shares();
     let own = |run: Nanos, load: u64| if by_shares && load > 0 { turn.max(runs.again(run, load)) } else { turn };
     let polled = cpu.receive == Receive::Polling && cpu.layout != Layout::One;
@@ -150,6 +151,7 @@ pub(super) fn of(stages: &Stages<'_>, runs: &Runs, claim: &Claim, inputs: &[u64]
         Layout::Two => input + forwarding,
         Layout::Three => input + forwarding + own(packet[2], claim.output.share(cpu.charge)),
     };
+    // The queue holds the packets that the task waits for, plus those that arrive until it runs.
     let come = claim.rate.within(forwarding).saturating_add(u64::from(threshold));
     let queue = u32::try_from(come).unwrap_or(u32::MAX);
     Wait { link: Nanos::ZERO, through: waits + work + sleep + gather, queue }
@@ -161,7 +163,7 @@ fn sleep(stages: &Stages<'_>, port: usize) -> Nanos {
     estimator.sleep_max.or_else(|| ring(stages, port).map(Ring::longest_sleep)).unwrap_or(Nanos::ZERO)
 }
 
-/// Packets that a wire in memory holds in each direction: the receive ring of such a port, whatever is measured of it.
+/// Packets that a `memory:` wire holds in each direction. It is the receive ring of such a port, even if no size was measured.
 const MEMORY: u32 = 1024;
 
 fn ring(stages: &Stages<'_>, port: usize) -> Option<Ring> {
@@ -171,7 +173,7 @@ fn ring(stages: &Stages<'_>, port: usize) -> Option<Ring> {
     Some(Ring { slots, batch, line_rate: stages.plan.ports[port].cpu.line_rate.or(costs.line_rate) })
 }
 
-/// Whether the packets that come while others run have room, and are through in time.
+/// Checks that packets that arrive while other tasks run have room in the queue, and meet the delay bound.
 pub(super) fn check(stages: &Stages<'_>, claim: &Claim, wait: Wait) -> Result<(), Refused> {
     let path = &stages.plan.paths[claim.path];
     let refused = |shortage, hint| Err(Refused { path: path.name.clone(), shortage, hint });
@@ -188,7 +190,7 @@ pub(super) fn check(stages: &Stages<'_>, claim: &Claim, wait: Wait) -> Result<()
     }
 }
 
-/// A round time no shorter: two digits of it.
+/// Rounds a time up to two significant digits.
 fn above(time: Nanos) -> Nanos {
     let mut unit = 1;
     while time.get() / unit >= 100 {
@@ -197,7 +199,7 @@ fn above(time: Nanos) -> Nanos {
     Nanos::new(time.get().div_ceil(unit) * unit)
 }
 
-/// Rings that overflow while their tasks sleep or wait.
+/// Warns of rings that overflow while their tasks sleep or wait.
 pub(super) fn rings(stages: &Stages<'_>, runs: &Runs, claims: &[Claim]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (index, port) in stages.plan.ports.iter().enumerate() {

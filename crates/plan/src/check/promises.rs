@@ -1,6 +1,6 @@
-//! What `[cpu]`, ports and paths say together: promises that cannot be kept as they are written.
+//! Checks `[cpu]`, ports and paths together: reservations that their settings make impossible.
 //!
-//! Whether all of them fit the processor is [`crate::admission`]'s to say, which knows what things cost.
+//! [`crate::admission`] knows the costs and checks that the reservations fit the processor.
 
 use crate::diagnostic::Report;
 use crate::text::quote;
@@ -10,14 +10,14 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use units::Parts;
 
-/// The parts of a plan that make promises.
+/// The parts of a plan with reservations.
 pub(super) struct Promises<'p> {
     pub cpu: &'p CpuPlan,
     pub ports: &'p mut [PortPlan],
     pub paths: &'p [PathPlan],
 }
 
-/// Where a value stands in the file.
+/// The positions of values in the file.
 pub(super) struct Places<'t>(pub &'t DeTable<'t>);
 
 impl Places<'_> {
@@ -39,7 +39,7 @@ impl Places<'_> {
         Places::find(self.0, &["port", name, key])
     }
 
-    /// A key of a path, and what it is called; the place of the path where it has no such key.
+    /// The position and the name of a path's key; the position of the path if the key is not set.
     fn path(&self, name: &str, key: &str) -> (Range<usize>, String) {
         let paths = match self.0.get("path").map(|value| value.get_ref()) {
             Some(DeValue::Array(paths)) => &paths[..],
@@ -61,8 +61,8 @@ impl Promises<'_> {
         let places = Places(table);
         for port in self.ports.iter_mut() {
             let reserved = self.paths.iter().find(|path| path.cpu.reservation.is_some() && path.may_come_by(port));
-            // What nobody has said follows from what was promised: a flood is lost on the line, at no cost, and light
-            // load does not pay for looking (section 3.3).
+            // A reservation enables an estimator by default. Under a flood the card then drops packets at no cost, and at light load the worker does
+            // not waste time on polling (section 3.3).
             if places.port(&port.name, "estimator").is_none()
                 && reserved.is_some()
                 && self.cpu.receive == Receive::Polling
@@ -81,7 +81,7 @@ impl Promises<'_> {
         self.shares(report, &places);
     }
 
-    /// Settings that have no effect on one another, or leave promises unkept.
+    /// Reports settings that have no effect together, or break reservations.
     fn unkept(&self, report: &mut Report<'_>, places: &Places<'_>) {
         let cpu = self.cpu;
         let mut warn = |key: &str, reason: String, hint: &str| {
@@ -120,7 +120,7 @@ impl Promises<'_> {
         }
     }
 
-    /// `slice >= switch / overhead` (section 4.2), where the cost of a switch is said.
+    /// Checks `slice >= switch / overhead` (section 4.2), if the cost of a switch is configured.
     fn throttles(&self, report: &mut Report<'_>, places: &Places<'_>) {
         let Some(switch) = self.cpu.switch_cost else { return };
         let all = [("input", self.cpu.input), ("forwarding", self.cpu.forwarding), ("output", self.cpu.output)];
@@ -140,7 +140,7 @@ impl Promises<'_> {
         }
     }
 
-    /// Paths that wait for more packets than their queues comfortably hold, where all costs are said.
+    /// Warns of paths that wait for too large a part of their queues, if all costs are configured.
     fn queues(&self, report: &mut Report<'_>, places: &Places<'_>) {
         let (Batching::Throttle { overhead, .. }, Some(switch)) = (self.cpu.forwarding, self.cpu.switch_cost) else {
             return;
@@ -168,7 +168,7 @@ impl Promises<'_> {
         }
     }
 
-    /// Shares that are said add up to one at most.
+    /// Checks that configured shares add up to one at most.
     fn shares(&self, report: &mut Report<'_>, places: &Places<'_>) {
         let explicit = self.cpu.input_share == InputShare::Explicit;
         let mut sum = 0u64;
@@ -210,7 +210,7 @@ impl Promises<'_> {
     }
 }
 
-/// A port that waits for a full path keeps the packets of the others waiting (section 3.3).
+/// Warns of a port that waits for a full path: packets of all other paths have to wait, too (section 3.3).
 fn congestion(report: &mut Report<'_>, places: &Places<'_>, port: &PortPlan, reserved: Option<&PathPlan>) {
     let place = places.port(&port.name, "congestion");
     if let (Congestion::Throttle, Some(path), Some(place)) = (port.cpu.congestion, reserved, place) {

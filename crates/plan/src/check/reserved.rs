@@ -1,5 +1,5 @@
-//! Ports that a reservation may leave by: one that names no scheme gets one with a class for reservations, and one whose scheme
-//! does not keep the reservation is an error with the scheme to type. [`crate::admission`] computes the delays.
+//! Ports that a reservation may leave by. A port without a configured scheme gets one with a class for reservations. If a configured scheme does not
+//! keep the reservation, the error suggests one. [`crate::admission`] computes the delays.
 
 use super::promises::Places;
 use crate::admission::{Fault, Link, Stream, exits};
@@ -9,7 +9,7 @@ use std::ops::Range;
 use toml::de::DeTable;
 use units::declare::{Declaration, Inside, OrderDeclaration};
 
-/// The scheme of a port that names none and that a reservation may leave by.
+/// The default scheme of a port that a reservation may leave by.
 const USUAL: &str = "priority";
 /// The weight of a branch for reservations at a link of unknown rate.
 const WEIGHT: u64 = 10;
@@ -26,7 +26,7 @@ pub(super) fn settle(report: &mut Report<'_>, table: &DeTable<'_>, plan: &mut Pl
     for (index, paths) in by_port.iter().enumerate() {
         let reserved = |path: &usize| plan.paths[*path].cpu.reservation.is_some();
         let mut leaving: Vec<usize> = paths.iter().copied().filter(reserved).collect();
-        // The least demanding first, as admission takes them.
+        // The smallest demand first, in the order of admission.
         leaving.sort_by_key(|&path| plan.paths[path].cpu.reservation.map(|reservation| reservation.packets));
         let others: Vec<usize> = paths.iter().copied().filter(|path| !reserved(path)).collect();
         if leaving.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn settle(report: &mut Report<'_>, table: &DeTable<'_>, plan: &mut Pl
         let find = Find { plan, catalogue, port, leaving: &leaving, others: &others };
         let place = said.or_else(|| places.port(&name, "device")).unwrap_or(0..0);
         find.check(report, (place, &key), &port.scheme);
-        // A policy brings another scheme while packets flow.
+        // A policy may replace the scheme while packets flow, so check each of its schemes.
         let policy = plan.policies.iter().find(|policy| Some(&policy.name) == port.policy.as_ref());
         for (objective, scheme) in policy.iter().flat_map(|policy| &policy.schemes) {
             let policy = port.policy.as_deref().unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn settle(report: &mut Report<'_>, table: &DeTable<'_>, plan: &mut Pl
     }
 }
 
-/// The ports that packets of a path may leave by; if that is unknown, any but the only port that they enter by.
+/// The ports by which packets of a path may leave; if unknown, any but the only one they enter by.
 fn may_leave_by(plan: &Plan, path: &PathPlan) -> Vec<bool> {
     let known = exits(plan, path);
     let entries: Vec<bool> = plan.ports.iter().map(|port| path.may_come_by(port)).collect();
@@ -125,7 +125,7 @@ impl Find<'_> {
         self.leaving.iter().map(|&at| u16::from(self.plan.paths[at].class)).min().unwrap_or(1)
     }
 
-    /// The scheme to type instead of one that keeps nothing: it serves best effort alike, and has a class for reservations.
+    /// A replacement for a scheme that keeps no reservation: it serves best effort in the same way, and adds a class for reservations.
     fn keeping(&self, scheme: &Call, class: u16) -> String {
         let branches = |rest: &str, rate: Option<u64>| {
             let weight = self.weight(rate);
@@ -146,14 +146,14 @@ impl Find<'_> {
                 let inner = Some(self.brief(scheme)).filter(|inner| inner != "fifo");
                 format!("{USUAL}{levels}{}", inner.map_or(String::new(), |inner| format!("{{{inner}}}")))
             }
-            // Best effort keeps the management of its queue.
+            // Keep the queue management of best effort.
             "priority" => branches(&scheme.inner.first().map_or("fifo".into(), |inner| self.brief(inner)), None),
             name if name.starts_with("guest:") || name.is_empty() => USUAL.to_string(),
             _ => branches(&self.brief(scheme), self.link(scheme).rate.map(units::Rate::get)),
         }
     }
 
-    /// The weight that gives a branch, beside one of weight 1, a quarter more than the reservations need.
+    /// A weight for the reservations' branch, beside one of weight 1, that gives a quarter more than they need.
     fn weight(&self, rate: Option<u64>) -> u64 {
         let Some(rate) = rate else { return WEIGHT };
         let bits = |&at: &usize| {
@@ -168,7 +168,7 @@ impl Find<'_> {
         }
     }
 
-    /// The shortest text of a scheme, without options that have their defaults.
+    /// The shortest text of a scheme, without options at their default.
     fn brief(&self, scheme: &Call) -> String {
         let inner: Vec<String> = scheme.inner.iter().map(|inner| self.brief(inner)).collect();
         let usual = self.orders().find(|order| order.declaration.name == scheme.name);
@@ -180,7 +180,7 @@ impl Find<'_> {
         }
     }
 
-    /// The name and those options of a scheme that another, called so, has as well.
+    /// The scheme `name` with those options of `scheme` that it has as well.
     fn head(&self, scheme: &Call, name: &str) -> String {
         let Some(declaration) = self.declaration(name) else { return name.to_string() };
         let option = |(option, value): &(&'static str, u64)| {
@@ -197,7 +197,7 @@ impl Find<'_> {
         orders.chain(&self.catalogue.schemes).find(|declared| declared.name == name)
     }
 
-    /// The schemes with others inside, and the parts of those that have parts.
+    /// The schemes that order others, and the parts of those that have parts.
     fn orders(&self) -> impl Iterator<Item = &OrderDeclaration> {
         let part = |order: &OrderDeclaration| match order.inside {
             Inside::Branches(branch, _) => Some(branch),

@@ -1,4 +1,4 @@
-//! Objectives, code points and policies that nothing in the configuration uses.
+//! Warns of objectives, code points and policies that nothing in the configuration uses.
 
 use crate::diagnostic::Report;
 use crate::document::Section;

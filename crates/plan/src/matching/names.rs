@@ -1,4 +1,4 @@
-//! IP protocols and code points of differentiated services by their names.
+//! Names of IP protocols and DiffServ code points.
 
 pub(super) const ICMP: u8 = 1;
 pub(super) const TCP: u8 = 6;
@@ -51,12 +51,12 @@ pub(super) const DSCPS: &[(&str, u8)] = &[
     ("be", 0),
 ];
 
-/// The name of a code point, or its number where it has none.
+/// The name of a code point, or its number if it has none.
 pub fn dscp_name(dscp: u8) -> String {
     name_of(DSCPS, dscp)
 }
 
-/// The name of an IP protocol, or its number where it has none here.
+/// The name of an IP protocol, or its number if it has none here.
 pub fn protocol_name(protocol: u8) -> String {
     name_of(PROTOCOLS, protocol)
 }
@@ -75,7 +75,7 @@ fn name_of(names: &[(&str, u8)], value: u8) -> String {
     names.iter().find(|(_, v)| *v == value).map_or_else(|| value.to_string(), |(name, _)| name.to_string())
 }
 
-/// A name of the table, or a number (decimal, or hexadecimal as nftables prints it) up to `most`.
+/// A name from the table, or a number up to `most` (decimal, or hexadecimal as nftables prints it).
 pub(super) fn named(names: &[(&str, u8)], text: &str, most: u8) -> Option<u8> {
     if let Some((_, value)) = names.iter().find(|(name, _)| *name == text) {
         return Some(*value);
@@ -88,7 +88,7 @@ pub(super) fn named(names: &[(&str, u8)], text: &str, most: u8) -> Option<u8> {
     value.filter(|value| *value <= most)
 }
 
-/// Digits and nothing else: `from_str` would take a sign.
+/// Parses digits only: `from_str` would accept a sign.
 pub(super) fn number(text: &str) -> Option<u16> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }

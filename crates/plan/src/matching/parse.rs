@@ -1,4 +1,4 @@
-//! Reading a match. Each word knows its place, so that an error points at it.
+//! The parser of matches. Each word has its offset, so that an error can mark it.
 
 use super::names::{DSCPS, ICMP, ICMPV6, PROTOCOLS, TCP, UDP, named, number};
 use super::{Family, Match, MatchError};
@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// The words a clause starts with.
+/// The first words of clauses.
 const CLAUSES: &[&str] = &["ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "iif", "meta", "any"];
 
-/// One word and the byte it starts at.
+/// One word and its byte offset.
 #[derive(Clone, Copy)]
 struct Word<'t> {
     offset: usize,
@@ -28,7 +28,7 @@ fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
     text.split_whitespace().map(move |word| Word { offset: word.as_ptr().addr() - text.as_ptr().addr(), text: word })
 }
 
-/// The match so far, and which word said what.
+/// The match so far, and the word that set each field.
 struct Reader<'t> {
     words: std::iter::Peekable<Box<dyn Iterator<Item = Word<'t>> + 't>>,
     end: Word<'t>,
@@ -38,7 +38,7 @@ struct Reader<'t> {
 }
 
 impl Match {
-    /// Reads a match as the grammar of this module says.
+    /// Parses a match by the grammar of this module.
     pub fn parse(text: &str) -> Result<Match, MatchError> {
         parse(text)
     }
@@ -112,10 +112,10 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The word behind `before`, or an error that says what belongs there.
+    /// The word after `before`, or an error that names the missing operand.
     fn after(&mut self, before: Word<'t>, what: &str) -> Result<Word<'t>, MatchError> {
         match self.words.next() {
-            // A port may well be called `in`.
+            // A port may be called `in`.
             Some(word) if word.text == "in" && before.text.starts_with("iif") => Ok(word),
             Some(word) if matches!(word.text, "!=" | "==" | "=" | "<" | ">" | "in") => {
                 let hint = format!("write '{} VALUE'", before.text);
@@ -135,7 +135,7 @@ impl<'t> Reader<'t> {
             Family::V6 => &["saddr", "daddr", "dscp", "nexthdr"],
             _ => &["saddr", "daddr", "dscp", "protocol"],
         };
-        // A bare `ip` is a condition of its own; what follows then starts the next clause.
+        // A bare `ip` is a condition of its own; the next word then starts the next clause.
         let Some(field) = self.words.next_if(|next| !CLAUSES.contains(&next.text) && next.text != "iifname") else {
             return Ok(());
         };
@@ -275,7 +275,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Fills a field that must not be said twice.
+/// Sets a field that must not be set twice.
 fn once<T>(slot: &mut Option<T>, value: T, word: Word<'_>, what: &str) -> Result<(), MatchError> {
     if slot.replace(value).is_some() {
         return word.wrong(format!("{what} is given twice"), "keep one: every clause must hold");

@@ -1,7 +1,6 @@
-//! How the processor's time is divided: the table `[cpu]`, how each worker divides its processor.
+//! The table `[cpu]`: how each worker divides its processor among tasks.
 //!
-//! Terms and defaults follow Qie, Bavier, Peterson and Karlin, "Scheduling Computations on a Software-Based Router"
-//! (SIGMETRICS 2001).
+//! Terms and defaults follow Qie, Bavier, Peterson and Karlin, "Scheduling Computations on a Software-Based Router" (SIGMETRICS 2001).
 
 mod batching;
 
@@ -20,7 +19,7 @@ use std::fmt;
 use units::{Nanos, PacketRate, Parts};
 
 pub(crate) const KEY: Key =
-    key("cpu", Kind::Table(KEYS), "", "{ layout = 3 }", "How each worker divides its processor.");
+    key("cpu", Kind::Table(KEYS), "", "{ layout = 3 }", "How each worker divides its processor among tasks.");
 
 const BATCHING: &str = "\"timeslice(packets=256, slice=100us)\"";
 
@@ -32,119 +31,127 @@ named! {
     Admission { Refuse "refuse", Warn "warn" }
 }
 
-/// How long a preemptible path has the processor at once where its batching knows no slice.
+/// The time slice of a preemptible path whose batching has no slice.
 pub const LENT: Nanos = Nanos::micros(100);
 
 table! {
-    /// How a worker divides its processor among its tasks. All of it may change while the router runs.
+    /// How a worker divides its processor among its tasks. All of it can change at run time.
     #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
     pub struct CpuPlan, KEYS {
-        /// How many tasks a packet passes.
+        /// The number of tasks for a packet.
         pub layout: Layout = (
             Kind::Integer { least: 1, most: 3 }, "3", "2",
-            "Tasks that a packet passes: 1 does everything at once, 2 has input apart, 3 output as well."
+            "The number of tasks for each packet: 1 does everything in one task, 2 separates input, 3 also separates \
+             output."
         );
-        /// Which task runs next.
+        /// The CPU scheduler.
         pub scheduler: CpuScheduler = (
-            Kind::Text(Form::CpuScheduler), "\"wf2q+\"", "\"wf2q+\"", "Which task runs next: the schedulers are listed below."
+            Kind::Text(Form::CpuScheduler), "\"wf2q+\"", "\"wf2q+\"", "The CPU scheduler. The schedulers are listed \
+             below."
         ) by no_scheduler;
         /// How packets are received.
         pub receive: Receive = (
             Kind::Text(Form::Choice(Receive::NAMES)), "\"polling\"", "\"polling\"",
-            "`polling`: input tasks receive when it is their turn. `interrupt`: packets are received before anything else goes \
-             on, as interrupts do it; a flood then leaves no time for forwarding."
+            "`polling`: input tasks receive packets when the CPU scheduler runs them. `interrupt`: packets are \
+             received before any other work, as with interrupts. A flood then leaves no time for forwarding."
         );
-        /// How much an input task does at once.
+        /// The batching of input tasks.
         pub input: Batching = (
             Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"timeslice(packets=16, slice=30us)\"",
-            "How much an input task does at once: `none` (one packet), `simple(packets=N)`, `timeslice(packets=N, slice=T)`, \
-             `throttle(overhead=P, slice=T)`."
+            "How many packets an input task processes in a run: `none` (one packet), `simple(packets=N)`, \
+             `timeslice(packets=N, slice=T)`, `throttle(overhead=P, slice=T)`."
         );
-        /// How much a forwarding task does at once.
+        /// The batching of forwarding tasks.
         pub forwarding: Batching = (
             Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"throttle(overhead=10%, slice=30us)\"",
-            "How much a forwarding task does at once."
+            "How many packets a forwarding task processes in a run."
         );
-        /// How much an output task does at once.
+        /// The batching of output tasks.
         pub output: Batching = (
             Kind::Text(Form::Call(BATCHINGS)), BATCHING, "\"simple(packets=16)\"",
-            "How much an output task does at once."
+            "How many packets an output task processes in a run."
         );
-        /// Packets between two looks at the meter; none: one where a packet costs a microsecond or more, else many.
+        /// Packets between two reads of the cycle counter. `None`: one if a packet costs a microsecond or more, else many.
         pub vector: Option<u16> = (
             Kind::Integer { least: 1, most: 256 }, "", "1",
-            "Packets between two readings of the clock; by default one where a packet costs a microsecond or more, else many."
+            "Packets between two readings of the clock. The default is one if a packet costs a microsecond or more, \
+             else many."
         );
-        /// Who pays for changing from one task to another.
+        /// The task that is charged for a switch.
         pub charge: Charge = (
             Kind::Text(Form::Choice(Charge::NAMES)), "\"none\"", "\"incoming\"",
-            "Who pays for changing to another task: `none` makes everybody's share a little smaller, `incoming` the task \
-             changed to, `outgoing` the one before."
+            "The task that is charged for a switch: `incoming` the next task, `outgoing` the previous one. With \
+             `none` all shares shrink a little."
         );
-        /// What that costs; none: measured at start.
+        /// The cost of a switch; `None`: measured at start.
         #[serde(serialize_with = "as_optional_text")]
         pub switch_cost: Option<Nanos> = (
             Kind::Quantity { form: TIME, least: "0s", most: "10ms" }, "", "\"1us\"",
-            "What changing to another task costs; by default it is measured at start."
+            "The cost of a switch between tasks. By default it is measured at start."
         );
         /// Under `throttle`: whether a task may wait for more packets than its queues hold.
         pub strict: bool = (
             Kind::Boolean, "false", "true",
-            "Under `throttle`: a task waits for as many packets as are worth it even where its queues hold fewer, and so for \
-             ever; for comparison."
+            "Under `throttle`: a task waits for the full batch even if its queues hold fewer packets, and so \
+             forever. For comparison."
         );
-        /// Under `throttle`: whether the fullest of the tasks that wait for more packets runs where nothing else would.
+        /// Under `throttle`: true if the waiting task with the fullest queue runs if no other task is ready.
         pub harvest: bool = (
             Kind::Boolean, "true", "false",
-            "Under `throttle`: where no task has enough packets, the one with the most runs."
+            "Under `throttle`: if no task has a full batch, the one with the most packets runs."
         );
-        /// Under `throttle`: how long a task waits for more packets where its path says nothing; none: for ever.
+        /// Under `throttle`: how long a task waits for more packets by default; `None`: without limit.
         #[serde(serialize_with = "as_optional_text")]
         pub max_wait: Option<Nanos> = (
             Kind::Text(WAIT), "\"none\"", "\"500us\"",
-            "Under `throttle`: how long a task waits for more packets where its path says nothing; `none` is as long as others \
-             have enough to do."
+            "Under `throttle`: how long a task waits for more packets if its path does not set `max_wait`. With \
+             `none` it waits as long as other tasks are busy."
         ) by default_wait;
-        /// Whether and how overhead and slice of `throttle` follow the load.
+        /// How the overhead and slice of `throttle` follow the load; `None`: they are fixed.
         pub tune: Option<TunePlan> = (
             Kind::Table(TUNE), "", "{ period = \"10ms\", most = \"20%\" }",
-            "Under `throttle` of forwarding: overhead and slice follow the load; without the table they are as said."
+            "Under `throttle` of forwarding tasks: overhead and slice follow the load. Without the table they are \
+             fixed."
         );
-        /// What input tasks get of the processor.
+        /// The processor shares of input tasks.
         pub input_share: InputShare = (
             Kind::Text(Form::Choice(InputShare::NAMES)), "\"auto\"", "\"line_speed\"",
-            "What input tasks get: `balanced` serves what is forwarded, `line_speed` all that the line may bring, `explicit` is \
-             each port's `share`; `auto` is line_speed where a path with a reservation may come in by the port, else balanced."
+            "The processor share of input tasks. `balanced` is enough for the forwarded packets, `line_speed` for \
+             the full line rate, `explicit` is each port's `share`. `auto` is `line_speed` for ports by which \
+             packets of a path with a reservation may enter, else `balanced`."
         );
-        /// What best effort gives its input, forwarding and output tasks, as a ratio; all zero: by what they cost.
+        /// The ratio of best effort's input, forwarding and output shares; all zero: by their costs.
         pub balance: [u32; 3] = (
             Kind::Counts { least: 2, most: 3, highest: 1_000_000 }, "[]", "[5, 1, 5]",
-            "What best effort gives its input, forwarding and output tasks, as a ratio; by default by what they cost."
+            "The ratio of the shares of best effort's input, forwarding and output tasks. By default they follow \
+             from their costs."
         ) by balance;
-        /// Which packets without a path of their own share one.
+        /// How packets without a path of their own are grouped into tasks.
         pub best_effort: Grouping = (
             Kind::Text(Form::Choice(Grouping::NAMES)), "\"per_function\"", "\"aggregate\"",
-            "Which paths without a reservation share a task: those of equal functions (`per_function`), all (`aggregate`), none \
-             (`by_rule`), or all paths whatsoever (`single`), for comparison."
+            "Which paths without a reservation share a task: those with equal functions (`per_function`), all \
+             (`aggregate`), or none (`by_rule`). With `single` all paths share one, including those with \
+             reservations, for comparison."
         );
-        /// What becomes of reservations that do not fit.
+        /// The reaction to reservations that do not fit.
         pub admission: Admission = (
             Kind::Text(Form::Choice(Admission::NAMES)), "\"refuse\"", "\"warn\"",
-            "What becomes of reservations that do not fit: `refuse` takes no such configuration, `warn` says so and takes it."
+            "How reservations that do not fit are handled: `refuse` refuses the configuration, `warn` accepts it \
+             with a warning."
         );
-        /// The time that classifying a packet may take; more is counted. None: not looked at.
+        /// The time limit for classifying a packet; slower ones are counted. `None`: not checked.
         #[serde(serialize_with = "as_optional_text")]
         pub classify_budget: Option<Nanos> = (
             Kind::Quantity { form: TIME, least: "1ns", most: "1s" }, "", "\"2us\"",
-            "The time that receiving and classifying a packet may take; those of vectors that take longer are counted \
-             (`classify_over_budget_packets` of the port). By default nobody looks."
+            "The time limit for receiving and classifying a packet. Packets of slower vectors are counted \
+             (`classify_over_budget_packets` of the port). By default there is no limit."
         );
-        /// Whether plain forwarding is done in the input task.
+        /// True if the input task does plain forwarding.
         pub inline: bool = (
             Kind::Boolean, "false", "true",
-            "Whether the input task forwards packets itself whose path does nothing else and has nothing waiting: a change of \
-             task less, charged to the input task, and so best left alone where paths were promised something. With \
-             `classify_budget` only while both together stay within it."
+            "Whether the input task itself forwards packets whose path has only the function `ip` and an empty \
+             queue. This saves a switch, but the input task is charged for the work. So do not use it together with \
+             reservations. With `classify_budget` it applies only while both together stay within the limit."
         );
     }
 }
@@ -156,13 +163,13 @@ impl Default for CpuPlan {
 }
 
 impl CpuPlan {
-    /// How many packets a run of an input task takes at most; none where it has no such limit.
+    /// The most packets in a run of an input task; `None` without a limit.
     pub fn input_limit(&self) -> Option<u16> {
         self.input.packets()
     }
 }
 
-/// How many tasks a packet passes (section 3.1).
+/// How many tasks process a packet (section 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Layout {
     /// Input, forwarding and output in one task.
@@ -175,7 +182,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Their number.
+    /// The number of tasks.
     pub const fn tasks(self) -> u8 {
         match self {
             Layout::One => 1,
@@ -207,24 +214,24 @@ impl Serialize for Layout {
     }
 }
 
-/// A CPU scheduler, as the catalogue declares it.
+/// A CPU scheduler of the catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuScheduler {
-    /// As written in the configuration.
+    /// Its name in the configuration.
     pub name: &'static str,
     /// How far a task may fall behind its share.
     pub lag: Lag,
 }
 
 impl Default for CpuScheduler {
-    /// The one that is used where the configuration names none.
+    /// The default CPU scheduler.
     fn default() -> CpuScheduler {
         CpuScheduler { name: "wf2q+", lag: Lag::OneRun }
     }
 }
 
 impl CpuScheduler {
-    /// Whether tasks get time by their shares. Without, no reservation can be kept.
+    /// True if the scheduler respects shares. Otherwise no reservation can be kept.
     pub fn goes_by_shares(self) -> bool {
         self.lag != Lag::Unbounded
     }
@@ -248,38 +255,38 @@ impl Serialize for CpuScheduler {
     }
 }
 
-/// How far a task may fall behind the time that is its share.
+/// How far a task may fall behind its share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lag {
-    /// A run of its own and the longest run of another task.
+    /// By a run of its own and the longest run of another task.
     OneRun,
-    /// A run of its own and a run of each other task.
+    /// By a run of its own and a run of each other task.
     RunOfEach,
-    /// What its turn in a round takes: shares hold over many rounds.
+    /// By its turn in a round: shares hold only over many rounds.
     Rounds,
-    /// It gets turns, whatever its share.
+    /// Without bound: it gets turns regardless of its share.
     Unbounded,
 }
 
 /// How packets are received (section 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Receive {
-    /// By tasks that the scheduler gives their time.
+    /// By tasks that the CPU scheduler runs.
     #[default]
     Polling,
-    /// Before anything else goes on: the way of interrupts, under which a flood leaves no time for anything else.
+    /// Before all other work, as by interrupts: a flood leaves no time for anything else.
     Interrupt,
 }
 
-/// Who pays for changing to another task.
+/// The task that is charged for a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Charge {
-    /// Nobody: it makes everybody's share smaller.
+    /// No task: all shares shrink.
     #[default]
     None,
-    /// The task changed to.
+    /// The next task.
     Incoming,
-    /// The task that ran before.
+    /// The previous task.
     Outgoing,
 }
 
@@ -287,29 +294,29 @@ table! {
     /// How the overhead and slice of `throttle` follow the load (section 4.4).
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
     pub struct TunePlan, TUNE {
-        /// How often they are set.
+        /// How often they are adjusted.
         #[serde(serialize_with = "as_text")]
         pub period: Nanos = (
             Kind::Quantity { form: TIME, least: "100us", most: "10s" }, "\"10ms\"", "\"10ms\"",
-            "How often they are set, 100us to 10s."
+            "The interval between two adjustments, 100us to 10s."
         );
-        /// The least overhead: under the highest load.
+        /// The smallest overhead, under the highest load.
         #[serde(serialize_with = "as_text")]
         pub least: Parts = (
             Kind::Quantity { form: PART, least: "1ppm", most: "100%" }, "\"2%\"", "\"2%\"",
-            "The least overhead: under the highest load."
+            "The smallest overhead, under the highest load."
         );
-        /// The most: under little load.
+        /// The largest overhead, under light load.
         #[serde(serialize_with = "as_text")]
         pub most: Parts = (
             Kind::Quantity { form: PART, least: "1ppm", most: "100%" }, "\"30%\"", "\"30%\"",
-            "The most overhead: under little load."
+            "The largest overhead, under light load."
         );
-        /// How much more than the present load there is to be room for.
+        /// The reserve above the present load.
         #[serde(serialize_with = "as_text")]
         pub margin: Parts = (
             Kind::Quantity { form: PART, least: "0%", most: "100%" }, "\"10%\"", "\"10%\"",
-            "The part of the processor that is to be left beside the present load."
+            "The fraction of the processor kept in reserve above the present load."
         );
     }
 }
@@ -326,45 +333,45 @@ impl fmt::Display for TunePlan {
     }
 }
 
-/// What input tasks get of the processor (section 3.3).
+/// The processor shares of input tasks (section 3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum InputShare {
-    /// What serves the line at its full rate where a path with a reservation may come in by the port, else `Balanced`.
+    /// Enough for the full line rate if a path with a reservation may enter by the port, else `Balanced`.
     #[default]
     Auto,
-    /// As much as serves what is forwarded.
+    /// Enough for the packets that are forwarded.
     Balanced,
-    /// As much as serves the line at its full rate.
+    /// Enough for the full line rate.
     LineSpeed,
-    /// What each port says.
+    /// The configured share of each port.
     Explicit,
 }
 
-/// Which packets without a path of their own share one (section 3.2).
+/// How packets without a path of their own are grouped into tasks (section 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Grouping {
-    /// Each list of functions has a task, and a share.
+    /// A task and a share for each list of functions.
     #[default]
     PerFunction,
-    /// All best-effort packets have one task, whatever their functions.
+    /// One task for all best-effort packets, regardless of their functions.
     Aggregate,
-    /// Each path of the configuration has a task.
+    /// A task for each path of the configuration.
     ByRule,
-    /// All packets have one task, those with reservations too: for comparison.
+    /// One task for all packets, including those with reservations: for comparison.
     Single,
 }
 
-/// What becomes of reservations that do not fit the processor, a link or a queue.
+/// The reaction to reservations that do not fit the processor, a link or a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Admission {
-    /// The configuration is not taken.
+    /// The configuration is refused.
     #[default]
     Refuse,
-    /// It is taken, with a warning: to see what happens then.
+    /// It is accepted with a warning, to study the effect.
     Warn,
 }
 
-/// More packets a second than the fastest link brings.
+/// More packets a second than the fastest link delivers.
 pub(crate) const MOST_PACKETS: PacketRate = PacketRate::pps(1_000_000_000);
 pub(crate) const MOST_WAIT: Nanos = Nanos::secs(10);
 
@@ -375,19 +382,19 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, catalogue: &Cat
     CpuPlan { scheduler, ..CpuPlan::read(report, &section) }
 }
 
-/// The scheduler that the section names. None: left out or reported.
+/// The configured CPU scheduler. `None` if it is missing or was reported.
 fn scheduler(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Option<CpuScheduler> {
     let names: Vec<_> = catalogue.cpu_schedulers.iter().map(|one| one.declaration.name).collect();
     let found = section.one_of(report, "scheduler", &names)?;
     Some(CpuScheduler { name: names[found], lag: catalogue.cpu_schedulers[found].lag })
 }
 
-/// The catalogue knows them: [`check`] reads the name.
+/// A placeholder: only the catalogue knows the schedulers, so [`check`] parses the name.
 fn no_scheduler(_: &mut Report<'_>, _: &Section<'_>) -> CpuScheduler {
     CpuScheduler::default()
 }
 
-/// `max_wait`: [`Nanos::MAX`] for `none`. None: left out or reported.
+/// `max_wait`: [`Nanos::MAX`] for `none`. `None` if it is missing or was reported.
 pub(crate) fn wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nanos> {
     match section.text(report, "max_wait")?.value.trim() {
         "none" => Some(Nanos::MAX),
@@ -395,7 +402,7 @@ pub(crate) fn wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nan
     }
 }
 
-/// How long a task waits for more packets where its path does not set it; none: without limit.
+/// How long a task waits for more packets by default; `None`: without limit.
 fn default_wait(report: &mut Report<'_>, section: &Section<'_>) -> Option<Nanos> {
     wait(report, section).filter(|time| *time != Nanos::MAX)
 }
@@ -418,11 +425,11 @@ impl Value for TunePlan {
     }
 }
 
-/// The ratio of the shares of best-effort tasks; all zero where it is not set.
+/// The ratio of the shares of best-effort tasks; all zero if it is not set.
 fn balance(report: &mut Report<'_>, section: &Section<'_>) -> [u32; 3] {
     let mut ratio = [0; 3];
     let numbers = section.counts(report, "balance");
-    // The declared range is within the type.
+    // The declared range fits the type.
     ratio.iter_mut().zip(&numbers).for_each(|(part, number)| *part = *number as u32);
     if let Some(node) = section.node("balance").filter(|_| numbers.contains(&0)) {
         report.error(node.span, node.path, || {

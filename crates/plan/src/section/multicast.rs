@@ -1,4 +1,4 @@
-//! `[[multicast]]`: the groups whose packets are forwarded, and where they go.
+//! `[[multicast]]`: the forwarded groups with their input and output interfaces.
 
 use crate::connected::{Connected, InterfaceIndex, address, no_host};
 use crate::diagnostic::Report;
@@ -16,10 +16,10 @@ pub(crate) const KEY: Key = key(
     Kind::List(KEYS),
     "",
     "[{ group = \"239.1.2.3\", from = \"lan\", to = [\"wan\"] }]",
-    "Multicast groups that are forwarded.",
+    "Multicast groups to forward.",
 );
 
-/// Groups, and interfaces that the packets of one go to.
+/// Limits of groups, and of output interfaces per group.
 const MOST_GROUPS: usize = 16_384;
 const MOST_COPIES: usize = 64;
 
@@ -28,41 +28,42 @@ const KEYS: &[Key] = &[
         "group",
         Kind::Text(ADDRESS),
         "\"239.1.2.3\"",
-        "The group: a multicast address of either family that routers forward.",
+        "The group: a multicast IPv4 or IPv6 address that routers may forward.",
     ),
     key(
         "source",
         Kind::Text(ADDRESS),
         "",
         "\"192.0.2.7\"",
-        "Only what this host sends to the group; by default what anybody sends for whom there is no other.",
+        "The source host. By default the entry applies to all sources without an entry of their own.",
     ),
     required(
         "from",
         Kind::Text(INTERFACE),
         "\"lan\"",
-        "The interface its packets come by: `lan`, or `lan.20`. What comes by another is dropped as `reverse_path`.",
+        "The input interface: `lan`, or `lan.20`. Packets of the group from other interfaces are dropped as \
+         `reverse_path`.",
     ),
     required(
         "to",
         Kind::OneOrMore(INTERFACE),
         "[\"wan\", \"wan.20\"]",
-        "The interfaces that each get a copy: other ones of the same VRF, at most 64.",
+        "The output interfaces, each of which gets a copy: at most 64, in the same VRF, without the input interface.",
     ),
 ];
 
-/// A configured group: its packets come by one interface, and each of others gets a copy (RFC 1112, RFC 7761 4.2).
+/// A configured group: its packets arrive by one interface, and each output interface gets a copy (RFC 1112, RFC 7761 4.2).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct MulticastPlan {
-    /// The VRF of its interfaces; none for the main one.
+    /// The VRF of its interfaces; `None` for the main one.
     pub vrf: Option<Name>,
     /// The group.
     pub group: IpAddr,
-    /// Whose packets; none for those of every source that no other entry names.
+    /// The source; `None` for all sources without an entry of their own.
     pub source: Option<IpAddr>,
-    /// The interface they come by.
+    /// The input interface.
     pub from: Name,
-    /// The interfaces that get a copy each, sorted; at least one, never that of `from`.
+    /// The output interfaces, sorted; at least one, and never `from`.
     pub to: Vec<Name>,
 }
 
@@ -73,7 +74,7 @@ impl fmt::Display for MulticastPlan {
 }
 
 impl MulticastPlan {
-    /// `239.1.2.3`, or `239.1.2.3 source 192.0.2.7`, in a VRF other than the main one with its name before it.
+    /// `239.1.2.3`, or `239.1.2.3 source 192.0.2.7`, with the name of the VRF first if it is not the main one.
     pub fn title(&self) -> String {
         let vrf = self.vrf.as_ref().map_or_else(String::new, |vrf| format!("vrf {vrf} "));
         let source = self.source.map_or_else(String::new, |source| format!(" source {source}"));
@@ -137,7 +138,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
     out
 }
 
-/// Whether routers forward packets to `group` (RFC 5771 4, RFC 4291 2.7, RFC 7346 2); where not, that is reported.
+/// True if routers may forward packets to `group` (RFC 5771 4, RFC 4291 2.7, RFC 7346 2). Otherwise reports it.
 fn forwarded(report: &mut Report<'_>, text: &Text<'_>, group: IpAddr) -> bool {
     let why = match group {
         _ if !group.is_multicast() => "is no multicast address",
@@ -154,10 +155,10 @@ fn forwarded(report: &mut Report<'_>, text: &Text<'_>, group: IpAddr) -> bool {
     false
 }
 
-/// A group within the scope of a site, for a hint.
+/// A group of site-local scope, for a hint.
 const SITE: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 1, 3);
 
-/// The host named as source, if one is. Err: reported.
+/// The source host, if one is set. `Err` if it was reported.
 fn source(report: &mut Report<'_>, section: &Section<'_>) -> Result<Option<IpAddr>, ()> {
     if section.node("source").is_none() {
         return Ok(None);
@@ -171,7 +172,7 @@ fn source(report: &mut Report<'_>, section: &Section<'_>) -> Result<Option<IpAdd
     Ok(Some(source))
 }
 
-/// The interfaces that get copies. None: reported, or excused.
+/// The output interfaces. `None` if they were reported or excused.
 fn copies(
     report: &mut Report<'_>,
     section: &Section<'_>,

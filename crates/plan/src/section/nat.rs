@@ -1,4 +1,4 @@
-//! `[nat]`: how hosts inside reach the outside by the router's own addresses, address and port translation.
+//! `[nat]`: address and port translation, so that inside hosts reach the outside by the router's own addresses.
 
 use crate::connected::Connected;
 use crate::diagnostic::Report;
@@ -24,10 +24,10 @@ pub(crate) const KEY: Key = key(
     "Address and port translation, for paths with the function `nat`.",
 );
 
-/// Interfaces that lead outside, and ports that lead inside.
+/// Limits of outside interfaces, and of port forwards.
 const MOST_OUTSIDE: usize = 8;
 const MOST_FORWARDS: usize = 256;
-/// Lifetimes where none are said: of TCP RFC 5382 REQ-5, of UDP RFC 4787 REQ-5, of ICMP RFC 5508 REQ-2.
+/// Default lifetimes: of TCP by RFC 5382 REQ-5, of UDP by RFC 4787 REQ-5, of ICMP by RFC 5508 REQ-2.
 const LIFETIMES: [(&str, Nanos); 5] = [
     ("tcp_opening", Nanos::secs(240)),
     ("tcp", Nanos::secs(7440)),
@@ -35,7 +35,7 @@ const LIFETIMES: [(&str, Nanos); 5] = [
     ("udp", Nanos::secs(300)),
     ("icmp", Nanos::secs(60)),
 ];
-/// The longest that makes sense.
+/// The longest lifetime.
 const LONGEST: Nanos = Nanos::secs(7 * 86400);
 
 const KEYS: &[Key] = &[
@@ -43,35 +43,37 @@ const KEYS: &[Key] = &[
         "outside",
         Kind::OneOrMore(INTERFACE),
         "\"wan\"",
-        "The interfaces that lead outside, at most 8; the first IPv4 address of each stands for the hosts inside.",
+        "The outside interfaces, at most 8. The first IPv4 address of each replaces the addresses of inside hosts.",
     ),
     key(
         "connections",
         Kind::Integer { least: 16, most: 4_194_304 },
         "65536",
         "65536",
-        "Connections there may be, some 150 bytes each. A change takes a restart.",
+        "The largest number of connections, at some 150 bytes each. A change requires a restart.",
     ),
     key(
         "per_host",
         Kind::Integer { least: 1, most: 4_194_304 },
         "",
         "4096",
-        "Connections that one host inside may have begun at a time (RFC 6888 REQ-4): without the key an eighth of `connections` or of `ports`, whichever is less.",
+        "The largest number of open connections per inside host (RFC 6888 REQ-4). The default is an eighth of \
+         `connections` or of `ports`, whichever is less.",
     ),
     key(
         "ports",
         Kind::Text(Form::Pattern("^ *[0-9]{1,5} *- *[0-9]{1,5} *$")),
         "\"1024-65535\"",
         "\"1024-65535\"",
-        "The ports that are given.",
+        "The range of ports for translated connections.",
     ),
     key(
         "anybody",
         Kind::Boolean,
         "false",
         "true",
-        "Whether anybody may come in by a port that was given, or only whom the host inside has spoken to (RFC 4787 REQ-8).",
+        "Whether any outside host may send to a translated port. Otherwise only hosts that the inside host has \
+         contacted may (RFC 4787 REQ-8).",
     ),
     key(
         "forward",
@@ -81,33 +83,44 @@ const KEYS: &[Key] = &[
         },
         "[]",
         "[\"tcp 8080 to 10.0.0.2:80\"]",
-        "Ports of the router that lead to hosts inside, at most 256.",
+        "Port forwards from the router to inside hosts, at most 256.",
     ),
-    key("tcp", Kind::Text(TIME), "\"7440s\"", "\"7440s\"", "How long a silent TCP connection is remembered."),
-    key("tcp_opening", Kind::Text(TIME), "\"240s\"", "\"240s\"", "The same before both sides have spoken."),
-    key("tcp_closing", Kind::Text(TIME), "\"240s\"", "\"60s\"", "The same once both sides have ended it."),
-    key("udp", Kind::Text(TIME), "\"300s\"", "\"300s\"", "How long a silent UDP exchange is remembered."),
-    key("icmp", Kind::Text(TIME), "\"60s\"", "\"60s\"", "How long an ICMP question is remembered."),
+    key("tcp", Kind::Text(TIME), "\"7440s\"", "\"7440s\"", "Idle timeout of an established TCP connection."),
+    key(
+        "tcp_opening",
+        Kind::Text(TIME),
+        "\"240s\"",
+        "\"240s\"",
+        "Idle timeout of a TCP connection before both sides have sent.",
+    ),
+    key(
+        "tcp_closing",
+        Kind::Text(TIME),
+        "\"240s\"",
+        "\"60s\"",
+        "Idle timeout of a TCP connection after both sides have closed it.",
+    ),
+    key("udp", Kind::Text(TIME), "\"300s\"", "\"300s\"", "Idle timeout of a UDP flow."),
+    key("icmp", Kind::Text(TIME), "\"60s\"", "\"60s\"", "Idle timeout of an ICMP query."),
 ];
 
 /// Address and port translation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct NatPlan {
-    /// The interfaces to the outside.
+    /// The outside interfaces.
     pub outside: Vec<Name>,
-    /// Connections there may be.
+    /// Limit of connections.
     pub connections: u32,
-    /// Connections that one host inside may have begun at a time.
+    /// Limit of connections that one inside host has opened.
     pub per_host: u32,
-    /// The ports that are given to the inside, first and last.
+    /// The range of ports for translated connections, first and last.
     pub ports: (u16, u16),
-    /// Whether anybody may come in by a port that was given, or only whom the inside has spoken to.
+    /// True if any outside host may send to a translated port, and not only those that the inside has contacted.
     pub anybody: bool,
-    /// How long connections are remembered after their last packet: TCP that opens, that is established, that closes; UDP;
-    /// ICMP.
+    /// Lifetimes after a connection's last packet: of TCP while opening, established, closing; of UDP; of ICMP.
     #[serde(serialize_with = "nanoseconds")]
     pub timeouts: [Nanos; 5],
-    /// Ports of ours that lead inside, sorted.
+    /// Ports forwarded to the inside, sorted.
     pub forwards: Vec<ForwardPlan>,
 }
 
@@ -126,14 +139,14 @@ impl fmt::Display for NatPlan {
     }
 }
 
-/// A port of ours that leads inside: `tcp 8080 to 10.0.0.2:80`.
+/// A forwarded port: `tcp 8080 to 10.0.0.2:80`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ForwardPlan {
     /// TCP or UDP.
     pub protocol: u8,
-    /// Our port.
+    /// The router's port.
     pub port: u16,
-    /// The host inside.
+    /// The inside host.
     pub address: Ipv4Addr,
     /// Its port.
     pub to: u16,
@@ -164,7 +177,7 @@ impl FromStr for ForwardPlan {
         let known = protocol_number(protocol).filter(|&number| number == 6 || number == 17);
         let protocol = known.ok_or_else(|| wrong(format!("{} is neither tcp nor udp", quote(protocol))))?;
         let port = number(port).ok_or_else(|| wrong(format!("{} is no port", quote(port))))?;
-        // Without a port it is the same inside.
+        // Without a port, use the same one inside.
         let whole = if target.contains(':') { target.to_string() } else { format!("{target}:{port}") };
         let target: SocketAddrV4 =
             whole.parse().map_err(|_| wrong(format!("{} is no IPv4 address with a port", quote(target))))?;
@@ -224,8 +237,8 @@ pub(crate) fn check(
     Some(NatPlan { outside: outside?, connections, per_host, ports: range, anybody, timeouts, forwards })
 }
 
-/// Warns of paths without `nat` ahead of one with it: their packets leave with addresses of the inside, or answers from outside end
-/// at the router.
+/// Warns of paths without `nat` that match before one with it. Their packets leave with inside addresses, or their replies from outside end at the
+/// router.
 fn untranslated(
     report: &mut Report<'_>,
     root: &Section<'_>,
@@ -247,7 +260,7 @@ fn untranslated(
     let may_be_inside = |prefix: Prefix| {
         is_private(prefix) || prefixes(false).any(|own| overlaps(own.network(), prefix)) || prefix.length == 0
     };
-    // As its packets leave, and as the answers to them come.
+    // Matches packets on their way out, and the replies to them.
     let leaves = |m: &Match| {
         m.iif.as_ref().is_none_or(|iif| !outside.iter().any(|name| **name == **iif))
             && m.source.is_none_or(may_be_inside)
@@ -325,8 +338,7 @@ fn outside(
     Some(names)
 }
 
-/// Connections that one host inside may have begun at a time. The default is an eighth of all: a busy browser or
-/// game has a few hundred.
+/// Limit of connections that one inside host has opened. The default is an eighth of all: a busy browser or game has a few hundred.
 fn per_host(report: &mut Report<'_>, section: &Section<'_>, connections: u32, (first, last): (u16, u16)) -> u32 {
     const SHARE: u32 = 8;
     let ports = u32::from(last - first) + 1;
@@ -395,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forwards_read_back_as_printed_and_wrong_ones_say_why() {
+    fn forward_parses_back_as_printed_and_errors_have_a_reason() {
         for text in ["tcp 8080 to 10.0.0.2:80", "udp 53 to 192.168.1.1:53"] {
             assert_eq!(text.parse::<ForwardPlan>().unwrap().to_string(), text);
         }

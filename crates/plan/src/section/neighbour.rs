@@ -1,4 +1,4 @@
-//! `[[neighbour]]`: stations on connected subnets whose MAC address is known beforehand.
+//! `[[neighbour]]`: static ARP and ND entries for hosts on connected subnets.
 
 use crate::address::mac_text;
 use crate::connected::{Connected, MAIN, address, mac};
@@ -25,15 +25,15 @@ const MOST_NEIGHBOURS: usize = 65_536;
 const KEYS: &[Key] = &[
     required("address", Kind::Text(ADDRESS), "\"192.0.2.9\"", "The neighbour's address, on a subnet of the interface."),
     required("mac", Kind::Text(MAC), "\"02:00:00:00:00:09\"", "The neighbour's MAC address."),
-    required("port", Kind::Text(INTERFACE), "\"lan\"", "The interface it is on: `lan`, or `lan.20`."),
+    required("port", Kind::Text(INTERFACE), "\"lan\"", "The interface of its subnet: `lan`, or `lan.20`."),
 ];
 
-/// A neighbour whose MAC address is known beforehand.
+/// A static neighbour.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct NeighbourPlan {
     /// Its address, on a subnet of the interface or IPv6 link-local.
     pub address: IpAddr,
-    /// Its MAC address; never a group's.
+    /// Its MAC address; always unicast.
     #[serde(serialize_with = "mac_text")]
     pub mac: Mac,
     /// The interface it is on.

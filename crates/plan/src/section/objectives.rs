@@ -1,4 +1,4 @@
-//! `[objectives]`: what applications want of the network, and which code points say so (spec N-20, N-23).
+//! `[objectives]`: the objectives of applications, and the code points that select them (spec N-20, N-23).
 
 use crate::diagnostic::{Report, more_than};
 use crate::diff::{Edit, edit, joined};
@@ -14,46 +14,52 @@ pub(crate) const KEY: Key = key(
     Kind::Table(KEYS),
     "",
     "{ delay = [\"ef\"] }",
-    "What code points ask for where they are trusted.",
+    "The objectives that DiffServ code points select, for interfaces that trust them.",
 );
 
 const CODE_POINTS: Kind = Kind::Texts { form: Form::Pattern("^([A-Za-z]+[0-9]*|[0-9]+|0[xX][0-9A-Fa-f]+)$"), most: 64 };
 
 const KEYS: &[Key] = &[
-    key(
-        "throughput",
-        CODE_POINTS,
-        "[]",
-        "[\"cs1\", \"af11\"]",
-        "The code points of what wants as many bits as there are.",
-    ),
-    key("delay", CODE_POINTS, "[]", "[\"ef\", \"cs5\"]", "Of what wants as little time on the way as there can be."),
+    key("throughput", CODE_POINTS, "[]", "[\"cs1\", \"af11\"]", "Code points for high throughput."),
+    key("delay", CODE_POINTS, "[]", "[\"ef\", \"cs5\"]", "Code points for low delay."),
     key(
         "power",
         CODE_POINTS,
         "[]",
         "[\"af41\", \"af42\"]",
-        "Of what wants throughput over delay: calls with pictures.",
+        "Code points for high throughput over delay, as for video calls.",
     ),
-    key("fct", CODE_POINTS, "[]", "[\"af21\", \"cs2\"]", "Of flows that are to end soon, as pages do."),
-    key("tail", CODE_POINTS, "[]", "[\"af31\", \"27\"]", "Of flows of which the slowest is to end soon."),
+    key(
+        "fct",
+        CODE_POINTS,
+        "[]",
+        "[\"af21\", \"cs2\"]",
+        "Code points for a short flow completion time on average, as for web pages.",
+    ),
+    key(
+        "tail",
+        CODE_POINTS,
+        "[]",
+        "[\"af31\", \"27\"]",
+        "Code points for a short flow completion time of the slowest flows.",
+    ),
 ];
 
-/// What an application wants most.
+/// The main objective of an application.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Objective {
-    /// Nothing in particular.
+    /// None in particular.
     #[default]
     None,
-    /// As many bits a second as there are.
+    /// High throughput.
     Throughput,
-    /// As little time on the way as there can be.
+    /// Low delay.
     Delay,
-    /// Throughput over delay: interactive use that also sends much.
+    /// High throughput over delay: interactive use that also sends much.
     Power,
-    /// Flows that end soon, on average.
+    /// Short flow completion times on average.
     Fct,
-    /// Flows that end soon, the slowest of them.
+    /// Short flow completion times of the slowest flows.
     Tail,
 }
 
@@ -62,24 +68,24 @@ named! {
 }
 
 impl Objective {
-    /// How many there are, none included.
+    /// The number of objectives, including none.
     pub const COUNT: usize = Self::ALL.len();
 
     /// All but [`Objective::None`]: each is a key of this table and of a policy.
     pub(crate) const SERVED: &'static [Objective] = Self::ALL.split_at(1).1;
 
-    /// Its place in [`Objective::ALL`].
+    /// Its index in [`Objective::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The objective of a place; none for one that there is not.
+    /// The objective of an index; [`Objective::None`] if there is none.
     pub fn at(index: usize) -> Objective {
         Self::ALL.get(index).copied().unwrap_or_default()
     }
 }
 
-/// What each of the 64 code points of differentiated services (RFC 2474) asks for, where it asks for anything.
+/// The objective, if any, of each of the 64 DiffServ code points (RFC 2474).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CodePoints([Option<Objective>; 64]);
 
@@ -90,17 +96,17 @@ impl Default for CodePoints {
 }
 
 impl CodePoints {
-    /// What a code point asks for; nothing for one above 63.
+    /// The objective of a code point; `None` also for one above 63.
     pub fn get(&self, dscp: u8) -> Option<Objective> {
         self.0.get(usize::from(dscp)).copied().flatten()
     }
 
-    /// Whether none asks for anything.
+    /// True if no code point has an objective.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
 
-    /// Those that ask for an objective, by name.
+    /// The code points of an objective, by name.
     pub fn of(&self, objective: Objective) -> Vec<String> {
         (0..64).filter(|dscp| self.get(*dscp) == Some(objective)).map(dscp_name).collect()
     }
@@ -158,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_objective_is_at_its_index() {
+    fn objective_is_at_its_index() {
         for objective in Objective::ALL {
             assert_eq!(Objective::at(objective.index()), *objective);
         }

@@ -1,4 +1,4 @@
-//! `[[passthrough]]`: pairs of ports that are a piece of cable.
+//! `[[passthrough]]`: pairs of ports that pass every frame from one to the other.
 
 use crate::connected::Connected;
 use crate::diagnostic::Report;
@@ -10,25 +10,20 @@ use crate::section::port::PortPlan;
 use serde::Serialize;
 use std::fmt;
 
-pub(crate) const KEY: Key = key(
-    "passthrough",
-    Kind::List(KEYS),
-    "",
-    "[{ ports = [\"line\", \"router\"] }]",
-    "Pairs of ports that are a piece of cable.",
-);
+pub(crate) const KEY: Key =
+    key("passthrough", Kind::List(KEYS), "", "[{ ports = [\"line\", \"router\"] }]", "Pairs of pass-through ports.");
 
-/// Pairs of ports.
+/// Limit of pairs.
 const MOST_PAIRS: usize = 128;
 
 const KEYS: &[Key] = &[required(
     "ports",
     Kind::OneOrMore(INTERFACE),
     "[\"line\", \"router\"]",
-    "The two ports, which have neither addresses nor VLANs: what comes by one leaves by the other, unchanged.",
+    "The two ports, without addresses and VLANs. Frames that arrive by one leave by the other, unchanged.",
 )];
 
-/// Two ports: every frame that comes by one leaves by the other.
+/// Two ports: every frame that arrives by one leaves by the other.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PassThroughPlan {
     /// Their names, sorted.

@@ -1,4 +1,4 @@
-//! `[[path]]`: which packets are switched how.
+//! `[[path]]`: the switching paths, and the packets that take them.
 
 pub(crate) mod cpu;
 pub(crate) mod dispatch;
@@ -27,14 +27,14 @@ pub(crate) const KEY: Key = key(
     Kind::List(KEYS),
     "",
     "[{ name = \"voice\", match = \"ip dscp ef\" }]",
-    "Switching paths, first match wins.",
+    "Switching paths. The first one that matches a packet applies.",
 );
 
 const MOST_PATHS: usize = 250;
 pub(crate) const MOST_FUNCTIONS: usize = 16;
-/// The function of a path that names none.
+/// The default function of a path.
 const DEFAULT_FUNCTION: &str = "ip";
-/// The longest that a packet may take on purpose where nobody interrupts it.
+/// The longest intended cost of a packet on a path without preemption.
 const MOST_UNINTERRUPTED: Nanos = Nanos::millis(10);
 
 const QUEUE: Kind = Kind::Integer { least: 1, most: 65_536 };
@@ -45,21 +45,21 @@ pub(crate) const KEYS: &[Key] = &[
         "match",
         Kind::Text(Form::Pattern(r"^\s*(any|ip|ip6|tcp|udp|icmp|icmpv6|iif|iifname|meta)(\s|$)")),
         "\"ip dscp ef udp dport 5060\"",
-        "The packets that take it; see Matches.",
+        "The packets of the path; see Matches.",
     ),
     key(
         "functions",
         Kind::Texts { form: Form::Function, most: MOST_FUNCTIONS },
         "[\"ip\"]",
         "[\"ip\"]",
-        "What is done to each packet, in order.",
+        "The functions for each packet, in order.",
     ),
     key(
         "filter",
         Kind::Texts { form: Form::Pattern(r"(^|\s)(accept|drop|reject)\s*$"), most: filter::MOST_RULES },
         "[]",
         "[\"tcp dport { 22, 443 } accept\", \"drop\"]",
-        "The rules of the function `filter`: the first that holds decides; what none is about goes on.",
+        "The rules of the function `filter`. The first rule that matches decides. Packets that match none continue.",
     ),
     key(
         "dispatch",
@@ -69,78 +69,93 @@ pub(crate) const KEYS: &[Key] = &[
         },
         "[]",
         "[\"tls name *.example.org video\", \"payload 0 0x16 secure\"]",
-        "The rules of the function `dispatch`: what a packet carries (`tls name`, `http host`, `dns name`, or bytes of the \
-         payload from an offset on), and the path it takes; what none is about stays.",
+        "The rules of the function `dispatch`: a payload (`tls name`, `http host`, `dns name`, or bytes at an \
+         offset), and the path of packets that contain it. Packets that match no rule stay on this path.",
     ),
-    key("queue", QUEUE, "512", "512", "Packets that wait at most in each queue of the path."),
-    key("input_queue", QUEUE, "", "128", "Packets that wait at most for its functions; by default `queue`."),
-    key("output_queue", QUEUE, "", "1024", "Packets that wait at most for its port; by default `queue`."),
+    key("queue", QUEUE, "512", "512", "The limit of each queue of the path, in packets."),
+    key(
+        "input_queue",
+        QUEUE,
+        "",
+        "128",
+        "The limit of the queue before its functions, in packets. The default is `queue`.",
+    ),
+    key(
+        "output_queue",
+        QUEUE,
+        "",
+        "1024",
+        "The limit of the queue before its port, in packets. The default is `queue`.",
+    ),
     key(
         "class",
         Kind::Integer { least: 0, most: 255 },
         "",
         "2",
-        "The class that queueing schemes see; by default 1 with `reserve` and 0 without. The router's own packets have 255.",
+        "The class for queueing schemes. The default is 1 with `reserve` and 0 without. The router's own packets \
+         have class 255.",
     ),
     key(
         "objective",
         Kind::Text(Form::Choice(Objective::NAMES)),
         "",
         "\"delay\"",
-        "What its packets want, whatever their code points say: `throughput`, `delay`, `power`, `fct`, `tail`, `none`.",
+        "The objective of its packets, which overrides their code points: `throughput`, `delay`, `power`, `fct`, \
+         `tail`, `none`.",
     ),
     key(
         "reserve",
         Kind::Text(RESERVE),
         "",
         "\"49kpps\"",
-        "The rate it is promised, in packets or in bits a second; without it the path is best effort.",
+        "The reserved rate, in packets or in bits a second. Without it the path is best effort.",
     ),
     key(
         "packet",
         Kind::Text(SIZE),
         "",
         "\"200b\"",
-        "With `reserve`: the size of its packets, Ethernet header included; needed where the rate is in bits.",
+        "With `reserve`: the size of its packets, including the Ethernet header. Required for a rate in bits.",
     ),
-    key("delay", Kind::Text(TIME), "", "\"2ms\"", "With `reserve`: how long a packet may take through the router."),
+    key("delay", Kind::Text(TIME), "", "\"2ms\"", "With `reserve`: the longest delay of a packet through the router."),
     key(
         "share",
         Kind::Text(PART),
         "",
         "\"5%\"",
-        "The forwarding task's part of the processor; by default it follows from the reservation, or best effort divides \
-         what is left.",
+        "The processor share of the forwarding task. By default it follows from the reservation, or from the \
+         division of best effort.",
     ),
     key(
         "max_wait",
         Kind::Text(WAIT),
         "",
         "\"500us\"",
-        "Under `throttle`: how long it waits for more packets; `none` is as long as others have enough to do. By default \
-         as `[cpu]` says.",
+        "Under `throttle`: how long its task waits for more packets. With `none` it waits as long as other tasks are \
+         busy. The default is that of `[cpu]`.",
     ),
     key(
         "cost",
         Kind::Text(Form::Pattern(r"^ *[0-9.]+ *[a-z]+( */ *b)?( *\+ *[0-9.]+ *[a-z]+ */ *b)? *$")),
         "",
         "\"1us + 2ns/b\"",
-        "What its functions take for a packet; by default as they declare, then as measured.",
+        "The cost of its functions per packet. By default the declared cost, or else the measured one.",
     ),
     key(
         "limit",
         Kind::Text(TIME),
         "",
         "\"50us\"",
-        "A packet whose functions take longer is dropped, and counted; by default it may take as long as it takes.",
+        "The time limit for its functions. Packets that take longer are dropped and counted. By default there is no \
+         limit.",
     ),
     key(
         "preemptible",
         Kind::Boolean,
         "false",
         "true",
-        "Whether its functions give the processor back when their slice is over, in the middle of a packet too: for those \
-         that are dear, or not trusted to return.",
+        "Whether its functions are preempted at the end of their slice, also within a packet. Use it for functions \
+         that are expensive, or might not return.",
     ),
 ];
 
@@ -149,41 +164,41 @@ pub(crate) const KEYS: &[Key] = &[
 pub struct PathPlan {
     /// Its name.
     pub name: String,
-    /// The packets that take it, unless a path before it takes them.
+    /// Its packets, unless an earlier path matches them.
     #[serde(rename = "match")]
     pub matching: Match,
-    /// What is done to each packet, in order.
+    /// The functions for each packet, in order.
     pub functions: Vec<Call>,
     /// The rules of its function `filter`, in order; empty without it.
     pub filter: Vec<FilterRule>,
     /// The rules of its function `dispatch`, in order; empty without it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dispatch: Vec<DispatchRule>,
-    /// Packets that wait at most for its functions.
+    /// Limit of packets queued before its functions.
     pub input_queue: u32,
-    /// Packets that wait at most for its port.
+    /// Limit of packets queued for its port.
     pub output_queue: u32,
-    /// The class a queueing scheme sees.
+    /// The class for the queueing scheme.
     pub class: u8,
-    /// What its packets want, whatever they say.
+    /// The objective of its packets, which overrides their code points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<Objective>,
-    /// What it means to the processor.
+    /// Its processor settings.
     pub cpu: PathCpu,
 }
 
 impl PathPlan {
-    /// The size of a packet that its costs are reckoned with: as promised, or the smallest frame of Ethernet.
+    /// The packet size for its costs: as reserved, or the smallest Ethernet frame.
     pub fn packet_size(&self) -> Bytes {
         self.cpu.reservation.map_or(Bytes::new(64), |reservation| reservation.packet_size())
     }
 
-    /// How many packets can wait before and behind its functions: where there is no output task, only before.
+    /// How many packets can queue before and after its functions: without an output task, only before.
     pub fn waiting_room(&self, layout: Layout) -> u32 {
         if layout == Layout::Three { self.input_queue.min(self.output_queue) } else { self.input_queue }
     }
 
-    /// Whether a packet of the path may come in by the port.
+    /// True if a packet of the path may enter by the port.
     pub fn may_come_by(&self, port: &PortPlan) -> bool {
         let interface = self.matching.iif.as_deref();
         interface.is_none_or(|name| port.interfaces.iter().any(|interface| *interface.name == *name))
@@ -225,7 +240,7 @@ pub(crate) fn check(
         let functions = functions(report, &section, catalogue);
         let filter = filter::check(report, &section, connected, &functions);
         let dispatch = dispatch::check(report, &section, &functions);
-        // The declared ranges are within the types.
+        // The declared ranges fit the types.
         let queue = section.integer(report, "queue").unwrap_or(1) as u32;
         let mut one = |name| match section.node(name) {
             Some(_) => section.integer(report, name).unwrap_or(1) as u32,
@@ -259,7 +274,7 @@ pub(crate) fn check(
     paths
 }
 
-/// Every rule of a dispatch leads to another path that there is. `leads` are the path, the rule and where it leads.
+/// Checks that every dispatch rule names another existing path. Each of `leads` has a path, a rule and the rule's target.
 fn check_leads(report: &mut Report<'_>, root: &Section<'_>, paths: &[PathPlan], leads: &[(usize, usize, String)]) {
     if report.error_count() > 0 {
         return;
@@ -320,7 +335,7 @@ fn matching<'a>(report: &mut Report<'_>, section: &'a Section<'a>, connected: &C
         && !connected.incomplete
     {
         let (reason, hint) = connected.no_interface(name);
-        // The name stands in the text once at least; the first occurrence as a word is it, or near enough.
+        // Mark the first occurrence of the name in the text, which is the right one in nearly all cases.
         let offset = text.value.find(name).unwrap_or(0);
         text.wrong(report, TextError { offset, length: name.len(), reason, hint });
         return None;
@@ -328,7 +343,7 @@ fn matching<'a>(report: &mut Report<'_>, section: &'a Section<'a>, connected: &C
     Some((text, matching))
 }
 
-/// Functions that must not be interrupted, and those that have to be.
+/// Reports functions that must not be preempted, and those that have to be.
 fn interrupted(
     report: &mut Report<'_>,
     section: &Section<'_>,
@@ -361,7 +376,7 @@ fn interrupted(
     }
 }
 
-/// A verdict is no function, but a filter has it.
+/// Extends the error if the name of a filter verdict is used as a function.
 fn as_verdict(name: &str, error: TextError) -> TextError {
     if !["drop", "accept", "reject"].contains(&name) {
         return error;
@@ -400,7 +415,7 @@ fn functions(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalog
     section.texts(report, "functions", surplus, "\"ip\"", |report, text| {
         let call = Call::parse(text.value, declared, "function");
         let call = call.map_err(|error| text.wrong(report, as_verdict(text.value, error))).ok()?;
-        // Twice `ip` would be two hops in one router.
+        // Two `ip` functions would decrement the TTL twice in one router.
         if names.contains(&call.name) {
             let reason = format!("the function '{}' is there already", call.name);
             text.error(report, || (reason, "name each function once".to_string()));
@@ -428,12 +443,12 @@ pub(crate) fn edits(old: &PathPlan, new: &PathPlan) -> Vec<Edit> {
     what
 }
 
-/// What its packets want, where it says so.
+/// The objective of its packets, or `none`.
 fn wanted(path: &PathPlan) -> &'static str {
     path.objective.map_or("as they say", Objective::name)
 }
 
-/// `512`, or `128/1024` before and behind the functions.
+/// `512`, or `128/1024` before and after the functions.
 fn queues(path: &PathPlan) -> String {
     if path.input_queue == path.output_queue {
         return path.input_queue.to_string();
@@ -441,8 +456,7 @@ fn queues(path: &PathPlan) -> String {
     format!("{}/{}", path.input_queue, path.output_queue)
 }
 
-/// Every path of the new plan, where they are matched in another order than leaving out the removed and putting the added last
-/// would give.
+/// All paths of the new plan, if their order differs from the order after removing the old ones and appending the new ones.
 pub(crate) fn order(old: &[PathPlan], new: &[PathPlan]) -> Option<Vec<String>> {
     let is_old = |name: &str| old.iter().any(|path| path.name == name);
     let is_new = |name: &str| new.iter().any(|path| path.name == name);
@@ -452,7 +466,7 @@ pub(crate) fn order(old: &[PathPlan], new: &[PathPlan]) -> Option<Vec<String>> {
     (!stay.chain(come).eq(order())).then(|| order().cloned().collect())
 }
 
-/// `match ip dscp ef functions ip queue 512 class 0`, and what is not the default.
+/// `match ip dscp ef functions ip queue 512 class 0`, and all values other than the default.
 pub(crate) fn summary(path: &PathPlan) -> String {
     let PathPlan { matching, class, .. } = path;
     let (functions, queue) = (joined(&path.functions), queues(path));

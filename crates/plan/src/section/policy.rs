@@ -1,7 +1,7 @@
-//! `[policy.NAME]`: which scheme serves what is wanted at a port, and when it changes from one to another.
+//! `[policy.NAME]`: the scheme for each objective at a port, and the rules for changing between them.
 //!
-//! No scheme is best for all objectives (Sivaraman, Winstein, Subramanian, Balakrishnan, HotNets 2013), so a port may have a
-//! policy: a table from objectives to schemes, and rules for when it changes from one to another.
+//! No scheme is best for all objectives (Sivaraman, Winstein, Subramanian, Balakrishnan, HotNets 2013). So a port may have a policy, which maps
+//! objectives to schemes and decides when to change.
 
 use crate::diagnostic::{Report, more_than};
 use crate::diff::{Edit, Step, edit, or_none, steps};
@@ -24,15 +24,15 @@ pub(crate) const KEY: Key = key(
     Kind::Tables { name: crate::names::PORT_PATTERN, keys: KEYS },
     "",
     "{ edge = { delay = \"drr{codel}\" } }",
-    "Which schemes serve what is asked for, by name.",
+    "Policies by name. Each maps objectives to queueing schemes.",
 );
 
-/// Policies of a configuration.
+/// Limit of policies.
 const MOST_POLICIES: usize = 64;
-/// Something changed more often is not measured, it is guessed.
+/// The range of measurement windows. A shorter window would have too few packets for a decision.
 const WINDOWS: RangeInclusive<Nanos> = Nanos::millis(100)..=Nanos::secs(3600);
 const DWELLS: RangeInclusive<Nanos> = Nanos::millis(100)..=Nanos::secs(86_400);
-/// More than a half: no two objectives can have it.
+/// More than a half, so that at most one objective can have it.
 const SHARES: RangeInclusive<Parts> = Parts::percent(51)..=Parts::ONE;
 
 const SCHEME: Kind = Kind::Text(Form::Scheme);
@@ -43,59 +43,78 @@ const KEYS: &[Key] = &[
         Kind::Text(TIME),
         "\"1s\"",
         "\"1s\"",
-        "How long packets are counted before they are looked at, 100ms to 3600s.",
+        "How long packets are counted before each decision, 100ms to 3600s.",
     ),
     key(
         "dwell",
         Kind::Text(TIME),
         "\"30s\"",
         "\"30s\"",
-        "How long a port keeps a scheme at least, up to 86400s, whatever arrives; no shorter than the window.",
+        "The shortest time between two scheme changes, up to 86400s, and at least the window.",
     ),
     key(
         "share",
         Kind::Text(PART),
         "\"60%\"",
         "\"60%\"",
-        "The part of a window's bytes that brings an objective into force, 51% to 100%. Where none has it all stays as it is.",
+        "The fraction of a window's bytes that an objective needs to be selected, 51% to 100%. If none reaches it, \
+         the scheme stays.",
     ),
     key(
         "packets",
         Kind::Integer { least: 1, most: 1_000_000_000 },
         "100",
         "100",
-        "A window with fewer packets says nothing.",
+        "Windows with fewer packets are ignored.",
     ),
     key(
         "throughput",
         SCHEME,
         "",
         "\"fifo(limit=20000)\"",
-        "What serves throughput; by default the port's own `scheme`.",
+        "The scheme for throughput. The default is the port's own `scheme`.",
     ),
-    key("delay", SCHEME, "", "\"drr{codel}\"", "What serves delay; the same holds."),
-    key("power", SCHEME, "", "\"drr{codel}\"", "What serves power."),
-    key("fct", SCHEME, "", "\"drr{codel}\"", "What serves flows that are to end soon."),
-    key("tail", SCHEME, "", "\"drr{codel}\"", "What serves the slowest of them."),
+    key("delay", SCHEME, "", "\"drr{codel}\"", "The scheme for low delay. The default is the port's own `scheme`."),
+    key(
+        "power",
+        SCHEME,
+        "",
+        "\"drr{codel}\"",
+        "The scheme for high throughput over delay. The default is the port's own `scheme`.",
+    ),
+    key(
+        "fct",
+        SCHEME,
+        "",
+        "\"drr{codel}\"",
+        "The scheme for short flow completion times on average. The default is the port's own `scheme`.",
+    ),
+    key(
+        "tail",
+        SCHEME,
+        "",
+        "\"drr{codel}\"",
+        "The scheme for short completion times of the slowest flows. The default is the port's own `scheme`.",
+    ),
 ];
 
-/// Which scheme serves what is wanted at a port, and when it changes.
+/// The scheme for each objective at a port, and the rules for changing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PolicyPlan {
     /// Its name.
     pub name: Name,
-    /// How long packets are counted before they are looked at.
+    /// How long packets are counted before each decision.
     #[serde(serialize_with = "nanoseconds")]
     pub window: Nanos,
-    /// How long a port keeps a scheme at least.
+    /// The shortest time between two scheme changes.
     #[serde(serialize_with = "nanoseconds")]
     pub dwell: Nanos,
-    /// The part of a window's bytes that brings an objective into force; more than a half.
+    /// The fraction of a window's bytes that selects an objective; more than a half.
     #[serde(serialize_with = "as_text")]
     pub share: Parts,
-    /// A window with fewer packets says nothing.
+    /// Windows with fewer packets are ignored.
     pub packets: u64,
-    /// What serves each objective; the port's own scheme where there is none.
+    /// The scheme for each objective; the port's own scheme for the others.
     pub schemes: BTreeMap<Objective, Call>,
 }
 
@@ -110,7 +129,7 @@ impl fmt::Display for PolicyPlan {
 /// The policies, and their names.
 pub(crate) struct Policies {
     pub plans: Vec<PolicyPlan>,
-    /// The names of all policies, those with errors as well, and their places.
+    /// The names and positions of all policies, including those with errors.
     pub names: Vec<(Name, Range<usize>)>,
 }
 

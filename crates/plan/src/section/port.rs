@@ -39,12 +39,12 @@ pub(crate) const KEY: Key = key(
 );
 
 const MOST_PORTS: usize = 256;
-/// The scheme of a link that names none.
+/// The default scheme of a link.
 const DEFAULT_SCHEME: &str = "fifo";
-/// The largest MTU of which a frame of the pool that is no super-frame holds a packet, with link header and tag.
+/// The largest MTU whose packets fit a normal frame of the pool, with link header and VLAN tag.
 const FRAME_MTU: u64 = 2030;
 
-/// The longest IP packet of ports of some kinds, and why; those of other kinds carry whatever the pool has frames for.
+/// The longest IP packet by kind of port, and why. Other kinds carry all lengths for which the pool has frames.
 const MOST_MTU: [(&str, u64, &str); 3] = [
     ("xdp", FRAME_MTU, "the kernel receives into the frames of the router"),
     ("memif", FRAME_MTU, "the buffers of the link are as long as the frames of the router"),
@@ -52,17 +52,17 @@ const MOST_MTU: [(&str, u64, &str); 3] = [
 ];
 
 const KEYS: &[Key] = &[
-    required("device", Kind::Text(Form::Device), "\"packet:eth0\"", "What is behind the port: `KIND:TARGET`."),
+    required("device", Kind::Text(Form::Device), "\"packet:eth0\"", "The device of the port: `KIND:TARGET`."),
     key(
         "address",
         Kind::Texts { form: PREFIX, most: interface::MOST_ADDRESSES },
         "[]",
         "[\"192.0.2.1/24\"]",
-        "The router's own addresses on the untagged interface, each with the length of its subnet.",
+        "The router's own addresses on the untagged interface, each with its prefix length.",
     ),
-    key("mac", Kind::Text(MAC), "", "\"02:00:00:00:00:01\"", "The MAC address; without it, the device's own."),
+    key("mac", Kind::Text(MAC), "", "\"02:00:00:00:00:01\"", "The MAC address. The default is that of the device."),
     key("vrf", Kind::Text(NAME), "\"main\"", "\"red\"", VRF_DOC),
-    key("mtu", MTU, "1500", "1500", "The largest IP packet in bytes; at least 1280 with an IPv6 address."),
+    key("mtu", MTU, "1500", "1500", "The MTU in bytes. At least 1280 if the port has an IPv6 address."),
     REDIRECTS,
     ADVERTISES,
     key(
@@ -70,24 +70,25 @@ const KEYS: &[Key] = &[
         Kind::Text(Form::Scheme),
         "\"fifo\"",
         "\"fifo(limit=1000)\"",
-        "The queueing scheme of the link; `priority` unless said where a reservation may leave by it.",
+        "The queueing scheme of the link. The default is `priority` for ports by which a path with a reservation may \
+         leave.",
     ),
     key(
         "scheme_change",
         Kind::Text(Form::Choice(SchemeChange::NAMES)),
         "\"migrate\"",
         "\"drain\"",
-        "What becomes of the packets that wait when another scheme takes the place of theirs: `migrate` hands them to the new \
-         one in the order in which they came, `drain` lets the old one send them first, `flush` drops them. A scheme of the \
-         same kind with other parameters takes nobody's place: it goes on with those.",
+        "How queued packets are handled when the scheme changes. `migrate` moves them to the new scheme in arrival \
+         order. `drain` lets the old scheme send them first. `flush` drops them. If only parameters of the scheme \
+         change, its queues stay.",
     ),
     key(
         "policy",
         Kind::Text(NAME),
         "",
         "\"edge\"",
-        "The policy that gives the port another scheme where what its packets want asks for one; `scheme` serves what no line of \
-         it does.",
+        "The policy that selects the scheme by the objectives of the port's packets. `scheme` is used for objectives \
+         without a scheme in the policy.",
     ),
     reverse_path("\"off\""),
     trust("false"),
@@ -97,62 +98,70 @@ const KEYS: &[Key] = &[
         Kind::Text(PART),
         "",
         "\"20%\"",
-        "The input task's part of the processor; with `input_share = \"explicit\"`.",
+        "The processor share of the input task, with `input_share = \"explicit\"`.",
     ),
     key(
         "line_rate",
         Kind::Text(PACKET_RATE),
         "",
         "\"140kpps\"",
-        "Packets a second that the line may bring; by default 64-byte frames at the device's rate, where it has one.",
+        "The line rate in packets a second. The default is that of 64-byte frames at the device's rate, if it has \
+         one.",
     ),
     key(
         "congestion",
         Kind::Text(Form::Choice(Congestion::NAMES)),
         "\"drop\"",
         "\"throttle\"",
-        "What becomes of packets whose path is full: `drop` drops them, `throttle` stops receiving, so that the line loses \
-         them at no cost, and with them those of every other path.",
+        "How packets are handled if the queue of their path is full. `drop` drops them after they have been \
+         received. `throttle` stops receiving, so that the card drops packets of all paths at no cost.",
     ),
     key(
         "estimator",
         Kind::Switch(ESTIMATOR),
         "",
         "true",
-        "Whether the input task sleeps until a batch is likely to have come, or is always ready. By default it does where \
-         a path with a reservation may come in by the port.",
+        "Whether the input task sleeps until a batch has probably arrived, or always polls. The default is to sleep \
+         if packets of a path with a reservation may enter by the port.",
     ),
-    key("capture", Kind::Text(FILE), "", "\"lan.pcapng\"", "A pcapng file that every frame of the port is written to."),
+    key(
+        "capture",
+        Kind::Text(FILE),
+        "",
+        "\"lan.pcapng\"",
+        "A pcapng file to which all frames of the port are captured.",
+    ),
     key(
         "offloads",
         Kind::Boolean,
         "true",
         "false",
-        "`packet` and `tap` only: whether super-frames and partial checksums are taken and handed over as they are.",
+        "`packet` and `tap` only: whether super-frames and partial checksums are exchanged with the kernel as they \
+         are.",
     ),
     key(
         "state",
         Kind::Table(PORT_STATE),
         "",
         "{ at = \"output\" }",
-        "What the port does with ephemeral state, where there is `[state]`.",
+        "Ephemeral state at the port. Requires `[state]`.",
     ),
     key(
         "faults",
         Kind::Table(FAULTS),
         "",
         "{ loss = 0.01, seed = 1 }",
-        "Faults put upon the frames of the port, for tests.",
+        "Fault injection on the frames of the port, for tests.",
     ),
     key(
         "link",
         Kind::Table(LINK),
         "",
         "{ rate = \"15mbit\", delay = \"75ms\" }",
-        "A link that what leaves by the port crosses first, as if it were there: its queueing scheme is asked when that would take a \
-         packet. Without the table there is none.",
+        "The link that the port emulates for departing packets. The queueing scheme is asked for a packet when this \
+         link can send one. Without the table no link is emulated.",
     ),
-    key("write", Kind::Text(FILE), "", "\"out.pcapng\"", "`pcap` only: the pcapng file that transmitted frames go to."),
+    key("write", Kind::Text(FILE), "", "\"out.pcapng\"", "`pcap` only: the pcapng file for transmitted frames."),
     key(
         "pace",
         Kind::Text(Form::Pattern("^(recorded|fast|[0-9.]+ *[kmKM]?[pP][pP][sS]|[0-9.]+ *[kmgtKMGT]?[bB][iI][tT])$")),
@@ -165,8 +174,9 @@ const KEYS: &[Key] = &[
         Kind::Text(Form::Pattern("^(complete|trust)$")),
         "",
         "\"complete\"",
-        "`xdp` only: whether TCP and UDP checksums that a sender on this machine left to a network card are filled in \
-         (`complete`), or all are taken as they come (`trust`). By default the former for interfaces that are no hardware.",
+        "`xdp` only: whether partial TCP and UDP checksums, which a sender on this machine left to a network card, \
+         are completed (`complete`), or all checksums are left as they are (`trust`). The default is `complete` for \
+         virtual interfaces.",
     ),
     key(
         "vlan",
@@ -177,45 +187,45 @@ const KEYS: &[Key] = &[
     ),
 ];
 
-/// A place packets come from and go to.
+/// A port: a device that packets arrive from and leave by.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct PortPlan {
     /// Its name.
     pub name: Name,
-    /// What is behind it.
+    /// Its device.
     pub device: DevicePlan,
-    /// Its MAC address; where none is given the device has or makes one.
+    /// Its MAC address; `None`: the device has one or generates it.
     #[serde(serialize_with = "optional_mac_text")]
     pub mac: Option<Mac>,
     /// Its interfaces: the untagged one first (it may have no address), then its VLANs by id.
     pub interfaces: Vec<InterfacePlan>,
     /// The queueing scheme of its link.
     pub scheme: Call,
-    /// What becomes of the packets that wait where that takes the place of another.
+    /// The treatment of queued packets when the scheme changes.
     pub scheme_change: SchemeChange,
-    /// The policy that may give it another scheme.
+    /// The policy that may change its scheme.
     pub policy: Option<Name>,
-    /// The file that all of its frames are captured to.
+    /// The capture file for all of its frames.
     pub capture: Option<String>,
-    /// Faults put upon its frames.
+    /// Fault injection on its frames.
     pub faults: Option<FaultsPlan>,
-    /// What it does with ephemeral state.
+    /// Its ephemeral-state settings.
     #[serde(skip_serializing_if = "PortStatePlan::is_default")]
     pub state: PortStatePlan,
-    /// The link that it pretends to have.
+    /// The link that it emulates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkPlan>,
-    /// What it means to the processor.
+    /// Its processor settings.
     pub cpu: PortCpu,
 }
 
-/// What becomes of the packets that wait at a queueing scheme when another takes its place.
+/// The treatment of packets queued at a scheme that is replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SchemeChange {
-    /// They come to the new one, in the order in which they came to the router.
+    /// They move to the new scheme in their arrival order.
     #[default]
     Migrate,
-    /// The old one serves them to the end, before any packet that comes later.
+    /// The old scheme serves all of them before any later packet.
     Drain,
     /// They are dropped.
     Flush,
@@ -223,14 +233,14 @@ pub enum SchemeChange {
 
 named! { SchemeChange { Migrate "migrate", Drain "drain", Flush "flush" } }
 
-/// What the ports are read by.
+/// Properties of the router that affect all ports.
 pub(crate) struct Shared<'c> {
     pub catalogue: &'c Catalogue,
-    /// Whether the pool has frames for packets longer than [`FRAME_MTU`].
+    /// True if the pool has frames for packets longer than [`FRAME_MTU`].
     pub jumbo: bool,
-    /// Workers that the router has.
+    /// The number of workers.
     pub workers: u16,
-    /// Packets that an input task takes at once.
+    /// Packets that an input task processes at once.
     pub batch: Option<u16>,
     pub policies: &'c Policies,
 }
@@ -252,7 +262,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, by: &Shared<'_>
         connected.incomplete = true;
         tables.truncate(MOST_PORTS);
     }
-    // In the order of the file, so that of two that clash the later is reported.
+    // In the order of the file, so that of two conflicting ports the later is reported.
     tables.sort_by_key(|(span, _, _)| span.start);
     let parent = Path::Key(&root.path, "port");
     let mut plans = Vec::with_capacity(tables.len());
@@ -300,7 +310,7 @@ fn port(
     }
     let interfaces = interface::check(report, section, connected, &name, mtu);
     let mut cpu = cpu::check(report, section, by.batch);
-    // A file that is read as fast as the router takes it has nothing to lose: it waits for room, unless somebody asks for drops.
+    // A file that is read as fast as possible should lose nothing: it waits for room, unless the user asks for drops.
     if device.pace == Pace::Fast && section.node("congestion").is_none() {
         cpu.congestion = Congestion::Throttle;
     }
@@ -331,7 +341,7 @@ fn own_scheme(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalo
     scheme(report, &text, catalogue).unwrap_or_else(Call::nothing)
 }
 
-/// The name of its policy. None: left out or reported.
+/// The name of its policy. `None` if it is missing or was reported.
 fn policy(report: &mut Report<'_>, section: &Section<'_>, policies: &Policies) -> Option<Name> {
     let text = section.text(report, "policy")?;
     let names = policies.names.iter().map(|(name, _)| name);
@@ -359,7 +369,7 @@ pub(crate) fn edits(old: &PortPlan, new: &PortPlan) -> Vec<Edit> {
     edit(&mut what, "mac", or_none(&old.mac), or_none(&new.mac));
     edit(&mut what, "scheme", old.scheme.brief(), new.scheme.brief());
     if old.scheme.text == new.scheme.text {
-        // A guest may have been built anew.
+        // The guest may have been rebuilt.
         edit(&mut what, "build", old.scheme.build(), new.scheme.build());
     }
     edit(&mut what, "scheme_change", old.scheme_change, new.scheme_change);

@@ -1,4 +1,4 @@
-//! `[[route]]`: what lies beyond the connected subnets.
+//! `[[route]]`: static routes to destinations beyond the connected subnets.
 
 pub(crate) mod chunks;
 pub(crate) mod hop;
@@ -29,36 +29,37 @@ const KEYS: &[Key] = &[
         "to",
         Kind::Text(Form::Pattern("^(default|[0-9a-fA-F.:]+/[0-9]{1,3})$")),
         "\"10.0.0.0/8\"",
-        "The destination prefix; `default` is `0.0.0.0/0`, or `::/0` where the next hop has an IPv6 address.",
+        "The destination prefix. `default` is `0.0.0.0/0`, or `::/0` if the next hop has an IPv6 address.",
     ),
     key(
         "via",
         Kind::OneOrMore(Form::Pattern(r"^\s*[0-9a-fA-F.:]+(\s+(port|weight)\s+\S+)*\s*$")),
         "",
         "[\"203.0.113.1 weight 2\", \"203.0.113.2\"]",
-        "The next router, on a connected subnet; or IPv6 link-local, with `port`. Several share the packets, flow by flow.",
+        "The next hop: an address on a connected subnet, or IPv6 link-local with `port`. Several next hops share the \
+         packets by flow.",
     ),
-    key("blackhole", Kind::Boolean, "false", "true", "Drops the packets in silence."),
-    key("unreachable", Kind::Boolean, "false", "true", "Drops the packets and answers ICMP unreachable."),
-    key("port", Kind::Text(INTERFACE), "", "\"lan\"", "With `via`: the interface the next router is on."),
-    key("vrf", Kind::Text(NAME), "\"main\"", "\"red\"", "The VRF whose packets go by the route."),
+    key("blackhole", Kind::Boolean, "false", "true", "Drops the packets silently."),
+    key("unreachable", Kind::Boolean, "false", "true", "Drops the packets and answers with ICMP unreachable."),
+    key("port", Kind::Text(INTERFACE), "", "\"lan\"", "With `via`: the interface of the next hop."),
+    key("vrf", Kind::Text(NAME), "\"main\"", "\"red\"", "The VRF of the route."),
     key(
         "leak",
         Kind::Boolean,
         "false",
         "true",
-        "With `port`: the next router may be in another VRF, so that packets leave theirs by this route.",
+        "With `port`: the next hop may be in another VRF, so that packets leave their VRF by this route.",
     ),
 ];
 
 /// A configured route.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct RoutePlan {
-    /// The VRF whose packets go by it; none for the main one.
+    /// The VRF of the route; `None` for the main one.
     pub vrf: Option<Name>,
-    /// The destination; no bit behind its length is set.
+    /// The destination, without host bits.
     pub to: Prefix,
-    /// What becomes of packets to it.
+    /// The next hops, or the treatment of its packets.
     pub action: RouteAction,
 }
 
@@ -92,7 +93,7 @@ pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>, connected: &Con
     sorted(report, &parent, routes)
 }
 
-/// As [`check`], where the routes are in chunks.
+/// As [`check`] for routes in chunks.
 pub(crate) fn check_chunks(
     report: &mut Report<'_>,
     root: &Section<'_>,
@@ -125,7 +126,7 @@ pub(crate) fn check_chunks(
     Ok(sorted(report, &parent, routes))
 }
 
-/// A route, and where its destination is in the file. None: reported.
+/// A route and the position of its destination. `None` if it was reported.
 fn one(report: &mut Report<'_>, node: Node<'_>, connected: &Connected) -> Option<(RoutePlan, usize)> {
     let section = node.section(report, KEYS, "[[route]]")?;
     let to = section.text(report, "to").and_then(|text| destination(report, &text, || leads_by_ipv6(&section)));
@@ -136,8 +137,7 @@ fn one(report: &mut Report<'_>, node: Node<'_>, connected: &Connected) -> Option
     Some((RoutePlan { vrf: connected.vrf_name(vrf).cloned(), to, action }, place))
 }
 
-/// The routes in their order; of two to one destination the later is reported. Each comes with its index and the place of its
-/// destination.
+/// Sorts the routes. If two have the same destination, the later one is reported. Each comes with its index and the position of its destination.
 fn sorted(report: &mut Report<'_>, parent: &Path<'_>, mut routes: Vec<(RoutePlan, usize, usize)>) -> Vec<RoutePlan> {
     routes.sort_unstable_by(|(a, i, _), (b, j, _)| (&a.vrf, a.to, i).cmp(&(&b.vrf, b.to, j)));
     for pair in routes.windows(2) {
@@ -157,7 +157,7 @@ fn sorted(report: &mut Report<'_>, parent: &Path<'_>, mut routes: Vec<(RoutePlan
     routes.into_iter().map(|(route, _, _)| route).collect()
 }
 
-/// The VRF that `vrf` names; the main one where none is. None: reported, or excused.
+/// The VRF of `vrf`; the main one if it is not set. `None` if it was reported or excused.
 fn vrf(report: &mut Report<'_>, section: &Section<'_>, connected: &Connected) -> Option<VrfIndex> {
     match section.node("vrf") {
         None => Some(MAIN),
@@ -168,13 +168,12 @@ fn vrf(report: &mut Report<'_>, section: &Section<'_>, connected: &Connected) ->
     }
 }
 
-/// Whether the first gateway of a route is one of IPv6.
+/// True if the first gateway of a route is IPv6.
 fn leads_by_ipv6(section: &Section<'_>) -> bool {
     section.node("via").and_then(|via| via.first_text()).is_some_and(|address| address.contains(':'))
 }
 
-/// A prefix to route to, or `default`, which is all addresses of the family of the gateway, IPv4 where there is none. None:
-/// reported.
+/// Parses a destination prefix, or `default`, which is all addresses of the gateway's family (IPv4 without a gateway). `None` if it was reported.
 pub(crate) fn destination(report: &mut Report<'_>, text: &Text<'_>, ipv6: impl FnOnce() -> bool) -> Option<Prefix> {
     if text.value == "default" {
         return (if ipv6() { "::/0" } else { "0.0.0.0/0" }).parse().ok();
@@ -195,7 +194,7 @@ pub(crate) fn destination(report: &mut Report<'_>, text: &Text<'_>, ipv6: impl F
     Some(prefix)
 }
 
-/// Why packets to the destination are never looked up (RFC 1812, section 5.3.7; RFC 4291, sections 2.5 to 2.7).
+/// The reason why packets to the destination are never forwarded (RFC 1812, section 5.3.7; RFC 4291, sections 2.5 to 2.7).
 fn never_forwarded(to: Prefix) -> Option<&'static str> {
     let within = |text: &str| text.parse::<Prefix>().is_ok_and(|special| special.covers(to));
     match to.address {

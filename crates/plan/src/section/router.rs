@@ -24,45 +24,45 @@ table! {
         ) by name;
         pub workers: u16 = (
             Kind::Integer { least: 1, most: 64 }, "1", "1",
-            "Worker threads: each has a queue of every port, or a relay to one. Where it is left out and `cores` is there, one \
-             for each core. A change takes a restart."
+            "Worker threads. Each has a queue of every port, or receives packets from another worker that has. The \
+             default is one for each core in `cores`. A change requires a restart."
         );
         pub cores: Cores = (
             Kind::Text(Form::Pattern("^ *[0-9]+ *(- *[0-9]+ *)?(, *[0-9]+ *(- *[0-9]+ *)?)*$")), "", "\"0-1,3\"",
-            "The cores that workers are pinned to: the first worker to the first, and so on. Where it is left out they run where \
-             the system puts them. A change takes a restart."
+            "The cores that workers are pinned to, in order. Without it the system chooses. A change requires a \
+             restart."
         );
         pub spin: Nanos = (
             Kind::Text(TIME), "\"50us\"", "\"50us\"",
-            "How long a worker without work looks for some before it sleeps, up to 1s. Longer saves the microseconds of waking it, \
-             and costs its core."
+            "How long an idle worker polls before it sleeps, up to 1s. A longer time avoids wakeups, which take \
+             microseconds, but occupies the core."
         ) by spin;
         pub frames: u32 = (
             Kind::Integer { least: 256, most: 4_194_304 }, "16384", "16384",
-            "Frames in the pool, 2 KB each: every packet in the router occupies one. A change takes a restart."
+            "Frames in the pool, 2 KB each. Every packet in the router occupies one. A change requires a restart."
         );
         pub super_frames: u32 = (
             Kind::Integer { least: 0, most: 65_536 }, "256", "256",
-            "Frames of 64 KB besides, for jumbo frames and for what senders leave unsegmented. Their memory is the system's until \
-             they are used. A change takes a restart."
+            "Additional frames of 64 KB, for jumbo frames and unsegmented packets of local senders. The system \
+             allocates their memory at the first use. A change requires a restart."
         );
         pub icmp_rate: u32 = (
             Kind::Integer { least: 1, most: 1_000_000 }, "100", "100",
-            "ICMP errors per second (RFC 1812 4.3.2.8, RFC 4443 2.4)."
+            "The largest rate of ICMP errors per second (RFC 1812 4.3.2.8, RFC 4443 2.4)."
         );
         pub icmp_burst: u32 = (
             Kind::Integer { least: 1, most: 100_000 }, "10", "10",
-            "ICMP errors at once, after a silence."
+            "The largest burst of ICMP errors after an idle time."
         );
     }
 }
 
-/// How long a worker looks for work where nothing is said: about what falling asleep and waking costs.
+/// The default polling time before a worker sleeps: about the cost of falling asleep and waking up.
 const SPIN: Nanos = Nanos::micros(50);
-/// The longest that makes sense.
+/// The longest polling time.
 const MOST_SPIN: Nanos = Nanos::secs(1);
 
-/// Keys whose change takes a restart: threads and the frame pool are made once.
+/// Keys whose change requires a restart: threads and the frame pool are created once.
 pub(crate) const RESTART: [&str; 4] = ["workers", "cores", "frames", "super_frames"];
 
 pub(crate) fn check(report: &mut Report<'_>, root: &Section<'_>) -> Router {

@@ -1,4 +1,4 @@
-//! `[state]`: ephemeral state, what packets may leave in the router for a while, and what they may do with it.
+//! `[state]`: ephemeral state, which packets create in the router for a limited time, and its limits.
 
 pub use super::port::state::{MOST_ENTRIES, Places, PortStatePlan, Variable};
 
@@ -21,166 +21,169 @@ pub(crate) const KEY: Key = key(
     Kind::Table(KEYS),
     "",
     "{ lifetime = \"10s\" }",
-    "Ephemeral state: what packets may leave in the router for a while; without the table they may not.",
+    "Ephemeral state, which packets create in the router for a limited time. Without the table it is off.",
 );
 
-/// The most queues that packets may wait in on their way from one worker to another.
+/// The most queues for packets that one worker hands over to another.
 pub const MOST_QUEUES: u64 = 16;
 
 const RATE: Kind = Kind::Quantity { form: PACKET_RATE, least: "1pps", most: "1000000000pps" };
 
 const INSTRUCTION: &[Key] =
-    &[required("number", Kind::Integer { least: 128, most: 255 }, "128", "The number by which packets name it.")];
+    &[required("number", Kind::Integer { least: 128, most: 255 }, "128", "The instruction's number in packets.")];
 
 table! {
     /// Ephemeral state (Calvert et al. 2003).
     #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
     pub struct StatePlan, KEYS {
-        /// How long each entry lives.
+        /// The lifetime of every entry.
         #[serde(serialize_with = "nanoseconds")]
         pub lifetime: Nanos = (
             Kind::Quantity { form: TIME, least: "1ms", most: "1800s" }, "\"10s\"", "\"10s\"",
-            "How long each entry lives, 1ms to 1800s: from its creation, whatever is done to it."
+            "The lifetime of each entry, 1ms to 1800s. It begins with the entry's creation and is never extended."
         );
-        /// Entries of each port's store, where the port does not say another number.
+        /// Entries of each port's store, unless the port sets another number.
         pub capacity: u64 = (
             ENTRIES, "65536", "2000000",
-            "Entries of each port's store. A store of two entries for each packet that the line brings in a lifetime never \
-             overflows: `switchpath state size`."
+            "Entries of each port's store. A store with two entries for each packet that the line delivers within a \
+             lifetime never overflows: see `switchpath state size`."
         );
-        /// Entries of the central store; none where nothing is executed in the middle.
+        /// Entries of the central store; zero for no central store.
         pub central: u64 = (
             Kind::Integer { least: 0, most: MOST_ENTRIES }, "65536", "0",
-            "Entries of the central store; with 0 nothing is executed in the middle."
+            "Entries of the central store; 0 for no central execution."
         );
-        /// Whether a store that is smaller than its bound is refused.
+        /// True if a store that is too small for its line rate is refused.
         pub strict: bool = (
             Kind::Boolean, "false", "true",
-            "Whether a port that could overflow its store, by its `line_rate` or else its device's, is an error, not a warning."
+            "Whether a store that packets at the port's `line_rate` (or the device's rate) could fill is an error, \
+             not a warning."
         );
-        /// What a full store does.
+        /// The behaviour of a full store.
         pub full: WhenFull = (
             Kind::Text(Form::Choice(WhenFull::NAMES)), "\"abort_creates\"", "\"abort_all\"",
-            "What a full store does: `abort_creates` aborts instructions that would create an entry, `abort_all` every one."
+            "The behaviour of a full store: `abort_creates` aborts instructions that would create an entry, \
+             `abort_all` aborts every instruction."
         );
-        /// What becomes of packets whose instruction cannot be executed.
+        /// The treatment of packets whose instruction is aborted.
         pub on_abort: OnAbort = (
             Kind::Text(Form::Choice(OnAbort::NAMES)), "\"forward\"", "\"drop\"",
-            "What becomes of packets whose instruction cannot be executed: `forward` lets them go on with their error bit set, \
+            "How packets with an aborted instruction are handled: `forward` forwards them with their error bit set, \
              `drop` drops them."
         );
-        /// What becomes of instructions where a worker has too little of the processor.
+        /// The treatment of instructions when a worker is overloaded.
         pub overload: Overload = (
             Kind::Text(Form::Choice(Overload::NAMES)), "\"execute\"", "\"pass\"",
-            "What becomes of instructions where more packets come than a worker keeps up with: `execute` executes them, and what \
-             finds no room is dropped, with an instruction or without; `pass` lets packets pass unexecuted until the worker has \
-             caught up."
+            "How instructions are handled if packets arrive faster than a worker executes them. `execute` executes \
+             them all, and packets that overflow a queue are dropped, with instructions or without. `pass` forwards \
+             packets without execution until the worker has caught up."
         );
-        /// Who takes away what has expired.
+        /// The cleaner of expired entries.
         pub cleaner: Cleaning = (
             Kind::Text(Form::Choice(Cleaning::NAMES)), "\"inline\"", "\"assist\"",
-            "Who takes away what has expired: `inline` the worker that owns the part, with each batch; `assist` the first worker, \
-             beside its other work; `dedicated` a thread of its own."
+            "The cleaner of expired entries: `inline` is the worker that owns the shard, with each batch. `assist` \
+             is the first worker, beside its other work. `dedicated` is a thread of its own."
         );
-        /// Parts of each store; none for as many as there are workers.
+        /// Shards of each store; `None`: as many as there are workers.
         pub shards: Option<u16> = (
             Kind::Integer { least: 1, most: 64 }, "", "1",
-            "Parts that each store is divided into, each with a worker of its own that executes all instructions on it; by default as many \
-             as there are workers. A part that is full is full, whatever room the others have: fewer waste less, and leave more to do to \
-             fewer workers."
+            "The shards of each store. Each has a worker of its own that executes all instructions on it. The \
+             default is one for each worker. A shard may be full while others have room. Fewer shards waste less \
+             room, but leave the work to fewer workers."
         );
-        /// Queues that packets wait in on their way from one worker to another, at most [`MOST_QUEUES`].
+        /// Queues for packets handed over between workers, at most [`MOST_QUEUES`].
         pub queues: u8 = (
             Kind::Integer { least: 1, most: MOST_QUEUES }, "1", "4",
-            "Queues that packets wait in on their way from the worker that received them to the one that their computation belongs to, each with \
-             its part of the room for 1024 that each two workers have. A computation is in one of them, so what is too much of it takes no room \
-             from those in others; nor does it find any but that of its own."
+            "The number of queues for packets handed over from the worker that received them to the one that owns \
+             their computation. The queues divide the 1024 places between each two workers. Packets of one \
+             computation use one queue, so an overload of it takes no room from computations in other queues."
         );
-        /// Packets whose memory is fetched together.
+        /// Packets whose memory is prefetched together.
         pub batch: u8 = (
             Kind::Integer { least: 1, most: 64 }, "32", "1",
-            "Packets whose entries are fetched from memory together."
+            "Packets whose entries are prefetched together."
         );
-        /// The protocol of IPv4, and next header of IPv6, of packets with an instruction.
+        /// The IPv4 protocol and IPv6 next header of packets with an instruction.
         pub protocol: u8 = (
             Kind::Integer { least: 143, most: 254 }, "253", "254",
-            "The protocol of IPv4 and IPv6 that carries instructions: 253 and 254 are for experiments (RFC 3692), 143 to 252 are \
-             not assigned."
+            "The IPv4 protocol and IPv6 next header of packets with an instruction. 253 and 254 are for experiments \
+             (RFC 3692), 143 to 252 are not assigned."
         );
-        /// The port of datagrams with an instruction; zero for none.
+        /// The UDP port of datagrams with an instruction; zero for none.
         pub udp_port: u16 = (
             Kind::Integer { least: 0, most: 65_535 }, "5937", "0",
-            "The UDP port that carries instructions; 0 for none."
+            "The UDP port of packets with an instruction; 0 for none."
         );
         /// The type of the IPv4 option with an instruction; zero for none.
         pub ip_option: u8 = (
             Kind::Integer { least: 0, most: 255 }, "158", "0",
-            "The type of the IPv4 option that carries instructions along with other packets; 0 for none. 30, 94, 158 and 222 are for \
-             experiments (RFC 4727)."
+            "The type of the IPv4 option that adds an instruction to other packets; 0 for none. 30, 94, 158 and 222 \
+             are for experiments (RFC 4727)."
         );
-        /// Whether all ports and the centre have one store together.
+        /// True if all ports and the central location share one store.
         pub single_store: bool = (
             Kind::Boolean, "false", "true",
-            "Whether all ports and the centre have one store, that of `central`: subcast does not work then. For comparison."
+            "Whether all ports and the central location share one store, with the size `central`. Subcast does not \
+             work then. For comparison."
         );
-        /// Whether two computations that use the same tag mean two entries.
+        /// True if computations have separate entries for the same tag.
         pub by_computation: bool = (
             Kind::Boolean, "false", "true",
-            "Whether two computations that use the same tag mean two entries."
+            "Whether computations have separate entries for the same tag."
         );
-        /// Whether other packets of a flow that carries instructions along stay behind them.
+        /// True if packets of a flow stay in order even if some of them carry instructions.
         pub flow_order: bool = (
             Kind::Boolean, "true", "false",
-            "With several workers: whether the other packets of a flow that carries instructions along go by the same worker, in \
-             order."
+            "With several workers: whether the other packets of a flow that carries instructions are processed by \
+             the same worker, in order."
         );
-        /// Whether entries remember who created them.
+        /// True if entries record their creator.
         pub diagnostics: bool = (
             Kind::Boolean, "false", "true",
-            "Whether entries remember which computation created them: `switchpath state show` has it then, and tags that two \
-             computations use are counted. Two bytes an entry, and memory touched once more."
+            "Whether entries record the computation that created them. `switchpath state show` prints it then, and \
+             tags that two computations use are counted. It takes two bytes per entry and one more memory access."
         );
-        /// The instructions that are executed, in the order of their numbers.
+        /// The enabled instructions, in the order of their numbers.
         pub instructions: Vec<Instruction> = (
             Kind::Texts { form: Form::Choice(Instruction::NAMES), most: Instruction::ALL.len() }, "", "[\"count\", \"compare\"]",
-            "The instructions that are executed; by default all."
+            "The enabled instructions. The default is all."
         ) by instructions;
-        /// Instructions a second that are executed for one source.
+        /// Limit of instructions a second per source.
         #[serde(serialize_with = "as_optional_text")]
         pub source_rate: Option<PacketRate> = (
             RATE, "", "\"1kpps\"",
-            "Instructions a second that each worker executes for one source (an IPv4 address, or a /64) at each store, a second's \
-             worth at once; without it as many as come."
+            "The limit of instructions a second that each worker executes for one source (an IPv4 address, or a /64) \
+             at each store. Bursts of one second's worth are allowed. The default is no limit."
         );
-        /// Entries a second that one source may create.
+        /// Limit of created entries a second per source.
         #[serde(serialize_with = "as_optional_text")]
         pub source_creates: Option<PacketRate> = (
             RATE, "", "\"100pps\"",
-            "Entries a second that one source may create in each worker's part of a store, a second's worth at once; without it as \
-             many as fit."
+            "The limit of entries a second that one source may create in each worker's shard. Bursts of one second's \
+             worth are allowed. The default is no limit."
         );
-        /// The file of the operator's key: with one, only parts that are sealed with it are executed.
+        /// The file with the operator's key. With a key, only sealed parts are executed.
         pub key: Option<String> = (
             Kind::Text(FILE), "", "\"/etc/switchpath/state.key\"",
-            "The file of the operator's key, 32 hexadecimal digits, read with each apply and reload: with it, only instructions are \
-             executed that are sealed with this key, or with that of a second line."
+            "The file of the operator's key, 32 hexadecimal digits. It is read at each apply and reload. With it \
+             only instructions are executed that are sealed with this key, or with one in a second line."
         ) by key_file;
-        /// Instructions that the operator has registered, by their numbers.
+        /// Registered instructions, by number.
         pub registered as "instruction": Vec<RegisteredPlan> = (
             Kind::Tables { name: "[a-z][a-z0-9_-]{0,31}", keys: INSTRUCTION }, "", "{ mean = { number = 128 } }",
-            "Instructions besides the built-in ones, by their names: guests (`mean.wasm` in the directory of `--guests`)."
+            "Registered instructions by name: guests (`mean.wasm` in the directory of `--guests`)."
         ) by |_, _| Vec::new();
     }
 }
 
-/// An instruction that the operator has registered.
+/// A registered instruction.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct RegisteredPlan {
     /// Its number in packets, 128 to 255.
     pub number: u8,
-    /// What it declares.
+    /// Its declaration.
     pub declared: InstructionDeclaration,
-    /// What makes it. One that was built anew is another.
+    /// Its code. A rebuilt instruction counts as another one.
     #[serde(skip)]
     pub code: Code,
 }
@@ -191,7 +194,7 @@ impl fmt::Display for RegisteredPlan {
     }
 }
 
-/// The most entries that one packet with an instruction of the built-in set creates (Calvert et al. 2003, 2).
+/// The most entries that one packet with a built-in instruction creates (Calvert et al. 2003, 2).
 const CREATES: u64 = 2;
 
 impl StatePlan {
@@ -200,46 +203,46 @@ impl StatePlan {
         self.registered.iter().map(|one| one.declared.creates.into()).fold(CREATES, u64::max)
     }
 
-    /// The most entries that a line can fill which brings so many packets.
+    /// The most entries that packets at this line rate can fill within a lifetime.
     pub fn bound(&self, line: PacketRate) -> u64 {
         PacketRate::pps(line.get().saturating_mul(self.creates())).within(self.lifetime)
     }
 }
 
-/// What a full store does.
+/// The behaviour of a full store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
     /// Instructions that would create an entry are aborted.
     #[default]
     AbortCreates,
-    /// All are.
+    /// All instructions are aborted.
     AbortAll,
 }
 
-/// What becomes of packets whose instruction cannot be executed.
+/// The treatment of packets whose instruction is aborted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnAbort {
-    /// They go on and say so.
+    /// They are forwarded with the abort flag set.
     #[default]
     Forward,
     /// They are dropped.
     Drop,
 }
 
-/// What becomes of instructions where more packets come than a worker keeps up with.
+/// The treatment of instructions when packets arrive faster than a worker executes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Overload {
-    /// They are executed; packets that find no room are dropped, with instructions or without.
+    /// They are executed. Packets that overflow a queue are dropped, with instructions or without.
     #[default]
     Execute,
-    /// Packets pass without being executed until the worker has caught up.
+    /// Packets pass without execution until the worker has caught up.
     Pass,
 }
 
-/// Who takes away what has expired.
+/// The cleaner of expired entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cleaning {
-    /// The owner of each part, with each batch.
+    /// The owner of each shard, with each batch.
     #[default]
     Inline,
     /// A worker beside its other work.
@@ -255,23 +258,23 @@ pub enum Instruction {
     Nop,
     /// Counts, and forwards below a threshold.
     Count,
-    /// Keeps a value, and forwards what compares to it as asked.
+    /// Keeps a value, and forwards packets by the result of a comparison.
     Compare,
-    /// Combines what children report.
+    /// Combines the reports of children.
     Collect,
-    /// The same, where packets get lost.
+    /// The same, robust against packet loss.
     Rcollect,
-    /// Makes a child known to that.
+    /// Registers a child for RCOLLECT.
     Rchld,
-    /// Creates a value where there is none.
+    /// Creates a value if there is none.
     Mark,
-    /// Forwards where there is a value.
+    /// Forwards if there is a value.
     Test,
     /// Reads a value.
     Get,
     /// Writes a value.
     Put,
-    /// Forwards where a value allows it.
+    /// Forwards if a value allows it.
     Setfwd,
 }
 
@@ -287,14 +290,14 @@ named! {
 }
 
 impl fmt::Display for StatePlan {
-    /// All keys with their values; `overload`, `queues`, `instructions` and those without a default only where they are set.
+    /// All keys with their values; `overload`, `queues`, `instructions` and those without a default only if they are set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = [("overload", Overload::default().to_string()), ("queues", "1".to_string())];
         let all = ("instructions", joined(Instruction::ALL));
         let is_said = |field: &(&str, String)| field.1 != "none" && *field != all && !usual.contains(field);
         let mut fields: Vec<_> = self.fields().into_iter().filter(is_said).collect();
         fields.sort_by_key(|(name, _)| *name == "instructions");
-        // The key names what is registered.
+        // `instruction` is the key of a table in the file; here it lists the registered ones.
         fields.iter_mut().filter(|(name, _)| *name == "instruction").for_each(|(name, _)| *name = "registered");
         f.write_str(&table::text(&fields))
     }
@@ -332,7 +335,7 @@ pub(crate) fn check(
     Some(plan)
 }
 
-/// Whether each part of a store has a worker; where not, that is reported.
+/// True if each shard of a store has a worker. Otherwise reports it.
 fn has_workers(report: &mut Report<'_>, section: &Section<'_>, shards: u16, workers: u16) -> bool {
     if shards > workers {
         report.error(section.place("shards"), Path::Key(&section.path, "shards"), || {
@@ -345,7 +348,7 @@ fn has_workers(report: &mut Report<'_>, section: &Section<'_>, shards: u16, work
     shards <= workers
 }
 
-/// Says so where the line of a port can bring more than its store holds (spec E-04).
+/// Reports a store that packets at the port's line rate can fill (spec E-04).
 fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: std::ops::Range<usize>) {
     let Some(rate) = port.cpu.line_rate.filter(|_| port.state.at != Places::None && !plan.single_store) else { return };
     let bound = plan.bound(rate);
@@ -363,7 +366,7 @@ fn too_small(report: &mut Report<'_>, plan: &StatePlan, port: &PortPlan, span: s
     }
 }
 
-/// Instructions besides the built-in ones, in the order of their numbers.
+/// The registered instructions, in the order of their numbers.
 fn registered(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalogue) -> Vec<RegisteredPlan> {
     let parent = Path::Key(&section.path, "instruction");
     let mut all: Vec<RegisteredPlan> = Vec::new();
@@ -392,12 +395,12 @@ fn registered(report: &mut Report<'_>, section: &Section<'_>, catalogue: &Catalo
     all
 }
 
-/// The instructions that are executed; all where none are named.
+/// The enabled instructions; all if none are named.
 fn instructions(report: &mut Report<'_>, section: &Section<'_>) -> Vec<Instruction> {
     several(report, section, "instructions", Instruction::ALL).unwrap_or_else(|| Instruction::ALL.to_vec())
 }
 
-/// The name of the file of the key; none where it is left out or reported.
+/// The name of the key file; `None` if it is missing or was reported.
 fn key_file(report: &mut Report<'_>, section: &Section<'_>) -> Option<String> {
     let text = section.text(report, "key")?;
     if text.value.is_empty() || text.value.chars().any(char::is_control) {

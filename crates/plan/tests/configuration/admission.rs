@@ -1,5 +1,5 @@
-//! Admission: what was promised fits, or it is said what there is too little of. The numbers are worked out by hand, most
-//! from the experiments of Qie et al. 2001.
+//! Admission control: reservations fit, or the error names the exhausted resource. The numbers are computed by hand, most of them from the
+//! experiments of Qie et al. 2001.
 
 use crate::catalogue::catalogue;
 use plan::admission::{Allotment, Costs, Figure, PathCosts, PortCosts, Refused, Shortage, Source, admit, exits};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::fmt::Write;
 use units::{Nanos, PacketRate, Parts, Rate};
 
-/// A configuration with `ports` ports, `p0` on, whose subnets are 10.N.0.0/24.
+/// A configuration with these ports, called `p0` and so on, with subnets 10.N.0.0/24.
 fn read(cpu: &str, ports: &[&str], paths: &str) -> Plan {
     let mut source = format!("version = 1\n[cpu]\n{cpu}\n");
     for (index, keys) in ports.iter().enumerate() {
@@ -25,7 +25,7 @@ fn path(name: usize, matching: &str, keys: &str) -> String {
     format!("[[path]]\nname = \"f{name}\"\nmatch = \"{matching} udp dport {}\"\n{keys}\n", name + 1)
 }
 
-/// What packets cost on the way in, in their functions (unless the plan says so) and on the way out, in nanoseconds.
+/// The costs of a packet for input, functions (unless the plan sets them) and output, in nanoseconds.
 fn costs(plan: &Plan, (input, functions, output): (u64, u64, u64), switch: u64) -> Costs {
     let flat = |ns| Figure::flat(Nanos::new(ns), Source::Measured);
     let port =
@@ -51,8 +51,7 @@ fn refused(plan: &Plan, costs: &Costs) -> Refused {
     admit(plan, costs).expect_err("it does not fit")
 }
 
-/// The thirteen flows of E9: all combinations of 5, 10 and 20 Kpps with 1, 3, 3 and 10 us, and flow 13. Packets come and
-/// leave at no cost.
+/// The thirteen flows of E9: all combinations of 5, 10 and 20 Kpps with 1, 3, 3 and 10 us, and flow 13. Input and output cost nothing.
 fn thirteen(cpu: &str, last: &str) -> Plan {
     let mut paths = String::new();
     for (group, cost) in [1, 3, 3, 10].into_iter().enumerate() {
@@ -85,10 +84,10 @@ fn thirteen_flows_get_the_shares_of_the_paper() {
     assert_eq!(thresholds, [30, 30, 30, 10, 10, 10, 10, 10, 10, 3, 3, 3, 10]);
 }
 
-/// With flow 13 at its 100 Kpps of 3 us the work is 0.595 + 0.30 = 0.895, for which the overhead may be 11.7 % at most. A
-/// hundredth is kept for best effort: 0.99 / 0.895 leaves 10.6 %.
+/// With flow 13 at its 100 Kpps of 3 us the work is 0.595 + 0.30 = 0.895, so the overhead may be 11.7 % at most. With a hundredth for best effort it
+/// is 10.6 %: 0.99 / 0.895.
 #[test]
-fn the_demand_of_thirteen_flows_bounds_the_overhead() {
+fn demand_of_thirteen_flows_bounds_the_overhead() {
     let demand = Parts::millionths(895_000);
     assert_eq!(throttle::highest_overhead(demand), Parts::millionths(117_318));
     assert!(throttle::reachable(Parts::percent(12)) < demand && demand < throttle::reachable(Parts::percent(11)));
@@ -108,15 +107,15 @@ fn the_demand_of_thirteen_flows_bounds_the_overhead() {
     let refused = at("10.7%", "30us").unwrap_err();
     assert_eq!(refused.path, "f12", "the most demanding gives way");
     let Shortage::Cpu { needed, available } = refused.shortage else { panic!("{refused}") };
-    // 0.3 * 1.107, of what 0.595 * 1.107 leave of 0.99.
+    // 0.3 * 1.107 is needed. Available is 0.99 minus 0.595 * 1.107.
     assert_eq!((needed, available), (Parts::millionths(332_100), Parts::millionths(331_335)));
     assert!(refused.hint.starts_with("reserve = \"99769pps\" would fit"), "{refused}");
     assert!(at("20%", "15us").is_err());
 }
 
-/// One packet a switch: 0.595 + 140 Kpps * 3 us = 1.015, the paper's limit of 1. With 8 it is 0.6475.
+/// One packet per switch: 0.595 + 140 Kpps * 3 us = 1.015, above the paper's limit of 1. With 8 it is 0.6475.
 #[test]
-fn batches_of_one_leave_no_room_for_what_batches_of_eight_do() {
+fn batches_of_one_do_not_fit_where_batches_of_eight_do() {
     let at = |batching| {
         let plan = thirteen(&format!("forwarding = \"{batching}\""), "share = \"3%\"");
         admit(&plan, &costs(&plan, (0, 1_000, 0), 3_000))
@@ -127,9 +126,9 @@ fn batches_of_one_leave_no_room_for_what_batches_of_eight_do() {
     assert_eq!((allotment.demand, allotment.overhead), (Parts::millionths(595_000), Parts::millionths(52_500)));
 }
 
-/// E6 to E8: B and C, 90 Kpps each at 3.3 us, take 0.594; A divides what is left.
+/// E6 to E8: B and C, 90 Kpps each at 3.3 us, take 0.594; A divides the rest.
 #[test]
-fn two_flows_of_ninety_thousand_leave_the_rest_to_the_third() {
+fn two_reservations_leave_the_rest_to_the_third_flow() {
     let cpu = "switch_cost = \"1us\"\ninput_share = \"balanced\"\ninput = \"simple(packets=16)\"\n\
                forwarding = \"simple(packets=16)\"\noutput = \"simple(packets=16)\"";
     let reserved = "reserve = \"90kpps\"\nqueue = 4096";
@@ -137,7 +136,7 @@ fn two_flows_of_ninety_thousand_leave_the_rest_to_the_third() {
     let plan = read(cpu, &["", "", ""], &paths);
     let allotment = admitted(&plan, &costs(&plan, (1_600, 300, 1_400), 1_000));
     assert_eq!(allotment.demand, Parts::millionths(594_000));
-    // Three tasks, 180 Kpps, a switch of 1 us for 16 packets each.
+    // Three tasks, 180 Kpps, a switch of 1 us per 16 packets each.
     assert_eq!(allotment.overhead, Parts::millionths(33_750));
     assert_eq!(allotment.left, Parts::millionths(372_250));
     let shares = |of: fn(&plan::admission::PortAllotment) -> units::Share| -> Vec<f64> {
@@ -148,10 +147,10 @@ fn two_flows_of_ninety_thousand_leave_the_rest_to_the_third() {
     assert_eq!(allotment.paths.iter().map(|path| percent(path.task.share)).collect::<Vec<_>>(), [2.7, 2.7]);
 }
 
-/// E3: 98 Kpps at 1.6 + 7 us, two tasks, and no time for more. At 7 us with switches of 1 us for 16 packets it is over the
-/// hundredth kept for best effort: 98 * (8.6 + 2/16) = 0.855.
+/// E3: 98 Kpps at 1.6 + 7 us, two tasks, and no time for more. With switches of 1 us per 16 packets it exceeds the hundredth for best effort: 98 *
+/// (8.6 + 2/16) = 0.855.
 #[test]
-fn the_ninety_eight_thousand_of_the_flood_are_reserved() {
+fn reservation_of_ninety_eight_kpps_fits_beside_the_flood() {
     let cpu =
         "layout = 2\ninput_share = \"balanced\"\ninput = \"simple(packets=16)\"\nforwarding = \"simple(packets=16)\"";
     let keys = "reserve = \"49kpps\"\ncost = \"7us\"\nqueue = 4096";
@@ -167,7 +166,7 @@ fn the_ninety_eight_thousand_of_the_flood_are_reserved() {
 }
 
 #[test]
-fn a_rate_in_bits_follows_the_size_of_its_packets() {
+fn rate_in_bits_uses_the_packet_size() {
     let plan = read(
         "layout = 2",
         &[""],
@@ -183,7 +182,7 @@ fn a_rate_in_bits_follows_the_size_of_its_packets() {
 }
 
 #[test]
-fn links_and_lines_are_not_promised_twice() {
+fn links_and_lines_are_not_reserved_twice() {
     let keys = "reserve = \"300mbit\"\npacket = \"1230b\"\nqueue = 65536";
     let to = |name| path(name, "iif p0 ip daddr 10.1.0.0/24", keys);
     let mut plan = read("", &["", ""], &(to(0) + &to(1) + &to(2)));
@@ -201,9 +200,9 @@ fn links_and_lines_are_not_promised_twice() {
     assert!(matches!(&line.shortage, Shortage::Line { port, .. } if &**port == "p0"), "{line}");
 }
 
-/// Two tasks, one port: receiving runs 1 us * 16, best effort 16 us, the path itself is not waited for.
+/// Two tasks, one port: receiving runs 1 us * 16, best effort 16 us; the path does not wait for itself.
 #[test]
-fn the_worst_wait_needs_room_and_time() {
+fn worst_wait_needs_queue_room_and_delay() {
     let cpu = "layout = 2\ninput = \"simple(packets=16)\"\nforwarding = \"simple(packets=16)\"";
     let with = |keys: &str| {
         let plan = read(cpu, &["estimator = false"], &path(0, "iif p0", &format!("reserve = \"100kpps\"\n{keys}")));
@@ -215,8 +214,8 @@ fn the_worst_wait_needs_room_and_time() {
     // The runs of the port and of best effort with a switch each, and the switch to the path.
     assert_eq!(path.wait, Nanos::new(16_000 + 16_000 + 3 * 500));
     assert_eq!(path.queue_needed, 4 + 1, "100 Kpps in 33.5 us, and the packet at hand");
-    // The wait for the path; for the port, whose run of 16 us is less than half of the time, until its share lets it run again and
-    // the longest of the others is over; two stages of 1 us, a switch for each of three stages.
+    // The wait for the path, plus the wait for the port, plus two stages of 1 us and a switch for each of three stages. The port's run of 16 us
+    // is less than half of the time. So its share has to allow the next one, and the longest other run has to end.
     let input = 34_173;
     assert_eq!(path.through, Some(Nanos::new(33_500 + input + 2_000 + 3 * 500)));
     assert!(with("delay = \"72us\"\nqueue = 5").is_ok());
@@ -233,7 +232,7 @@ fn the_worst_wait_needs_room_and_time() {
 }
 
 #[test]
-fn a_time_out_is_paid_for_and_a_promised_delay_sets_it() {
+fn time_out_is_charged_and_follows_from_the_delay_bound() {
     let cpu = "layout = 2\nforwarding = \"throttle(overhead=10%, slice=30us)\"";
     let with = |keys: &str| {
         let plan = read(
@@ -253,9 +252,9 @@ fn a_time_out_is_paid_for_and_a_promised_delay_sets_it() {
     assert_eq!(often.tax, Parts::percent(3), "no more time-outs than packets");
 }
 
-/// The same, with another path whose packets take 10 ms: all of it is waited for, or a slice.
+/// The same, with another path whose packets take 10 ms: the wait includes all of it, or only a slice if the path is preemptible.
 #[test]
-fn a_path_that_is_interrupted_is_waited_for_no_longer_than_its_slice() {
+fn wait_for_a_preemptible_path_is_at_most_its_slice() {
     let wait = |cpu: &str, more: &str| {
         let paths = path(0, "iif p0", "reserve = \"10kpps\"\ncost = \"1us\"\nqueue = 4096\n")
             + &path(1, "iif p0", &format!("cost = \"10ms\"\n{more}\n"));
@@ -265,13 +264,13 @@ fn a_path_that_is_interrupted_is_waited_for_no_longer_than_its_slice() {
     let slices = "forwarding = \"timeslice(packets=16, slice=30us)\"";
     let gained = wait(slices, "").saturating_sub(wait(slices, "preemptible = true"));
     assert_eq!(gained, Nanos::new(10_030_000 - 30_000));
-    // Without a slice it has a tenth of a millisecond at once.
+    // Without a slice a preemptible path has a tenth of a millisecond at a time.
     let gained = wait("forwarding = \"none\"", "").saturating_sub(wait("forwarding = \"none\"", "preemptible = true"));
     assert_eq!(gained, Nanos::new(10_000_000 - 100_000));
 }
 
 #[test]
-fn a_path_that_waits_for_more_than_half_of_its_queue_is_pointed_out() {
+fn path_that_waits_for_more_than_half_of_its_queue_gets_a_warning() {
     let cpu = "layout = 2\nforwarding = \"throttle(overhead=2%, slice=150us)\"";
     let plan = read(cpu, &[""], &path(0, "iif p0", "cost = \"1us\"\nqueue = 128"));
     let allotment = admitted(&plan, &costs(&plan, (0, 1_000, 0), 3_000));
@@ -282,7 +281,7 @@ fn a_path_that_waits_for_more_than_half_of_its_queue_is_pointed_out() {
 }
 
 #[test]
-fn a_slice_that_measured_switches_make_too_short_is_pointed_out() {
+fn slice_too_short_for_the_measured_switch_cost_gets_a_warning() {
     let plan = read("forwarding = \"throttle(overhead=10%, slice=30us)\"", &[""], "");
     let warnings = |switch| admitted(&plan, &costs(&plan, (100, 100, 100), switch)).warnings;
     assert!(warnings(3_000).is_empty());
@@ -294,7 +293,7 @@ fn a_slice_that_measured_switches_make_too_short_is_pointed_out() {
 }
 
 #[test]
-fn best_effort_divides_by_balance_or_by_cost() {
+fn best_effort_is_divided_by_balance_or_by_cost() {
     let by_cost = read("input_share = \"balanced\"", &["", ""], "");
     let allotment = admitted(&by_cost, &costs(&by_cost, (1_600, 300, 1_400), 0));
     let shares = |a: &Allotment| {
@@ -304,20 +303,20 @@ fn best_effort_divides_by_balance_or_by_cost() {
         let all = [sum(|p| p.input.share), a.best_effort.share.as_f64(), sum(|p| p.output.share)];
         all.map(|share| (share * 1000.0).round() / 1000.0)
     };
-    // What is left beside a hundredth for each of the two built-in paths: 0.98 in the ratio 1.6 : 0.3 : 1.4, and a quarter more
-    // for what comes after receiving.
+    // The rest after a hundredth for each of the two built-in paths: 0.98 in the ratio 1.6 : 0.3 : 1.4, with a quarter more for the stages after
+    // receiving.
     assert_eq!(shares(&allotment), [0.421, 0.099, 0.46]);
     let said = read("input_share = \"balanced\"\nbalance = [5, 1, 5]", &["", ""], "");
     assert_eq!(shares(&admitted(&said, &costs(&said, (1_600, 300, 1_400), 0))), [0.445, 0.089, 0.445]);
 }
 
 #[test]
-fn receiving_never_takes_more_than_half_of_what_promises_leave() {
+fn receiving_gets_at_most_half_of_the_rest_after_reservations() {
     let keys = "reserve = \"10kpps\"\nqueue = 4096";
     let plan = read("", &["line_rate = \"2mpps\"", ""], &path(0, "iif p0 ip daddr 10.1.0.0/24", keys));
     let allotment = admitted(&plan, &costs(&plan, (1_000, 500, 500), 0));
-    // Half of the rest: without a hundredth for each of the two built-in paths, 2 % for the reservation, and the share with which the
-    // output task of its port runs once while all tasks run once.
+    // Half of the rest. Subtracted are a hundredth for each of the two built-in paths, 2 % for the reservation, and the share with which the output
+    // task of its port runs once while all tasks run once.
     assert!((41.0..=43.0).contains(&percent(allotment.ports[0].input.share)), "{:?}", allotment.ports[0]);
     assert!(allotment.best_effort.share.as_f64() > 0.1);
     assert!(
@@ -328,7 +327,7 @@ fn receiving_never_takes_more_than_half_of_what_promises_leave() {
 }
 
 #[test]
-fn explicit_input_shares_have_to_serve_what_was_promised() {
+fn explicit_input_shares_have_to_serve_the_reservations() {
     let keys = "reserve = \"100kpps\"\nqueue = 4096";
     let with = |share: &str| {
         let plan = read(
@@ -345,7 +344,7 @@ fn explicit_input_shares_have_to_serve_what_was_promised() {
 }
 
 #[test]
-fn rings_that_overflow_while_their_task_sleeps_or_waits_are_pointed_out() {
+fn rings_that_overflow_while_their_task_sleeps_or_waits_get_a_warning() {
     let plan = read(
         "input = \"simple(packets=16)\"",
         &["line_rate = \"140kpps\"\nestimator = { sleep_max = \"343us\" }", ""],
@@ -361,7 +360,7 @@ fn rings_that_overflow_while_their_task_sleeps_or_waits_are_pointed_out() {
 }
 
 #[test]
-fn paths_leave_where_subnets_and_routes_lead() {
+fn exits_of_paths_follow_subnets_and_routes() {
     let routes = "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.2.0.9\"\n";
     let routes = format!("{routes}[[route]]\nto = \"10.0.0.0/7\"\nvia = \"10.0.0.9\"\n");
     let to = |destination: &str| path(0, &format!("ip daddr {destination}"), "");
@@ -377,7 +376,7 @@ fn paths_leave_where_subnets_and_routes_lead() {
     assert_eq!(exits_of("172.16.0.1"), [0usize; 0]);
 }
 
-/// A plan over few values, and what it costs.
+/// A plan from a small set of values, and its costs.
 fn any_plan() -> impl Strategy<Value = (Vec<String>, String, (u64, u64, u64), u64)> {
     let batching = prop::sample::select(vec![
         "none",
@@ -425,7 +424,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_is_admitted_never_exceeds_the_whole((paths, cpu, figures, switch) in any_plan()) {
+    fn admitted_demand_never_exceeds_the_processor((paths, cpu, figures, switch) in any_plan()) {
         let said = paths.iter().filter_map(|p| p.split("share = \"").nth(1)?.split('%').next()?.parse::<u32>().ok()).sum::<u32>();
         prop_assume!(said <= 100);
         let paths: Vec<_> = paths.into_iter().enumerate().collect();
@@ -443,7 +442,7 @@ proptest! {
             prop_assert!(task.reserved <= task.share);
         }
         for (path, planned) in allotment.paths.iter().zip(&plan.paths) {
-            // A reservation's task is given what its packets cost, or more.
+            // A reservation's task gets at least the cost of its packets.
             let Some(rate) = path.rate.filter(|_| planned.cpu.share.is_none() && plan.cpu.layout != plan::Layout::One) else {
                 continue;
             };
@@ -453,7 +452,7 @@ proptest! {
     }
 
     #[test]
-    fn fewer_and_smaller_reservations_fit_where_more_do((paths, cpu, figures, switch) in any_plan(), drop in any::<prop::sample::Index>()) {
+    fn fewer_and_smaller_reservations_fit_if_more_do((paths, cpu, figures, switch) in any_plan(), drop in any::<prop::sample::Index>()) {
         prop_assume!(!paths.is_empty());
         let unsaid = |text: String| text.lines().filter(|line| !line.starts_with("share")).collect::<Vec<_>>().join("\n");
         let paths: Vec<_> = paths.into_iter().map(unsaid).enumerate().collect();
@@ -470,7 +469,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_which_paths_are_written_does_not_matter((paths, cpu, figures, switch) in any_plan(), seed in any::<u64>()) {
+    fn order_of_paths_does_not_matter_for_admission((paths, cpu, figures, switch) in any_plan(), seed in any::<u64>()) {
         let said = paths.iter().filter_map(|p| p.split("share = \"").nth(1)?.split('%').next()?.parse::<u32>().ok()).sum::<u32>();
         prop_assume!(said <= 100);
         let paths: Vec<_> = paths.into_iter().enumerate().collect();

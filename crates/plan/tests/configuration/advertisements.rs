@@ -1,14 +1,14 @@
-//! `[port.NAME.ra]`: what it says, and what is wrong with it.
+//! `[port.NAME.ra]`: its settings and their errors.
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::{diff, examine};
 
-/// A port with an IPv6 subnet and another that is not of 64 bits; what is appended belongs to its advertisements.
+/// A port with two IPv6 subnets, one of them not a /64. Appended text belongs to its advertisements.
 const BASE: &str = "version = 1\n[port.lan]\ndevice = \"packet:eth0\"\n\
     address = [\"192.0.2.1/24\", \"2001:db8:1::1/64\", \"2001:db8:2::1/56\", \"fe80::1/64\"]\n[port.lan.ra]\n";
 
-/// The advertisements as the plan has them, or what is wrong.
+/// Prints the advertisements of the plan, or the errors.
 fn check(source: &str, expected: Expect) {
     let checked = examine(&format!("{BASE}{source}"), "f", &catalogue());
     let mut lines: String = checked.diagnostics.list().iter().map(|d| format!("{}| {d}\n", d.path)).collect();
@@ -20,7 +20,7 @@ fn check(source: &str, expected: Expect) {
 }
 
 #[test]
-fn an_empty_table_advertises_the_own_subnets() {
+fn empty_table_advertises_the_own_subnets() {
     check(
         "",
         expect![[r#"
@@ -32,7 +32,7 @@ fn an_empty_table_advertises_the_own_subnets() {
 }
 
 #[test]
-fn everything_can_be_said() {
+fn every_key_can_be_set() {
     check(
         "interval = '30s'\nlifetime = '0s'\npreference = 'low'\nmanaged = true\nother = true\nmtu = false\nhop_limit = 0\n\
          dns = ['2001:db8::53']\nsearch = ['Example.ORG.', 'a-1.b']\ndns_lifetime = '1000 s'\n\
@@ -48,7 +48,7 @@ fn everything_can_be_said() {
 }
 
 #[test]
-fn times_are_whole_seconds_within_what_the_standard_allows() {
+fn times_are_whole_seconds_within_the_limits_of_the_standard() {
     check(
         "interval = '3s'\nlifetime = '9001s'\ndns_lifetime = '5'\n\
          prefix = [{ prefix = '2001:db8:7::/64', valid = '1.5s' }, { prefix = '2001:db8:8::/64', valid = '9s', preferred = '10s' }]\n",
@@ -69,7 +69,7 @@ fn times_are_whole_seconds_within_what_the_standard_allows() {
 }
 
 #[test]
-fn names_and_addresses_are_ones_that_hosts_could_use() {
+fn names_and_addresses_must_be_usable_by_hosts() {
     check(
         "preference = 'hi'\ndns = ['192.0.2.53', 'ff02::1', '::', 53]\nsearch = ['a..b', '', 'x_y', 'exa mple']\n\
          prefix = [{ prefix = '192.0.2.0/24' }, { prefix = '2001:db8:7::1/64' }, { prefix = 'fe80::/64' }, { prefix = 'ff00::/8' },\n\
@@ -95,7 +95,7 @@ fn names_and_addresses_are_ones_that_hosts_could_use() {
 }
 
 #[test]
-fn no_more_is_taken_than_fits_in_a_message() {
+fn options_must_fit_into_one_message() {
     let servers: Vec<String> = (0..9).map(|i| format!("'2001:db8::{i}'")).collect();
     let prefixes: Vec<String> = (0..17).map(|i| format!("{{ prefix = '2001:db8:{i}::/64' }}")).collect();
     let domains: Vec<String> = (0..9).map(|i| format!("'domain-number-{i}.of-many.example.org'")).collect();
@@ -117,7 +117,7 @@ fn no_more_is_taken_than_fits_in_a_message() {
 }
 
 #[test]
-fn an_interface_without_ipv6_has_nothing_to_advertise() {
+fn interface_without_ipv6_cannot_advertise() {
     let source = "version = 1\n[port.lan]\ndevice = \"packet:eth0\"\naddress = [\"192.0.2.1/24\"]\n[port.lan.ra]\n";
     let checked = examine(source, "f", &catalogue());
     let lines: Vec<String> = checked.diagnostics.list().iter().map(|d| format!("{}| {d}", d.path)).collect();
@@ -126,7 +126,7 @@ fn an_interface_without_ipv6_has_nothing_to_advertise() {
 }
 
 #[test]
-fn a_change_is_told() {
+fn change_is_reported() {
     let plan = |source: &str| examine(&format!("{BASE}{source}"), "f", &catalogue()).plan.unwrap();
     let changes = diff(&plan("interval = '30s'\n"), &plan("interval = '40s'\nmanaged = true\n"));
     expect!["~ interface lan: ra interval 30s lifetime 90s preference medium managed false other false mtu true hop_limit 64 prefix 2001:db8:1::/64 on_link true autonomous true valid 2592000s preferred 604800s prefix 2001:db8:2::/56 on_link true autonomous false valid 2592000s preferred 604800s dns_lifetime 90s -> interval 40s lifetime 120s preference medium managed true other false mtu true hop_limit 64 prefix 2001:db8:1::/64 on_link true autonomous true valid 2592000s preferred 604800s prefix 2001:db8:2::/56 on_link true autonomous false valid 2592000s preferred 604800s dns_lifetime 120s"].assert_eq(&changes.iter().map(|change| change.to_string()).collect::<Vec<_>>().join("\n"));

@@ -1,4 +1,4 @@
-//! How the processor is divided, as it is written: what it means, what is wrong with it, what differs.
+//! The table `[cpu]` and related keys: their meaning, errors and differences.
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
@@ -34,7 +34,7 @@ fn path(keys: &str) -> String {
 }
 
 #[test]
-fn without_the_table_everything_has_its_default() {
+fn missing_table_means_all_defaults() {
     let plan = plan::check(&format!("version = 1\n{PORTS}"), "f", &catalogue()).unwrap();
     assert_eq!(plan.cpu, plan::CpuPlan::default());
     assert_eq!(plan, read("", "", ""));
@@ -45,7 +45,7 @@ fn without_the_table_everything_has_its_default() {
 }
 
 #[test]
-fn the_whole_table_is_read() {
+fn whole_table_is_parsed() {
     let source = include_str!("../../corpus/good-cpu.toml");
     let plan = plan::check(source, "f", &catalogue()).unwrap();
     let cpu = &plan.cpu;
@@ -77,7 +77,7 @@ fn the_whole_table_is_read() {
 }
 
 #[test]
-fn an_estimator_follows_from_a_promise_unless_it_is_said_otherwise() {
+fn reservation_enables_an_estimator_unless_it_is_configured() {
     let reserved = path("reserve = \"49kpps\"\n");
     let estimators = |plan: &Plan| [plan.ports[0].cpu.estimator, plan.ports[1].cpu.estimator];
     assert_eq!(estimators(&read("", "", &reserved)), [Some(EstimatorPlan::default()), None]);
@@ -90,7 +90,7 @@ fn an_estimator_follows_from_a_promise_unless_it_is_said_otherwise() {
 }
 
 #[test]
-fn estimators_aim_below_a_batch() {
+fn estimator_range_is_below_the_batch() {
     let range = |batch| EstimatorPlan::range(batch);
     assert_eq!((range(None), range(Some(256)), range(Some(16))), (Some((8, 12)), Some((8, 12)), Some((8, 12))));
     assert_eq!(range(Some(1)), None);
@@ -101,7 +101,7 @@ fn estimators_aim_below_a_batch() {
 }
 
 #[test]
-fn everything_absurd_is_found_at_once() {
+fn all_invalid_values_are_reported_at_once() {
     let checked = examine(include_str!("../../corpus/bad-cpu.toml"), "f", &catalogue());
     let lines: String = checked.diagnostics.list().iter().map(|d| format!("{}| {d}\n", d.path)).collect();
     expect![[r#"
@@ -133,7 +133,7 @@ fn everything_absurd_is_found_at_once() {
 }
 
 #[test]
-fn a_slice_is_as_long_as_its_overhead_needs() {
+fn slice_must_fit_the_overhead() {
     let throttle = |slice| format!("switch_cost = \"3us\"\nforwarding = \"throttle(overhead=10%, slice={slice})\"\n");
     check(&throttle("30us"), "", "", expect![""]);
     check(
@@ -148,7 +148,7 @@ fn a_slice_is_as_long_as_its_overhead_needs() {
 }
 
 #[test]
-fn an_estimator_that_never_shrinks_its_sleep_is_refused() {
+fn estimator_that_never_shrinks_its_sleep_is_refused() {
     let input = "input = \"simple(packets=16)\"\n";
     check(input, "estimator = { high = 15 }\n", "", expect![""]);
     check(
@@ -170,7 +170,7 @@ fn an_estimator_that_never_shrinks_its_sleep_is_refused() {
 }
 
 #[test]
-fn promises_that_settings_break_are_pointed_out() {
+fn settings_that_break_reservations_get_a_warning() {
     let reserved = path("reserve = \"49kpps\"\n");
     check(
         "",
@@ -198,7 +198,7 @@ fn promises_that_settings_break_are_pointed_out() {
 }
 
 #[test]
-fn a_path_that_waits_for_more_than_its_queue_holds_is_pointed_out() {
+fn path_that_waits_for_more_than_its_queue_holds_gets_a_warning() {
     let cpu = |rest| format!("switch_cost = \"3us\"\nforwarding = \"throttle(overhead=2%, slice=150us)\"\n{rest}");
     let slow = path("cost = \"3us\"\nqueue = 100\n");
     check(&cpu(""), "", &slow, expect![""]);
@@ -222,14 +222,14 @@ fn a_path_that_waits_for_more_than_its_queue_holds_is_pointed_out() {
 }
 
 #[test]
-fn what_was_promised_is_a_class_above_best_effort_unless_it_says_otherwise() {
+fn reserved_path_has_a_class_above_best_effort_by_default() {
     let class = |keys: &str| read("admission = \"warn\"\n", "", &path(keys)).paths[0].class;
     assert_eq!([class(""), class("reserve = \"1kpps\"\n"), class("share = \"1%\"\n")], [0, 1, 0]);
     assert_eq!([class("class = 9\n"), class("reserve = \"1kpps\"\nclass = 0\n")], [9, 0]);
 }
 
 #[test]
-fn shares_add_up_to_one_at_most_and_are_said_where_they_count() {
+fn shares_add_up_to_one_at_most_and_need_explicit_shares() {
     let two = |a, b| format!("{}{}", path(a), path(b).replace("voice", "other").replace("5060", "5061"));
     check("", "", &two("share = \"60%\"\n", "share = \"40%\"\n"), expect![""]);
     check(
@@ -259,7 +259,7 @@ fn shares_add_up_to_one_at_most_and_are_said_where_they_count() {
 }
 
 #[test]
-fn reservations_say_why_they_are_none() {
+fn invalid_reservations_have_a_reason() {
     for (keys, expected) in [
         (
             "reserve = \"10mbit\"\n",
@@ -325,7 +325,7 @@ fn reservations_say_why_they_are_none() {
 
 /// Every key by itself, and the line of its change.
 #[test]
-fn each_setting_that_differs_is_told_and_none_takes_a_restart() {
+fn every_changed_setting_is_reported_and_none_needs_a_restart() {
     let old = read("", "", &path("reserve = \"49kpps\"\n"));
     let mut lines = String::new();
     let mut compare = |cpu: &str, lan: &str, keys: &str| {
@@ -405,7 +405,7 @@ fn each_setting_that_differs_is_told_and_none_takes_a_restart() {
 }
 
 #[test]
-fn a_new_path_is_told_with_what_it_is_promised() {
+fn new_path_is_reported_with_its_reservation() {
     let (old, new) = (
         read("", "estimator = false\n", ""),
         read("", "estimator = false\n", &path("reserve = \"10mbit\"\npacket = \"200b\"\n")),
@@ -416,7 +416,7 @@ fn a_new_path_is_told_with_what_it_is_promised() {
 }
 
 #[test]
-fn it_is_printed_as_it_is_written() {
+fn settings_are_printed_as_written() {
     let plan = read("tune = {}\n", "", &path("reserve = \"49kpps\"\nmax_wait = \"none\"\ncost = \"1us + 0.5ns/b\"\n"));
     expect![[r#"{"layout":3,"scheduler":"wf2q+","receive":"polling","input":"timeslice(packets=256,slice=100us)","forwarding":"timeslice(packets=256,slice=100us)","output":"timeslice(packets=256,slice=100us)","vector":null,"charge":"none","switch_cost":null,"strict":false,"harvest":true,"max_wait":null,"tune":{"period":"10ms","least":"2%","most":"30%","margin":"10%"},"input_share":"auto","balance":[0,0,0],"best_effort":"per_function","admission":"refuse","classify_budget":null,"inline":false}"#]].assert_eq(&serde_json::to_string(&plan.cpu).unwrap());
     expect![[r#"{"share":null,"line_rate":null,"congestion":"drop","estimator":{"weight":"25%","low":8,"high":12,"sleep_min":"0ns","sleep_max":null,"law":"x1.25","fast_attack":true,"stay":true,"settle":true},"greedy":false}"#]].assert_eq(&serde_json::to_string(&plan.ports[0].cpu).unwrap());

@@ -1,10 +1,10 @@
-//! What is wrong with a configuration, as the operator reads it: a few as pictures, all as lines.
+//! Diagnostics as the operator reads them: a few as excerpts, all as lines.
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
 use plan::{Severity, examine};
 
-/// Two ports to build mistakes upon; nine lines.
+/// Two valid ports to which tests append errors; nine lines.
 const BASE: &str = r#"version = 1
 [port.lan]
 device = "packet:eth0"
@@ -16,7 +16,7 @@ address = ["203.0.113.2/30"]
 address = ["198.51.100.1/24"]
 "#;
 
-/// One line a diagnostic, with the key in front.
+/// One line per diagnostic, with the key first.
 fn lines(source: &str) -> String {
     let checked = examine(source, "f", &catalogue());
     assert_eq!(checked.plan.is_none(), checked.diagnostics.errors().next().is_some(), "a plan just without errors");
@@ -27,7 +27,7 @@ fn check(source: &str, expected: Expect) {
     expected.assert_eq(&lines(source));
 }
 
-/// The base with a few lines more.
+/// Checks the base with more lines.
 fn more(source: &str, expected: Expect) {
     expected.assert_eq(&lines(&format!("{BASE}{source}")));
 }
@@ -37,7 +37,7 @@ fn picture(source: &str, expected: Expect) {
 }
 
 #[test]
-fn the_base_is_good() {
+fn base_is_valid() {
     check(BASE, expect![""]);
 }
 
@@ -125,7 +125,7 @@ match = "ip dscp ef udp dport 5060-5000"
 }
 
 #[test]
-fn a_part_of_a_long_line_is_shown() {
+fn excerpt_of_a_long_line_is_cut() {
     let many: Vec<String> = (0..40).map(|i| format!("\"192.0.2.{i}\"")).collect();
     picture(
         &format!("version = 1\n[port.lan]\ndevice = \"memory:a\"\naddress = [{}]\n", many[20..21].join(", ")),
@@ -220,7 +220,7 @@ fn several_syntax_errors_are_reported_together() {
 }
 
 #[test]
-fn the_version_comes_first() {
+fn version_is_checked_first() {
     check(
         "",
         expect![[r#"
@@ -325,7 +325,7 @@ vlan = [20]
 }
 
 #[test]
-fn cores_are_as_many_as_workers_and_workers_spin_for_a_second_at_most() {
+fn cores_match_workers_and_spin_is_at_most_a_second() {
     let with = |router: &str| {
         format!("version = 1\n[router]\n{router}\n[port.lan]\ndevice = \"memory:a\"\naddress = [\"192.0.2.1/24\"]\n")
     };
@@ -410,7 +410,7 @@ capture = "a\nb"
 }
 
 #[test]
-fn files_are_written_once_and_not_over_what_is_read() {
+fn files_are_written_once_and_never_those_that_are_read() {
     check(
         r#"version = 1
 [port.a]
@@ -433,7 +433,7 @@ capture = "b.pcap"
 }
 
 #[test]
-fn addresses_are_ones_a_router_can_have() {
+fn addresses_must_be_valid_for_a_router() {
     check(
         r#"version = 1
 [port.lan]
@@ -519,7 +519,7 @@ address = ["192.0.2.2/24"]
 }
 
 #[test]
-fn mtus_suit_the_port_and_the_family() {
+fn mtus_fit_the_port_and_the_family() {
     check(
         r#"version = 1
 [port.a]
@@ -569,7 +569,7 @@ fn vlans_have_ids() {
 }
 
 #[test]
-fn macs_are_of_one_station() {
+fn macs_are_unicast() {
     check(
         r#"version = 1
 [port.a]
@@ -625,7 +625,7 @@ fifo"""
 }
 
 #[test]
-fn a_route_has_one_end() {
+fn route_has_exactly_one_target() {
     more(
         r#"[[route]]
 to = "10.0.0.0/8"
@@ -655,7 +655,7 @@ blackhole = false
 
 #[test]
 fn destinations_are_prefixes() {
-    // Below a header the key belongs to that table.
+    // Below a table header the key belongs to that table.
     more(
         "route = []\n",
         expect![[r#"
@@ -681,7 +681,7 @@ fn destinations_are_prefixes() {
 }
 
 #[test]
-fn gateways_are_stations_on_connected_subnets() {
+fn gateways_are_hosts_on_connected_subnets() {
     let cases = [
         ("10.0.0.0/8", "10.9.9.9", ""),
         ("10.0.0.0/8", "192.0.2.1", ""),
@@ -749,7 +749,7 @@ fn gateways_are_stations_on_connected_subnets() {
 }
 
 #[test]
-fn each_destination_has_one_route() {
+fn destination_has_only_one_route() {
     more(
         r#"[[route]]
 to = "10.0.0.0/8"
@@ -772,7 +772,7 @@ unreachable = true
 }
 
 #[test]
-fn routes_that_are_never_used_are_warned_of() {
+fn unused_routes_get_a_warning() {
     more(
         r#"[[route]]
 to = "192.0.2.0/24"
@@ -815,7 +815,7 @@ blackhole = true
 }
 
 #[test]
-fn a_piece_of_cable_is_two_ports_with_nothing_of_their_own() {
+fn passthrough_is_two_ports_without_other_settings() {
     let ports: String =
         ["a", "b", "c"].iter().map(|name| format!("[port.{name}]\ndevice = \"memory:{name}\"\n")).collect();
     let pairs = |pairs: &[&str]| -> String {
@@ -849,7 +849,7 @@ fn a_piece_of_cable_is_two_ports_with_nothing_of_their_own() {
 }
 
 #[test]
-fn groups_come_from_one_interface_and_go_to_others() {
+fn groups_arrive_by_one_interface_and_leave_by_others() {
     let group = |group: &str, rest: &str| format!("[[multicast]]\ngroup = \"{group}\"\n{rest}\n");
     let way = "from = \"lan\"\nto = [\"wan\", \"wan.20\"]";
     more(
@@ -909,7 +909,7 @@ fn groups_come_from_one_interface_and_go_to_others() {
 }
 
 #[test]
-fn neighbours_are_stations_on_their_interface() {
+fn neighbours_are_hosts_on_their_interface() {
     let cases = [
         ("192.0.2.9", "02:00:00:00:00:09", "lan"),
         ("192.0.2.9", "02:00:00:00:00:09", "wan"),
@@ -1027,7 +1027,7 @@ functions = "ip"
 }
 
 #[test]
-fn paths_that_no_packet_takes_are_warned_of() {
+fn paths_that_no_packet_takes_get_a_warning() {
     more(
         r#"[[path]]
 name = "web"
@@ -1050,7 +1050,7 @@ match = "udp"
 }
 
 #[test]
-fn what_follows_from_another_mistake_is_not_reported() {
+fn consequences_of_an_error_are_not_reported() {
     check(
         r#"version = 1
 [port.lan]
@@ -1070,7 +1070,7 @@ match = "iif wan"
 }
 
 #[test]
-fn what_is_bounded_is_refused_beyond_its_bound() {
+fn values_beyond_limits_are_refused() {
     let ports: String = (0..257).map(|i| format!("[port.p{i}]\ndevice = \"memory:p{i}\"\n")).collect();
     check(
         &format!("version = 1\n{ports}"),
@@ -1117,7 +1117,7 @@ fn deep_nesting_and_endless_files_are_refused_quickly() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_errors_like_others() {
+fn unreadable_files_are_reported_as_errors() {
     let missing = plan::load(std::path::Path::new("no/such/file.toml"), &catalogue()).unwrap_err();
     expect![[r#"
           × no/such/file.toml: the file cannot be read: No such file or directory (os error 2)

@@ -1,4 +1,4 @@
-//! The difference between two plans: printed for people, complete for the machine.
+//! The difference between two plans: readable for people, complete for programs.
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
@@ -53,13 +53,13 @@ fn check(edits: &[(&str, &str)], expected: Expect) {
 }
 
 #[test]
-fn nothing_differs_where_texts_mean_the_same() {
+fn texts_with_the_same_meaning_have_no_difference() {
     check(&[], expect![""]);
     check(&[("fifo(limit=100)", " fifo ( limit=100 ) "), ("tcp dport 443", "tcp dport 443-443")], expect![""]);
 }
 
 #[test]
-fn each_change_is_a_line() {
+fn each_change_is_one_line() {
     check(
         &[("limit=100)", "limit=200)\"\nmtu = 1400\nmac = \"02:00:00:00:00:01")],
         expect![[r#"
@@ -199,7 +199,7 @@ fn changes_are_data() {
     .assert_eq(&serde_json::to_string_pretty(&diff(&read(OLD), &read(&new))).unwrap());
 }
 
-/// A configuration over few values, so that two of them share much.
+/// A plan from a small set of values, so that two of them have much in common.
 fn any_plan() -> impl Strategy<Value = Plan> {
     let vlan = (1u8..4, proptest::bool::ANY, 1300u16..1302).prop_map(|(id, numbered, mtu)| (id, numbered, mtu));
     let port = (proptest::collection::btree_map(1u8..4, vlan, 0..3), 0u8..3, proptest::bool::ANY);
@@ -251,7 +251,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// A plan with the changes made to it, step by step, as an apply would.
+/// The old plan with the changes applied one by one, as an apply does.
 fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
     let mut plan = old.clone();
     for change in changes.iter().cloned() {
@@ -356,7 +356,7 @@ fn applied(old: &Plan, new: &Plan, changes: &[Change]) -> Plan {
 
 proptest! {
     #[test]
-    fn making_the_changes_gives_the_new_plan(old in any_plan(), new in any_plan()) {
+    fn applying_the_changes_gives_the_new_plan(old in any_plan(), new in any_plan()) {
         let changes = diff(&old, &new);
         prop_assert_eq!(changes.is_empty(), old == new);
         prop_assert_eq!(applied(&old, &new, &changes), new);
@@ -366,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_does_not_differ_from_itself(plan in any_plan()) {
+    fn plan_does_not_differ_from_itself(plan in any_plan()) {
         prop_assert!(diff(&plan, &plan.clone()).is_empty());
     }
 }

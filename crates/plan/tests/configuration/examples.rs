@@ -1,4 +1,4 @@
-//! The example configurations are good, and mean what they say.
+//! The example configurations are valid and have the documented meaning.
 
 use crate::catalogue::catalogue;
 use expect_test::expect;
@@ -20,7 +20,7 @@ fn example(name: &str) -> Plan {
 }
 
 #[test]
-fn every_example_is_taken_without_a_warning() {
+fn every_example_is_accepted_without_a_warning() {
     for file in examples() {
         let checked = examine_file(&file, &catalogue());
         assert!(checked.plan.is_some() && checked.diagnostics.is_empty(), "{}", checked.diagnostics.render(false));
@@ -28,7 +28,7 @@ fn every_example_is_taken_without_a_warning() {
 }
 
 #[test]
-fn an_example_fills_in_every_default() {
+fn example_fills_in_every_default() {
     let printed = serde_json::to_string_pretty(&example("edge.toml")).unwrap();
     expect![[r#"
         {
@@ -202,7 +202,7 @@ fn vlans_are_interfaces_of_their_port() {
 }
 
 #[test]
-fn a_scheme_limit_of_one_is_taken_with_a_warning() {
+fn scheme_limit_of_one_gets_a_warning() {
     let source = "version = 1\n[port.lan]\ndevice = \"packet:eth0\"\nscheme = \"fifo(limit=1)\"\n";
     let checked = plan::examine(source, "f", &catalogue());
     assert!(checked.plan.is_some());
@@ -211,7 +211,7 @@ fn a_scheme_limit_of_one_is_taken_with_a_warning() {
 }
 
 #[test]
-fn the_order_of_tables_has_no_meaning_but_for_paths() {
+fn order_of_tables_matters_only_for_paths() {
     let one = r#"version = 1
         [port.b]
         device = "packet:eth1"
@@ -244,7 +244,7 @@ fn the_order_of_tables_has_no_meaning_but_for_paths() {
     assert_eq!(one.ports[0].interfaces.iter().map(|i| i.vlan).collect::<Vec<_>>(), [None, Some(20), Some(100)]);
 }
 
-/// The fenced blocks of a language in the reference page.
+/// The code blocks of a language on the reference page.
 fn blocks(language: &str) -> Vec<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let text = std::fs::read_to_string(page).unwrap();
@@ -253,7 +253,7 @@ fn blocks(language: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_reference_page_shows_what_is_so() {
+fn examples_of_the_reference_page_are_valid() {
     let (toml, text) = (blocks("toml"), blocks("text"));
     let first = &toml[0];
     assert_eq!(first.lines().count(), 10, "a router in ten lines");
@@ -262,7 +262,7 @@ fn the_reference_page_shows_what_is_so() {
         assert!(checked.diagnostics.is_empty(), "{}\n{}", source, checked.diagnostics.render(false));
     };
     taken(first);
-    // Pieces of a file, below the first example: tables as they are, keys of its last port.
+    // Fragments of a file are checked after the first example: tables as they are, keys as those of its last port.
     let tables: Vec<&String> =
         toml[1..].iter().filter(|block| block.starts_with("[[") || block.starts_with("[nat]")).collect();
     assert!(tables.len() >= 2);
@@ -274,14 +274,14 @@ fn the_reference_page_shows_what_is_so() {
 }
 
 #[test]
-fn a_function_named_twice_is_refused() {
+fn function_named_twice_is_refused() {
     let text = "version = 1\n[port.lan]\ndevice = \"memory:lan\"\naddress = [\"192.0.2.1/24\"]\n\
                 [[path]]\nname = \"p\"\nmatch = \"udp\"\nfunctions = [\"ip\", \"ip\"]\n";
     let error = plan::check(text, "t.toml", &crate::catalogue::catalogue()).unwrap_err().to_string();
     assert!(error.contains("t.toml:8:") && error.contains("'ip' is there already"), "{error}");
 }
 
-/// What a configuration of the experiments is called in the guide, by its scheme.
+/// The guide's name of an experiment's configuration, by its scheme.
 fn configuration(scheme: &plan::Call) -> &'static str {
     match (scheme.name, scheme.inner.first().map(|inner| inner.name)) {
         ("codel", None) => "A",
@@ -292,18 +292,18 @@ fn configuration(scheme: &plan::Call) -> &'static str {
 }
 
 #[test]
-fn the_guide_to_queues_and_the_policies_of_the_example_say_the_same() {
+fn guide_to_queues_and_example_policies_agree() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (guide, example_text) = (root.join("docs/which-queue.md"), root.join("examples/policy.toml"));
     let text = std::fs::read_to_string(&guide).unwrap();
-    // Its policies are those of the example, letter by letter.
+    // The guide contains the policies of the example literally.
     let whole = std::fs::read_to_string(example_text).unwrap();
     let policies = &whole[whole.find("[objectives]").unwrap()..whole.find("\n[port.").unwrap()];
     let (before, rest) = text.split_once("<!-- policy -->").expect("a place for the policy");
     let (_, after) = rest.split_once("<!-- end -->").expect("its end");
     let wanted = format!("{before}<!-- policy -->\n\n```toml\n{policies}```\n\n<!-- end -->{after}");
     expect_test::expect_file![guide].assert_eq(&wanted);
-    // And they serve each objective as its table says.
+    // And the policies have the schemes of the guide's table.
     let plan = example("policy.toml");
     let port = |name: &str| plan.ports.iter().find(|port| &*port.name == name).unwrap();
     let mut rows = 0;

@@ -1,4 +1,4 @@
-//! What a configuration says of packet filters and of translation, and what is wrong with it.
+//! Packet filters and translation in a configuration, and their errors.
 
 use crate::catalogue::catalogue;
 
@@ -14,7 +14,7 @@ address = ["203.0.113.1/24"]
 device = "memory:c"
 "#;
 
-/// The reasons for which a configuration is refused, or warned of.
+/// The reasons of all errors and warnings.
 fn said(rest: &str) -> Vec<String> {
     let checked = plan::examine(&format!("{PORTS}{rest}"), "f.toml", &catalogue());
     let list = checked.diagnostics.list().iter();
@@ -24,7 +24,7 @@ fn said(rest: &str) -> Vec<String> {
 const TRANSLATED: &str = "[[path]]\nname = \"home\"\nmatch = \"any\"\nfunctions = [\"nat\", \"ip\"]\n";
 
 #[test]
-fn translation_is_read_with_its_defaults() {
+fn translation_is_parsed_with_its_defaults() {
     let text =
         format!("{PORTS}{TRANSLATED}[nat]\noutside = \"wan\"\nforward = [\"udp 53 to 192.168.1.9\"]\nudp = \"120s\"\n");
     let plan = plan::check(&text, "f.toml", &catalogue()).unwrap();
@@ -41,7 +41,7 @@ fn translation_is_read_with_its_defaults() {
 }
 
 #[test]
-fn what_is_wrong_with_translation_is_said() {
+fn translation_errors_are_reported() {
     let nat = |keys: &str| said(&format!("{TRANSLATED}[nat]\n{keys}\n"));
     assert_eq!(nat("outside = \"wan\""), [""; 0]);
     for (keys, reason) in [
@@ -72,10 +72,10 @@ fn what_is_wrong_with_translation_is_said() {
     assert_eq!(said("[nat]\noutside = \"wan\"\n"), ["nat: no path has the function 'nat', so nothing is translated"]);
 }
 
-/// Every kind of match ahead of the path that translates: those whose packets would be translated there are named, with what
-/// becomes of them; of the others nothing is said.
+/// Every kind of match before the path that translates. A warning names those whose packets would be translated there, and the consequence. The
+/// others get none.
 #[test]
-fn a_path_that_takes_packets_ahead_of_translation_is_warned_of_at_its_match() {
+fn path_ahead_of_translation_gets_a_warning_at_its_match() {
     const OUT: &str = "leave with the addresses of the hosts inside";
     const BACK: &str = "end at the router";
     for (matching, what) in [
@@ -116,7 +116,7 @@ fn a_path_that_takes_packets_ahead_of_translation_is_warned_of_at_its_match() {
 }
 
 #[test]
-fn what_is_wrong_with_a_filter_is_said_where_it_is() {
+fn filter_error_marks_its_position() {
     let path = |keys: &str| said(&format!("[[path]]\nname = \"p\"\nmatch = \"any\"\n{keys}\n"));
     assert_eq!(path("functions = [\"filter\", \"ip\"]\nfilter = [\"tcp dport 22 accept\", \"drop\"]"), [""; 0]);
     for (keys, reason) in [
@@ -132,7 +132,7 @@ fn what_is_wrong_with_a_filter_is_said_where_it_is() {
 }
 
 #[test]
-fn a_verdict_among_the_functions_leads_to_a_filter() {
+fn verdict_among_the_functions_suggests_a_filter() {
     let path = |verdict: &str| {
         let text = format!("[[path]]\nname = \"p\"\nmatch = \"any\"\nfunctions = [\"{verdict}\"]\n");
         plan::check(&format!("{PORTS}{text}"), "f", &catalogue()).unwrap_err().to_string()
@@ -141,14 +141,14 @@ fn a_verdict_among_the_functions_leads_to_a_filter() {
         let said = path(verdict);
         let hint = said.split_once("a filter does that: ").unwrap().1.trim();
         let (functions, filter) = hint.split_once(", and ").unwrap();
-        // The hint by itself is right.
+        // The suggestion is valid by itself.
         let right = format!("{PORTS}[[path]]\nname = \"p\"\nmatch = \"any\"\n{functions}\n{filter}\n");
         assert!(plan::check(&right, "f", &catalogue()).is_ok(), "{right}");
     }
 }
 
 #[test]
-fn what_is_wrong_with_a_dispatch_is_said_where_it_is() {
+fn dispatch_error_marks_its_position() {
     let path = |keys: &str| {
         said(&format!(
             "[[path]]\nname = \"p\"\nmatch = \"tcp dport 1\"\n{keys}\n[[path]]\nname = \"q\"\nmatch = \"any\"\n"

@@ -1,4 +1,4 @@
-//! A configuration, from its text to a plan, its messages and its differences: a file for each thing that is checked.
+//! Tests from a configuration's text to its plan, diagnostics and differences: a file for each topic.
 
 mod admission;
 mod advertisements;

@@ -1,4 +1,4 @@
-//! Matches: read, printed, evaluated.
+//! Matches: parsing, printing, evaluation.
 
 use expect_test::{Expect, expect};
 use plan::{Family, Fields, Match, Prefix};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-/// One line a text: its canonical form, or the mark and the reason.
+/// One line for each text: its canonical form, or the marked error and its reason.
 fn check(texts: &[&str], expected: Expect) {
     let line = |text: &&str| match Match::parse(text) {
         Ok(read) => format!("{text} => {read}\n"),
@@ -19,7 +19,7 @@ fn check(texts: &[&str], expected: Expect) {
 }
 
 #[test]
-fn matches_are_read_and_printed_canonically() {
+fn matches_are_parsed_and_printed_canonically() {
     check(
         &[
             "any",
@@ -87,7 +87,7 @@ fn matches_are_read_and_printed_canonically() {
 }
 
 #[test]
-fn mistakes_are_marked_where_they_are() {
+fn errors_are_marked_at_their_position() {
     check(
         &[
             "",
@@ -187,7 +187,7 @@ fn mistakes_are_marked_where_they_are() {
 }
 
 fn address4() -> impl Strategy<Value = IpAddr> {
-    // Few addresses, so that prefixes and packets meet.
+    // Few addresses, so that packets often match prefixes.
     (0u32..4, 0u32..4).prop_map(|(high, low)| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | high << 16 | low)))
 }
 
@@ -203,7 +203,7 @@ fn ports() -> impl Strategy<Value = Option<RangeInclusive<u16>>> {
     proptest::option::of((0u16..6, 0u16..6).prop_map(|(a, b)| a.min(b)..=a.max(b)))
 }
 
-/// Every match the grammar can say, over few values.
+/// Every match of the grammar, over few values.
 fn any_match() -> impl Strategy<Value = Match> {
     let protocol = prop_oneof![Just(1u8), Just(6), Just(17), Just(58), Just(89), any::<u8>()];
     let iif = proptest::option::of(prop_oneof![Just("lan".to_string()), Just("lan.20".to_string())]);
@@ -243,7 +243,7 @@ fn fields() -> impl Strategy<Value = Fields> {
     )
 }
 
-/// The oracle reads the canonical text clause by clause, and knows nothing of the parser.
+/// The oracle evaluates the canonical text clause by clause, independently of the parser.
 fn oracle(text: &str, f: &Fields) -> bool {
     let words: Vec<&str> = text.split(' ').collect();
     let v4 = f.source.is_ipv4();
@@ -306,19 +306,19 @@ fn oracle(text: &str, f: &Fields) -> bool {
 
 proptest! {
     #[test]
-    fn matches_read_back_as_printed(m in any_match()) {
+    fn match_parses_back_as_printed(m in any_match()) {
         prop_assert_eq!(Match::parse(&m.to_string()).map_err(|e| e.to_string()), Ok(m));
     }
 
     #[test]
-    fn matches_mean_what_their_text_says(m in any_match(), packets in prop::collection::vec(fields(), 20)) {
+    fn match_means_the_same_as_its_text(m in any_match(), packets in prop::collection::vec(fields(), 20)) {
         for f in packets {
             prop_assert_eq!(m.matches(&f), oracle(&m.to_string(), &f), "{} {:?}", m, f);
         }
     }
 
     #[test]
-    fn what_covers_takes_all_that_is_covered(a in any_match(), b in any_match(), packets in prop::collection::vec(fields(), 50)) {
+    fn covering_match_includes_all_packets_of_the_covered(a in any_match(), b in any_match(), packets in prop::collection::vec(fields(), 50)) {
         prop_assert!(a.covers(&a));
         prop_assert!(Match::default().covers(&a));
         if a.covers(&b) {
@@ -329,7 +329,7 @@ proptest! {
     }
 
     #[test]
-    fn clauses_may_come_in_any_order(m in any_match(), seed: u64) {
+    fn order_of_clauses_does_not_matter(m in any_match(), seed: u64) {
         let text = m.to_string();
         let heads = ["iif", "ip", "ip6", "tcp", "udp", "icmp", "icmpv6", "meta", "any"];
         let mut clauses: Vec<String> = Vec::new();
@@ -346,7 +346,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic(text in r#"((ip|ip6|tcp|udp|icmp|iif|saddr|daddr|dscp|sport|dport|any|meta|l4proto|10\.0\.0\.0/8|::/0|80|5-7|[ -~]|é)[ \t]?){0,12}"#) {
+    fn parser_never_panics(text in r#"((ip|ip6|tcp|udp|icmp|iif|saddr|daddr|dscp|sport|dport|any|meta|l4proto|10\.0\.0\.0/8|::/0|80|5-7|[ -~]|é)[ \t]?){0,12}"#) {
         if let Err(error) = Match::parse(&text) {
             prop_assert!(text.get(error.offset..error.offset + error.length).is_some());
             prop_assert!(!error.reason.is_empty() && !error.hint.is_empty());

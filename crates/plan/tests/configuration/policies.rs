@@ -1,4 +1,4 @@
-//! What a configuration says of objectives and policies, and what is wrong with it.
+//! Objectives and policies in a configuration, and their errors.
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
@@ -22,7 +22,7 @@ fn read(text: &str) -> Plan {
     checked.plan.unwrap()
 }
 
-/// What is said of the configuration with these edits.
+/// Checks the diagnostics of the configuration with these edits.
 fn said(edits: &[(&str, &str)], expected: Expect) {
     let mut text = whole();
     for (from, to) in edits {
@@ -35,7 +35,7 @@ fn said(edits: &[(&str, &str)], expected: Expect) {
 }
 
 #[test]
-fn objectives_and_policies_are_read_with_their_defaults() {
+fn objectives_and_policies_are_parsed_with_their_defaults() {
     let plan = read(&whole());
     assert_eq!(plan.objectives.of(Objective::Delay), ["cs5", "ef"]);
     assert_eq!((plan.objectives.get(10), plan.objectives.get(0)), (Some(Objective::Throughput), None));
@@ -57,7 +57,7 @@ fn objectives_and_policies_are_read_with_their_defaults() {
 }
 
 #[test]
-fn what_is_wrong_is_said_at_its_place() {
+fn errors_are_reported_at_their_position() {
     said(
         &[
             ("'ef', 'cs5'", "'ef', 'ef', 'fe', 46"),
@@ -105,7 +105,7 @@ fn what_is_wrong_is_said_at_its_place() {
 }
 
 #[test]
-fn what_comes_to_nothing_is_warned_of() {
+fn settings_without_effect_get_a_warning() {
     said(
         &[("trust = true", "")],
         expect![[r#"
@@ -131,7 +131,7 @@ fn what_comes_to_nothing_is_warned_of() {
         policy.edge| f:5:9: warning: no port has the policy 'edge'; say policy = "edge" in [port.NAME]
     "#]],
     );
-    // A path may say it as well.
+    // A path may set the objective as well.
     said(
         &[
             ("trust = true", ""),
@@ -144,13 +144,13 @@ fn what_comes_to_nothing_is_warned_of() {
 }
 
 #[test]
-fn a_longer_window_has_a_longer_dwell() {
+fn longer_window_has_a_longer_dwell() {
     let plan = read(&whole().replace("delay = 'drr{codel}'", "window = '60s'"));
     assert_eq!(plan.policies[0].dwell, Nanos::secs(60));
 }
 
 #[test]
-fn what_differs_is_told() {
+fn differences_are_reported() {
     let told = |from: &str, to: &str| {
         let text = whole();
         assert!(text.contains(from), "{from}");

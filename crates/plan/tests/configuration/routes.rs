@@ -1,4 +1,4 @@
-//! VRFs, routes with several next hops, and batches of changes, as an operator writes them.
+//! VRFs, routes with several next hops, and batches of changes.
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
@@ -38,7 +38,7 @@ fn route(lines: &str) -> String {
 }
 
 #[test]
-fn a_vrf_has_subnets_addresses_and_gateways_of_its_own() {
+fn vrf_has_its_own_subnets_addresses_and_gateways() {
     let plan = plan_of("");
     let vrfs: Vec<String> =
         plan.interfaces().map(|(_, i)| format!("{} {}", i.name, i.vrf.as_deref().unwrap_or("main"))).collect();
@@ -56,7 +56,7 @@ fn a_vrf_has_subnets_addresses_and_gateways_of_its_own() {
 }
 
 #[test]
-fn a_route_leaves_its_vrf_only_where_that_is_said() {
+fn route_leaves_its_vrf_only_with_leak() {
     wrong(
         r#"
 [[route]]
@@ -95,7 +95,7 @@ port = "red"
 }
 
 #[test]
-fn several_next_hops_share_by_weight() {
+fn next_hops_share_by_weight() {
     let base = "to = '10.0.0.0/8'\n";
     for (via, text) in [
         ("['198.51.100.9', '192.0.2.9']", "10.0.0.0/8 via 192.0.2.9 port lan via 198.51.100.9 port wan"),
@@ -110,7 +110,7 @@ fn several_next_hops_share_by_weight() {
 }
 
 #[test]
-fn default_is_all_addresses_of_the_family_of_the_gateway() {
+fn default_is_all_addresses_of_the_gateways_family() {
     for (lines, text) in [
         ("via = '192.0.2.9'", "0.0.0.0/0 via 192.0.2.9 port lan"),
         ("via = ['192.0.2.9']", "0.0.0.0/0 via 192.0.2.9 port lan"),
@@ -139,7 +139,7 @@ fn default_is_all_addresses_of_the_family_of_the_gateway() {
 }
 
 #[test]
-fn what_is_wrong_with_one_of_several_next_hops_is_said_of_it() {
+fn error_in_one_of_several_next_hops_names_that_hop() {
     wrong(
         r#"
 [[route]]
@@ -188,7 +188,7 @@ fn read<'s>(text: &'s str, plan: &Plan) -> Batch<'s> {
 }
 
 #[test]
-fn a_batch_has_a_change_a_line() {
+fn batch_has_one_change_per_line() {
     let plan = plan_of("");
     let text = "\
 # everything there is
@@ -242,7 +242,7 @@ neighbour del 192.0.2.9 port lan\r
 }
 
 #[test]
-fn a_batch_with_errors_says_them_all_at_their_lines() {
+fn batch_reports_all_errors_with_their_lines() {
     let plan = plan_of("");
     let text = "\
 add 10.0.0.0/8 via 192.0.2.9
@@ -295,7 +295,7 @@ add 10.0.0.0/8 via \u{1b}[2J
 }
 
 #[test]
-fn what_a_route_prints_can_be_added() {
+fn printed_route_can_be_added() {
     let plan = plan_of(
         "[[route]]\nvrf = 'red'\nto = '10.0.0.0/8'\nvia = ['192.0.2.9 weight 3', '203.0.113.7']\n\
          [[route]]\nto = '::/0'\nvia = 'fe80::1'\nport = 'wan'\n[[route]]\nto = '10.0.0.0/8'\nunreachable = true\n",
@@ -308,7 +308,7 @@ fn what_a_route_prints_can_be_added() {
 }
 
 #[test]
-fn a_million_lines_are_read() {
+fn batch_of_a_million_lines_is_parsed() {
     let text: String = (0..1_000_000u32)
         .map(|n| format!("add {}.{}.{}.0/24 via 192.0.2.{}\n", 16 + (n >> 16), n >> 8 & 255, n & 255, 2 + n % 200))
         .collect();
@@ -317,7 +317,7 @@ fn a_million_lines_are_read() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused_with_reasons(text in "(((add|del|flush|neighbour|vrf|red|via|port|lan|weight|leak|10\\.0\\.0\\.0/8|192\\.0\\.2\\.9|#|\\PC{0,4}) ){0,8}\n){0,6}") {
+    fn any_text_is_parsed_or_refused_with_reasons(text in "(((add|del|flush|neighbour|vrf|red|via|port|lan|weight|leak|10\\.0\\.0\\.0/8|192\\.0\\.2\\.9|#|\\PC{0,4}) ){0,8}\n){0,6}") {
         if let Err(found) = batch(&text, "f", &plan_of("")) {
             prop_assert!(found.list().iter().all(|d| d.line > 0 && !d.reason.is_empty() && !d.hint.is_empty()), "{}", found);
         }

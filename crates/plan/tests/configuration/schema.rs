@@ -1,11 +1,11 @@
-//! The JSON schema agrees with the reader.
+//! The JSON schema agrees with the parser.
 
 use crate::catalogue::catalogue;
 use serde_json::{Value, json};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
-/// A TOML document as JSON, as an editor with a schema sees it.
+/// A TOML document as JSON, which is what an editor validates.
 fn json_of(source: &str) -> Value {
     let table = DeTable::parse(source).unwrap();
     table_json(table.get_ref())
@@ -34,7 +34,7 @@ fn validator() -> jsonschema::Validator {
 }
 
 #[test]
-fn what_the_reader_takes_the_schema_takes() {
+fn schema_accepts_what_the_parser_accepts() {
     let validator = validator();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut taken = 0;
@@ -55,7 +55,7 @@ fn what_the_reader_takes_the_schema_takes() {
 }
 
 #[test]
-fn an_editor_underlines_simple_mistakes() {
+fn editor_underlines_simple_errors() {
     let validator = validator();
     let base = r#"version = 1
         port.lan = { device = "packet:eth0" }

@@ -1,4 +1,4 @@
-//! Laws of all sections: a key that is declared has an effect, and a difference that is an effect is reported.
+//! Rules for all sections: every declared key has an effect, and every effect is reported as a difference.
 
 use plan::{Catalogue, Code, Guests, InstructionDeclaration, Plan, diff};
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 use units::declare::{Declaration, DeclaredCost};
 
-/// Configurations that together have every table, with values that are neither the default nor the example.
+/// Configurations that together contain every table, with values that are neither the default nor the example.
 const DOCUMENTS: [&str; 5] = [
     include_str!("../../corpus/good-everything.toml"),
     include_str!("../../corpus/good-cpu.toml"),
@@ -16,10 +16,10 @@ const DOCUMENTS: [&str; 5] = [
     include_str!("../sections/links.toml"),
 ];
 
-/// Keys that change nothing alone: a route has one of several ends, and a leak is only a permission.
+/// Keys without an effect of their own: a route has one of several targets, and a leak is only a permission.
 const TOGETHER: [&str; 4] = ["route.*.blackhole", "route.*.leak", "route.*.unreachable", "version"];
 
-/// The only guest there is.
+/// A catalogue with a single guest.
 #[derive(Debug)]
 struct Mean;
 
@@ -88,7 +88,7 @@ fn keys<'s>(schema: &'s Value, path: &[&'s str], all: &mut Vec<(Vec<&'s str>, &'
     }
 }
 
-/// Values that a key may have, by its schema.
+/// Valid values of a key, from its schema.
 fn values(schema: &Value) -> Vec<Value> {
     let listed = ["enum", "examples"].into_iter().filter_map(|key| schema[key].as_array()).flatten().cloned();
     let single = ["default", "minimum", "maximum"].into_iter().filter_map(|key| schema.get(key).cloned());
@@ -126,7 +126,7 @@ fn tables(document: &Value, path: &[&str], at: String, all: &mut Vec<String>) {
     }
 }
 
-/// The document with each of the values that a key may have in one of its tables, and without it.
+/// The document with each valid value of a key in one of its tables, and without the key.
 fn variants(document: &Value, table: &str, key: &str, schema: &Value) -> Vec<Value> {
     let with = |value: Option<Value>| {
         let mut document = document.clone();
@@ -170,7 +170,7 @@ fn every_key_changes_the_plan_and_every_change_is_reported() {
                 }
             }
         }
-        // A table has the effect of its keys.
+        // A table has no effect but that of its keys.
         let is_table = all.iter().any(|(other, _)| other.len() > path.len() && other.starts_with(path));
         if !has_effect && !is_table {
             without_effect.push(path.join("."));

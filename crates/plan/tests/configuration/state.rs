@@ -1,4 +1,4 @@
-//! What a configuration says of ephemeral state, and what is wrong with it.
+//! Ephemeral state in a configuration, and its errors.
 
 use crate::catalogue::catalogue;
 use expect_test::{Expect, expect};
@@ -27,7 +27,7 @@ fn said(state: &str, ports: &str, expected: Expect) {
 }
 
 #[test]
-fn an_empty_table_is_the_papers_state() {
+fn empty_table_has_the_defaults_of_the_paper() {
     let plan = read("[state]\n");
     let state = plan.state.unwrap();
     assert_eq!((state.lifetime, state.protocol, state.udp_port), (Nanos::secs(10), 253, 5937));
@@ -45,7 +45,7 @@ fn an_empty_table_is_the_papers_state() {
 }
 
 #[test]
-fn everything_can_be_said() {
+fn every_key_can_be_set() {
     let state = read(
         "[state]\nlifetime = '2s'\ncapacity = 5\ncentral = 0\nfull = 'abort_all'\non_abort = 'drop'\ncleaner = 'assist'\n\
          shards = 1\nqueues = 4\nbatch = 1\nprotocol = 254\nudp_port = 0\nby_computation = true\nflow_order = false\n\
@@ -59,7 +59,7 @@ fn everything_can_be_said() {
     assert_eq!((state.full, state.on_abort, state.cleaner), (WhenFull::AbortAll, OnAbort::Drop, Cleaning::Assist));
 }
 
-/// Instructions of these names: all but one are there.
+/// Instructions with these names: all but one exist.
 #[derive(Debug)]
 struct Registered;
 
@@ -91,7 +91,7 @@ fn operators_register_instructions() {
     let numbers: Vec<(u8, u64)> = state.registered.iter().map(|one| (one.number, one.code.digest)).collect();
     assert_eq!((numbers, state.creates()), (vec![(128, 1), (200, 5)], 3));
     assert!(state.to_string().contains("registered 128:ours@0000000000000001 200:ours@0000000000000005"), "{state}");
-    // Three entries for each packet, for the worst of them creates three.
+    // Three entries per packet, the maximum of both instructions.
     let (_, said) = with_registered(both, PORTS);
     assert!(said.contains("can fill 3000000"), "{said}");
     for (state, wrong) in [
@@ -113,9 +113,9 @@ fn operators_register_instructions() {
     assert!(plan.is_none() && said.contains("there are no guests here"), "{said}");
 }
 
-/// What is told of a key is where it is.
+/// `diff` prints the name of the key file, not the key.
 #[test]
-fn a_key_is_the_name_of_a_file() {
+fn key_is_the_name_of_a_file() {
     let state = read("[state]\nkey = '/etc/switchpath/state.key'\n").state.unwrap();
     assert_eq!(state.key.as_deref(), Some("/etc/switchpath/state.key"));
     assert!(state.to_string().ends_with("key \"/etc/switchpath/state.key\""), "{state}");
@@ -125,7 +125,7 @@ fn a_key_is_the_name_of_a_file() {
 
 /// The bound of spec E-04: two entries for each packet of a lifetime.
 #[test]
-fn a_store_that_its_line_can_fill_is_warned_of_or_refused() {
+fn store_too_small_for_its_line_gets_a_warning_or_is_refused() {
     let small = PORTS.replace("2000000", "1900000");
     said("[state]\n", PORTS, expect![[""]]);
     said(
@@ -142,7 +142,7 @@ fn a_store_that_its_line_can_fill_is_warned_of_or_refused() {
 }
 
 #[test]
-fn mistakes_are_told_where_they_are() {
+fn errors_are_reported_at_their_position() {
     said(
         "[state]\nlifetime = '1h'\nprotocol = 50\ncleaner = 'none'\ninstructions = ['cuont']\nbatch = 65\n",
         PORTS,
@@ -185,7 +185,7 @@ fn mistakes_are_told_where_they_are() {
 }
 
 #[test]
-fn what_changes_is_told() {
+fn changes_are_reported() {
     let changes = |old: &str, new: &str| {
         let told: Vec<String> = diff(&read(old), &read(new)).iter().map(ToString::to_string).collect();
         told.join("\n")

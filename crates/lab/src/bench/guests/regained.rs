@@ -1,4 +1,4 @@
-//! How soon the processor is had back from a guest that does not return, and what waits is served without it.
+//! The time until the worker has the processor back from a guest that does not return and serves the queued packets without it.
 
 use super::super::schemes::Busy;
 use super::super::{Figure, Rounds, median};
@@ -6,12 +6,12 @@ use super::{ENDLESS, FIFO, loaded};
 use extension::Runtime;
 use io::clock;
 
-/// What a runaway may take in the median, in microseconds.
+/// Budget for the median, in microseconds.
 const REGAINED: f64 = 200.0;
-/// Packets that come and leave at once.
+/// Packets that arrive and leave at once.
 const BATCH: usize = 32;
 
-/// Of so many guests, each of which is called once.
+/// Measures a fresh guest for each call, because a guest that does not return is called only once.
 pub fn measure(Rounds(rounds): Rounds, runtime: &Runtime) -> Vec<Figure> {
     let took = |module: &[u8], fails: bool| {
         let program = loaded(module, runtime);

@@ -1,6 +1,5 @@
-//! What it takes to put another guest on a link while packets flow and a thousand wait, from the last call of the old one until the
-//! link has what the new one lets go.
-
+//! The time to put another guest on a link while packets flow and a thousand are queued. It runs from the last call of the old guest until
+//! the link has the first packets that the new one dequeues.
 use super::super::{Figure, median};
 use extension::Program;
 use io::clock;
@@ -10,16 +9,16 @@ use packet::{BATCH, Batch, Pool, Queue, Region};
 use plane::rig::OneLink;
 use units::Instant;
 
-/// What it may take in the median, in microseconds.
+/// Budget for the median, in microseconds.
 const REPLACED: f64 = 50.0;
-/// Packets that wait.
+/// Queued packets.
 const WAITING: usize = 1000;
-/// Packets that the wire holds, and that come between two replacements.
+/// Packets that the wire holds, and that arrive between two replacements.
 const WIRE: usize = 32;
-/// Packets that the queues have room for.
+/// Capacity of the queues in packets.
 const CAPACITY: usize = 4096;
 
-/// The link, and what has come out of it.
+/// The link and a record of its output.
 struct Line {
     link: OneLink,
     far: Memory,
@@ -27,7 +26,7 @@ struct Line {
     queue: Queue,
     batch: Batch,
     offered: u64,
-    /// The number of the packet that came out last; those that came out in all, and those of them too late.
+    /// The number of the last packet that came out, then counts of all packets and of those out of order.
     last: u64,
     sent: u64,
     late: u64,
@@ -48,7 +47,7 @@ impl Line {
         }
     }
 
-    /// Takes from the wire what is on it.
+    /// Removes the packets from the wire.
     fn take(&mut self) {
         self.far.receive(Instant::START, &mut self.batch, &mut self.pool);
         for packet in self.batch.drain() {
@@ -60,11 +59,11 @@ impl Line {
     }
 }
 
-/// So many replacements of a guest with these options by itself.
+/// Replaces a guest with these options by itself, this many times.
 ///
 /// # Errors
 ///
-/// It does not start.
+/// The guest does not start.
 pub fn measure(program: &Program, options: &[u64], times: usize) -> anyhow::Result<Vec<Figure>> {
     let region = Region::new(2 * CAPACITY);
     let (near, far) = Wire::pair(WIRE);

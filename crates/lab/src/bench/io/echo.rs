@@ -1,4 +1,4 @@
-//! A router with nothing to do: how soon it wakes up, and what it costs while it sleeps.
+//! An idle router: its wakeup latency, and its processor time while it sleeps.
 
 use super::lane::{Lane, Side};
 use crate::bench::median;
@@ -11,9 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use units::Nanos;
 
-/// Time between echo requests: far longer than a worker looks for work before it sleeps.
+/// Time between echo requests: far longer than a worker polls before it sleeps.
 const GAP: Nanos = Nanos::millis(1);
-/// How long a reply may take.
+/// Timeout for a reply.
 const PATIENCE: Nanos = Nanos::secs(1);
 
 /// The median round trip of `count` pings in microseconds, from left to right and back.
@@ -21,9 +21,9 @@ pub fn round_trip(lane: &Lane, count: usize) -> Result<f64> {
     Ok(median(round_trips(lane.station(Side::Left), Side::Right.addresses().1, count)?))
 }
 
-/// The round trips of so many pings in microseconds.
+/// The round trips of `count` pings in microseconds.
 pub fn round_trips(host: &Host, to: Ipv4Addr, count: usize) -> Result<Vec<f64>> {
-    // Who may open sockets for echo requests (icmp(7)).
+    // The groups that may open ICMP echo sockets (icmp(7)).
     host.sysctl("net/ipv4/ping_group_range", "0 0")?;
     let open = || socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(ipproto::ICMP));
     let socket = UdpSocket::from(host.run(open)?.context("no socket for echo requests can be had")?);
@@ -44,14 +44,14 @@ pub fn round_trips(host: &Host, to: Ipv4Addr, count: usize) -> Result<Vec<f64>> 
     Ok(times)
 }
 
-/// The part of one processor that this process uses, in percent, while its router has nothing to do for `span`.
+/// The share of one processor in percent that this process uses while its router is idle for `span`.
 pub fn idle(span: Nanos) -> Result<f64> {
     let mut sleeper = Sleeper::new(Waker::new()?);
     let used = || {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
     };
-    // What came before settles.
+    // Let earlier traffic settle.
     sleeper.sleep([], GAP * 100)?;
     let (begun, before) = (clock::now(), used());
     sleeper.sleep([], span)?;

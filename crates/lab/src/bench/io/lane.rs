@@ -1,7 +1,7 @@
-//! One router between its ends: the kernel's own, or ours on ports of some kind.
+//! One router between two hosts: the kernel's, or Switchpath on ports of some kind.
 //!
 //! ```text
-//!  stations: left 198.18.0.2 --- left 198.18.0.1 [router] right 198.19.0.1 --- right 198.19.0.2 :stations
+//!  hosts: left 198.18.0.2 --- left 198.18.0.1 [router] right 198.19.0.1 --- right 198.19.0.2 :hosts
 //! ```
 //!
 //! Each lane has two network namespaces of its own, so that lanes differ in nothing but the router.
@@ -19,21 +19,21 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use units::Mac;
 
-/// Who forwards.
+/// The router that forwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The kernel.
     Kernel,
-    /// We, on `xdp:` ports.
+    /// Switchpath on `xdp:` ports.
     Xdp,
-    /// We, on `packet:` ports.
+    /// Switchpath on `packet:` ports.
     Packet,
-    /// We, on `tap:` ports.
+    /// Switchpath on `tap:` ports.
     Tap,
 }
 
 impl Kind {
-    /// The name for people, and of our ports.
+    /// The name for people, and of the router's ports.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Kernel => "kernel",
@@ -47,9 +47,9 @@ impl Kind {
 /// One side of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Where packets come from.
+    /// The side of the sender.
     Left,
-    /// Where they go.
+    /// The side of the receiver.
     Right,
 }
 
@@ -61,7 +61,7 @@ impl Side {
         if self == Side::Left { "left" } else { "right" }
     }
 
-    /// The addresses of the router and of the station, in the block for benchmarks (RFC 2544).
+    /// The addresses of the router and of the host, in the block for benchmarks (RFC 2544).
     pub fn addresses(self) -> (Ipv4Addr, Ipv4Addr) {
         let net = 18 + self as u8;
         (Ipv4Addr::new(198, net, 0, 1), Ipv4Addr::new(198, net, 0, 2))
@@ -72,27 +72,27 @@ impl Side {
     }
 }
 
-/// What the ends of the cables leave to a network card.
+/// The offloads that the hosts use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wire {
-    /// Nothing: whole frames, as a wire would carry them.
+    /// None: whole frames, as a wire would carry them.
     Plain,
-    /// Checksums and segments, as hosts on one machine do: super-frames.
+    /// Checksums and segmentation, as hosts on one machine use: super-frames.
     Offloaded,
 }
 
-/// A lane under way.
+/// A running lane.
 pub struct Lane {
-    /// Who forwards.
+    /// The router.
     pub kind: Kind,
-    /// The ends.
+    /// The hosts at both ends.
     pub stations: [Host; 2],
     router: Host,
     daemon: Option<Arc<Daemon>>,
 }
 
 impl Lane {
-    /// Lays the cables and starts the router.
+    /// Creates the cables and starts the router.
     pub fn new(lab: &Lab, kind: Kind, wire: Wire) -> Result<Lane> {
         let router = lab.host(kind.name())?;
         if kind == Kind::Kernel {
@@ -119,17 +119,17 @@ impl Lane {
         Ok(lane)
     }
 
-    /// The host at an end.
+    /// The host at one end.
     pub fn station(&self, side: Side) -> &Host {
         &self.stations[side as usize]
     }
 
-    /// The host that has the router's ends of the cables.
+    /// The host with the router's ends of the cables.
     pub fn router(&self) -> &Host {
         &self.router
     }
 
-    /// What packets from left to right begin with.
+    /// The headers of packets from left to right.
     pub fn journey() -> Journey {
         let ((router, station), (_, from), (_, to)) =
             (Side::Left.macs(), Side::Left.addresses(), Side::Right.addresses());
@@ -167,7 +167,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Addresses of a station, and who its router is.
+    /// Configures the addresses of a host and its default route.
     fn settle_station(&self, side: Side) -> Result<()> {
         let ((router, station), (router_mac, station_mac)) = (side.addresses(), side.macs());
         let host = self.station(side);
@@ -196,7 +196,7 @@ impl Lane {
         Ok(())
     }
 
-    /// From now on the ports of our router are looked at when their estimators say.
+    /// Switches the router's ports to polling by the estimators' schedule.
     pub fn estimate(&self) -> Result<()> {
         let Some(daemon) = &self.daemon else { return Ok(()) };
         let text = self.configuration().replace("device =", "estimator = true\ndevice =");
@@ -228,8 +228,8 @@ impl Drop for Lane {
     }
 }
 
-/// Has the driver of the kernel's router poll for frames, as it does where there is an XDP program, without one: it joins
-/// frames where it can. Only so does a virtual link take redirected frames.
+/// Makes the driver below the kernel's router poll for frames (NAPI), as it does with an XDP program, but without one: with a program it would not
+/// merge frames. A virtual link accepts redirected frames only in this mode.
 pub fn poll_in_driver(lane: &Lane) -> Result<()> {
     lane.router.run(|| Ethtool::open()?.switch(Side::Left.name(), Offload::ReceiveJoining, true))??;
     Ok(())

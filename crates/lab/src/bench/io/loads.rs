@@ -1,13 +1,12 @@
-//! The most packets that come out, over many loads: the maximum forwarding rate (MFR) of RFC 2285, section 3.6.3.
+//! The highest forwarding rate over many offered loads: the maximum forwarding rate (MFR) of RFC 2285, section 3.6.3.
 //!
-//! Who floods a router with far more than it forwards measures how it throws packets away, most of all where it shares a
-//! processor with whoever makes them. So packets are offered at a number of rates, from far fewer than go through to far more, and the
-//! most that come out are what a router can do. What comes out of a flood (FRMOL, section 3.6.2) is one of the values, and is
-//! told as well.
+//! A flood of far more packets than a router forwards measures how it drops packets, in particular if the sender shares a processor with the router.
+//! So packets are offered at a number of rates, from far below the forwarding rate to far above. The highest output rate is the router's capacity.
+//! The output rate under a flood (FRMOL, section 3.6.2) is reported too.
 //!
-//! All routers are offered the very same loads, for the same time, one after the other, load by load and round by round. The
-//! rate at a load is the median over the rounds, so the greatest of them is not the luckiest. A router is compared
-//! with the kernel's by the pairs of rounds, each at the load at which it forwards the most.
+//! All routers are offered the same loads for the same time, one after the other, load by load and round by round. The rate at a load is the median
+//! over the rounds, so one lucky round does not decide. The ratio to the kernel's router compares rounds in pairs, each router at the load at which
+//! it forwards the most.
 
 use super::super::{Progress, median, medians};
 use super::lane::Kind;
@@ -16,50 +15,48 @@ use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use units::Nanos;
 
-/// What is offered, as parts of what the best of all lanes forwards: close together where the rate of the kernel's and that of
-/// `xdp` are to be expected, on either side of it. A flood comes on top.
+/// The offered loads as fractions of the best lane's rate. They are dense around the expected rates of the kernel and of `xdp`. A flood is added.
 const LOADS: [f64; 18] =
     [0.25, 0.32, 0.4, 0.5, 0.6, 0.68, 0.74, 0.79, 0.84, 0.89, 0.94, 1.0, 1.06, 1.12, 1.2, 1.3, 1.45, 1.7];
-/// For how long a load is offered, and how long before it is counted.
+/// How long a load is offered, and the warm-up before it is counted.
 const SPAN: Nanos = Nanos::millis(70);
 const WARMUP: Nanos = Nanos::millis(20);
-/// Where it is found out what is to be offered: the first load in packets a second, the step from one to the next, and their
-/// number.
+/// The survey that finds the range of loads: the first load in packets a second, the factor from one to the next, and their number.
 const FIRST: f64 = 125e3;
 const STEP: f64 = 1.5;
 const STEPS: i32 = 14;
 
-/// What a lane forwards, in packets a second.
+/// The forwarding rates of a lane, in packets a second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Most {
-    /// The most: the maximum forwarding rate.
+    /// The maximum forwarding rate.
     pub rate: f64,
-    /// What was offered then.
+    /// The load offered at that rate.
     pub offered: f64,
-    /// What is left of it in a flood: the forwarding rate at the maximum offered load.
+    /// The forwarding rate under a flood (at the maximum offered load).
     pub flooded: f64,
 }
 
 /// A lane beside the kernel's.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Beside {
-    /// Whose.
+    /// The kind of the lane.
     pub kind: Kind,
-    /// What it forwards.
+    /// Its forwarding rates.
     pub ours: Most,
-    /// What the kernel forwards.
+    /// The kernel's forwarding rates.
     pub kernel: Most,
-    /// Median of the ratios of rounds, each lane where it forwards the most.
+    /// Median over the rounds of the ratio of rates, each lane at its best load.
     pub ratio: f64,
-    /// The same in a flood.
+    /// The same under a flood.
     pub flooded: f64,
 }
 
-/// What came of each load in each round.
+/// The result of each load in each round.
 struct Rounds(Vec<Vec<Passed>>);
 
 impl Rounds {
-    /// The load at which the most comes out.
+    /// The load with the highest output rate.
     fn best(&self) -> usize {
         let rate = |load: &usize| median(self.0.iter().map(|round| round[*load].out).collect());
         (0..=LOADS.len()).max_by(|a, b| rate(a).total_cmp(&rate(b))).unwrap_or(0)
@@ -75,7 +72,7 @@ impl Rounds {
         }
     }
 
-    /// The median of what each round came to, this beside another: each at the load that is told.
+    /// The median over the rounds of the ratio of this lane to another, each at the given load.
     fn ratio(&self, load: usize, (other, its): (&Rounds, usize)) -> f64 {
         let pairs: Vec<(f64, f64)> = self.0.iter().zip(&other.0).map(|(a, b)| (a[load].out, b[its].out)).collect();
         medians(&pairs).2
@@ -117,7 +114,7 @@ pub fn compare(lanes: &[(Kind, Packets)], rounds: usize, progress: &Progress) ->
     Ok(lanes.iter().zip(&measured).skip(1).map(beside).collect())
 }
 
-/// What the best lane forwards, about: what the loads are told in.
+/// The approximate rate of the best lane, the unit of the loads.
 fn survey(lanes: &[(Kind, Packets)], progress: &Progress) -> Result<f64> {
     let mut best: f64 = 0.0;
     for step in 0..STEPS {
@@ -142,7 +139,7 @@ fn survey(lanes: &[(Kind, Packets)], progress: &Progress) -> Result<f64> {
 mod tests {
     use super::*;
 
-    /// Rounds of a router that forwards `most`, and less the more is offered beyond that.
+    /// Rounds of a router that forwards `most`, and less the further the load exceeds that.
     fn rounds(most: f64, luck: &[f64]) -> Rounds {
         let round = |luck: &f64| {
             let passed = |offered: f64| {
@@ -155,21 +152,21 @@ mod tests {
     }
 
     #[test]
-    fn the_most_that_comes_out_is_not_what_comes_out_of_a_flood() {
+    fn maximum_forwarding_rate_is_not_the_rate_under_flood() {
         let most = rounds(1.0, &[1.0, 0.9, 1.1]).most();
         assert_eq!((most.rate, most.offered), (1.0, 1.0));
         assert!((most.flooded - 0.55).abs() < 1e-9, "{}", most.flooded);
     }
 
     #[test]
-    fn routers_are_compared_where_each_forwards_the_most_round_by_round() {
-        // The third round was bad for both alike: the ratio does not see it.
+    fn ratio_compares_rounds_in_pairs_each_router_at_its_best_load() {
+        // The third round was bad for both alike: the ratio does not change.
         let (ours, kernel) = (rounds(0.89, &[1.0, 1.0, 0.5]), rounds(1.0, &[1.0, 1.0, 0.5]));
         assert!((ours.ratio(ours.best(), (&kernel, kernel.best())) - 0.89).abs() < 1e-9);
     }
 
     #[test]
-    fn a_lucky_round_is_not_the_most() {
+    fn one_lucky_round_does_not_set_the_maximum() {
         let mut measured = rounds(1.0, &[1.0, 1.0, 1.0]);
         measured.0[1][0].out = 7.0;
         assert_eq!(measured.most().rate, 1.0);

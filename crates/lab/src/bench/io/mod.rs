@@ -1,10 +1,10 @@
-//! What ports cost, beside the kernel's own forwarding of the same packets between the same ends.
+//! The cost of ports, beside the kernel's own forwarding of the same packets between the same hosts.
 //!
-//! Every router has a lane of its own between two network namespaces ([`lane`]); in each round every lane has its turn, and
-//! the ratio to the kernel is that of the round. One processor makes the packets and runs the driver at the other end of
-//! the first cable; what is left is the router's. Where many packets are under way all of this goes before other programs.
+//! Every router has a lane of its own between two network namespaces ([`lane`]). Each round measures every lane in turn, and the ratio to the kernel
+//! is computed within the round. One processor generates the packets and runs the driver at the other end of the first cable. The rest is left to the
+//! router. Throughput measurements run at a higher priority than other programs.
 //!
-//! Of small packets it is told how many come out where the most do, over many loads that are the same for every lane ([`loads`]).
+//! For small packets the figure is the highest forwarding rate over many loads, the same loads for every lane ([`loads`]).
 
 pub mod echo;
 mod lane;
@@ -29,20 +29,20 @@ use units::Nanos;
 
 /// The most rounds: each takes a second or two.
 const ROUNDS: usize = 9;
-/// What is asked of the ratio to the kernel: of `xdp` with small packets, and of the better of `tap` and `packet` with TCP.
+/// Budgets for the ratio to the kernel: of `xdp` with small packets, and of the better of `tap` and `packet` with TCP.
 const SMALL: f64 = 0.95;
 const BULK: f64 = 0.9;
-/// What a ping through a router that sleeps may take, in microseconds, and what that router may use, in percent.
+/// Budgets for a sleeping router: the round trip of a ping in microseconds, and the router's processor time in percent.
 const PING: f64 = 60.0;
 const IDLE: f64 = 2.0;
-/// How much of what is measured to be possible is sent where nothing may be lost.
+/// The fraction of the maximum rate at which no packet may be lost.
 const BELOW: f64 = 0.4;
-/// For how long, for each round of the others.
+/// How long that rate is offered, for each round of the others.
 const GENTLY: Nanos = Nanos::millis(100);
 
-/// All of it. Needs root.
+/// Measures all figures. Needs root.
 pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
-    // In a user namespace there would be hosts, but nothing that sends packets fast enough.
+    // A user namespace would provide hosts, but no way to send packets fast enough.
     Program::load(bpf::Kind::Xdp, "switchpath_try", &[set(0, action::DROP), exit()])
         .context("it needs root, and no user namespace (`sudo switchpath bench io`); loading a BPF program failed")?;
     let lab = Lab::new()?;
@@ -52,16 +52,16 @@ pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure
     });
     let mut figures = small(&lab, rounds, progress)?;
     figures.extend(bulk(&lab, rounds, progress)?);
-    // How soon a router that sleeps has a processor is part of what is measured.
+    // The idle measurement includes the time until the scheduler gives a sleeping router the processor. So drop the high priority here.
     drop(precedence);
     figures.extend(idle(&lab, rounds, progress)?);
     Ok(figures)
 }
 
-/// What a router and the kernel's came to in each round.
+/// The values of a router and of the kernel in each round.
 type Pairs = Vec<(f64, f64)>;
 
-/// One lane for the kernel and one for each kind of port that can be had here.
+/// One lane for the kernel and one for each kind of port that this machine supports.
 fn lanes<T>(progress: &Progress, kinds: &[Kind], make: impl Fn(Kind) -> Result<T>) -> Result<Vec<(Kind, T)>> {
     let mut lanes = vec![(Kind::Kernel, make(Kind::Kernel).context("the kernel's router")?)];
     for &kind in kinds {
@@ -73,7 +73,7 @@ fn lanes<T>(progress: &Progress, kinds: &[Kind], make: impl Fn(Kind) -> Result<T
     Ok(lanes)
 }
 
-/// In each round every lane has its turn. Answers for each but the first, the kernel's, its values beside the kernel's.
+/// Measures every lane in turn in each round. Returns the values of each lane but the kernel's (the first) beside the kernel's.
 fn turns<T>(
     lanes: &[(Kind, T)],
     rounds: usize,
@@ -95,7 +95,7 @@ fn turns<T>(
     Ok(values)
 }
 
-/// 64-byte packets: the most that come out over many loads ([`loads`]); then fewer.
+/// 64-byte packets: the maximum over many loads ([`loads`]), then a lower rate without loss.
 fn small(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
     let lanes = lanes(progress, &[Kind::Xdp, Kind::Packet, Kind::Tap], |kind| Packets::new(lab, kind))?;
     let mut figures = Vec::new();
@@ -119,7 +119,7 @@ fn small(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// One TCP connection. The better of the kinds that carry super-frames is held to the budget.
+/// One TCP connection. The budget applies to the better of the kinds of port that carry super-frames.
 fn bulk(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
     let lanes = lanes(progress, &[Kind::Tap, Kind::Packet, Kind::Xdp], |kind| Stream::new(lab, kind))?;
     let values = turns(&lanes, rounds, (progress, "Gbit/s of one TCP connection", 1e9), Stream::rate)?;
@@ -133,8 +133,8 @@ fn bulk(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
     Ok(medians.iter().map(figure).collect())
 }
 
-/// A router that sleeps: on the processor of who pings, as the kernel's own, and on another. What the latter takes longer
-/// is what this machine takes to wake a processor up.
+/// A sleeping router: on the processor of the pinging host, as the kernel's router, and on another one. The difference is the time that this machine
+/// takes to wake up a processor.
 fn idle(lab: &Lab, rounds: usize, progress: &Progress) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     let processors = Processors::here()?;

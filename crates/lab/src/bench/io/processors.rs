@@ -1,24 +1,24 @@
-//! Which processors do what.
+//! The processors that measurements run on.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The processors of a thread, parted in two.
+/// The processors of a thread, divided in two sets.
 #[derive(Clone, Debug)]
 pub struct Processors {
     all: CpuSet,
     first: CpuSet,
-    /// None where there is but one.
+    /// `None` if there is only one.
     others: Option<CpuSet>,
 }
 
-/// Keeps the calling thread, and every thread it starts, to some processors.
+/// Restricts the calling thread, and every thread it starts, to these processors.
 fn keep_to(processors: &CpuSet) -> Result<()> {
     sched_setaffinity(None, processors).context("a thread cannot be kept to a processor")
 }
 
 impl Processors {
-    /// Those of the calling thread.
+    /// The processors of the calling thread.
     pub fn here() -> Result<Processors> {
         let all = sched_getaffinity(None)?;
         let number = (0..CpuSet::MAX_CPU).find(|&number| all.is_set(number)).context("there is a processor")?;
@@ -28,17 +28,17 @@ impl Processors {
         Ok(Processors { all, first, others: Some(others).filter(|others| others.count() > 0) })
     }
 
-    /// Keeps the calling thread, and every thread it starts, to the first.
+    /// Restricts the calling thread, and every thread it starts, to the first.
     pub fn keep_to_first(&self) -> Result<()> {
         keep_to(&self.first)
     }
 
-    /// Runs `work` with the calling thread, and every thread it starts, kept to the first.
+    /// Runs `work` with the calling thread, and every thread it starts, on the first.
     pub fn on_first<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.on(&self.first, work)
     }
 
-    /// As [`Processors::on_first`], for all but the first; nothing where there is none.
+    /// As [`Processors::on_first`], for all but the first. Returns `None` if there is only one.
     pub fn on_others<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
         self.others.as_ref().map(|others| self.on(others, work)).transpose()
     }

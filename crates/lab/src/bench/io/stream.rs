@@ -1,4 +1,4 @@
-//! One TCP connection, between hosts that leave segments and checksums to a network card.
+//! One TCP connection, between hosts that leave segmentation and checksums to a network card.
 
 use super::lane::{Kind, Lane, Side, Wire};
 use anyhow::{Context, Result};
@@ -9,15 +9,15 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use units::Nanos;
 
-/// How long a measurement runs, and how long the connection is given to open its window.
+/// Duration of a measurement, and the time for the connection to open its window.
 const SPAN: Nanos = Nanos::millis(400);
 const WARMUP: Nanos = Nanos::millis(150);
-/// How long anything may stand still.
+/// How long a read or write may stall.
 const PATIENCE: Nanos = Nanos::secs(5);
 /// Bytes written and read at once.
 const MOST: usize = 256 << 10;
 
-/// A lane whose ends are hosts as they are.
+/// A lane between hosts with their usual offloads.
 pub struct Stream {
     lane: Lane,
 }
@@ -41,7 +41,7 @@ impl Stream {
         thread::scope(|scope| {
             let sender = scope.spawn(move || {
                 let bytes = vec![0x5a; MOST];
-                // Ends when the other end hangs up.
+                // Fails as soon as the receiver closes the connection.
                 while to.write_all(&bytes).is_ok() {}
             });
             let received = receive(&mut from);

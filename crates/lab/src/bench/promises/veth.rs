@@ -1,13 +1,11 @@
-//! The same on veth: sources and sinks in a namespace of their own, the kernel between them and the router, AF_PACKET rings at
-//! both ends. The world is one of `sim`, carried out on real packets: in real time where this machine keeps up with it, else
-//! as much slower as it has to be.
+//! The same on veth: sources and sinks in a namespace of their own, the kernel between them and the router, AF_PACKET rings at both ends. The world
+//! is one of `sim`, run on real packets. It runs in real time if this machine is fast enough, else as much slower as necessary.
 //!
-//! The promised flow leaves by a port of its own: what leaves by one port leaves in the order in which it came, promised or not,
-//! and transmission by the kernel is so dear that the processor would be the bound there.
+//! The reserved flow leaves by a port of its own. Packets of one port leave in arrival order, reserved or not, and transmission through the kernel is
+//! so expensive that the processor would be the bottleneck there.
 //!
-//! What real packets cost on their way through the kernel is more than what they cost in memory: there are fewer of them, and
-//! the world says costs that this machine keeps to. Packets are lost in three places, told apart: by the kernel or because it
-//! does not take them; before the card, whose ring is full; in the router.
+//! Real packets cost more in the kernel than in memory. So there are fewer of them, and the world declares costs that this machine meets. Packets are
+//! lost in three places, which are counted separately: in the kernel, at the card's full receive ring, and in the router.
 
 use super::{Fared, KEPT, PROMISED, ROUNDS, figures};
 use crate::bench::{Figure, Progress, Rounds, median};
@@ -96,13 +94,13 @@ card = "others"
     )
 }
 
-/// What of a round is the machine's.
+/// The effects of this machine on a round.
 struct Machine {
-    /// How many times slower than real time it was.
+    /// How many times slower than real time it ran.
     slower: f64,
-    /// What of all packets the kernel lost.
+    /// The fraction of all packets that the kernel lost.
     lost: f64,
-    /// How long the world stood still, in parts of the time.
+    /// The fraction of the time in which the world stalled.
     still: f64,
 }
 
@@ -123,7 +121,7 @@ fn round(real: &RealPackets, promised: bool) -> Result<(Fared, Machine)> {
     Ok((fared, Machine { slower, lost: of("real.kernel_lost") / all.max(1.0), still }))
 }
 
-/// What a promise is worth on real packets, with the mechanisms and without. Needs root.
+/// The effect of a reservation on real packets, with the mechanisms and without. Needs root.
 pub fn measure(Rounds(rounds): Rounds, progress: &Progress) -> Result<Vec<Figure>> {
     let real = RealPackets::new(None)?;
     let (mut with, mut without, mut machine) = (Vec::new(), Vec::new(), Vec::new());

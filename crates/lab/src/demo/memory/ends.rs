@@ -1,4 +1,4 @@
-//! The ends of the flows on hosts in memory: each is a socket and what is done with it.
+//! The ends of the flows on hosts in memory: a socket each, and the work on it.
 
 use super::super::network::{BLACKHOLE, Family, NOWHERE, Station};
 use super::super::pattern::MOST;
@@ -14,19 +14,19 @@ use smoltcp::wire::{IpAddress, IpEndpoint, IpListenEndpoint};
 use std::net::IpAddr;
 use units::Instant;
 
-/// How much of a TCP connection may be under way, in bytes.
+/// The largest TCP window in bytes.
 const WINDOW: usize = 128 << 10;
-/// Datagrams a socket keeps.
+/// Datagrams that a socket buffers.
 const KEPT: usize = 64;
 
 /// One end of a flow.
 pub struct End {
-    /// The flow; for strays, the reason they should be dropped for.
+    /// The flow; for strays, the index of their drop reason.
     number: usize,
     machine: usize,
     socket: SocketHandle,
     role: Role,
-    /// When it has something to do; never where it only reacts.
+    /// When it has to act next; never for an end that only reacts.
     due: Instant,
 }
 
@@ -34,9 +34,9 @@ enum Role {
     SendStream,
     ReceiveStream,
     SendDatagrams,
-    /// With the time it last received something.
+    /// With the time of the last reception.
     ReceiveDatagrams(Instant),
-    /// With the next sequence number, and the request that has no answer yet.
+    /// With the next sequence number and the unanswered request.
     Ping(u16, Option<(Vec<u8>, Instant)>),
     Stray(IpEndpoint),
 }
@@ -51,7 +51,7 @@ pub fn open(traffic: &Traffic, machines: &mut [Machine; 3]) -> Result<Vec<End>> 
                 let local = 40000 + flow.number as u16;
                 ends.push(open_datagrams(flow.number, flow.from, local, Role::SendDatagrams, machines)?);
                 let role = Role::ReceiveDatagrams(Instant::START);
-                // The two flows are of different families, and a socket is bound to one address.
+                // The two flows use different address families, and a socket is bound to one address.
                 let at = IpListenEndpoint::from(IpEndpoint::from(flow.to.at(flow.family, flow.port())));
                 ends.push(open_datagrams(flow.number, flow.to, at, role, machines)?);
             }
@@ -121,15 +121,15 @@ fn open_ping(flow: &Flow, machines: &mut [Machine; 3]) -> Result<End> {
 }
 
 impl End {
-    /// When it has something to do, though nothing arrives.
+    /// When it has to act next if no packet arrives.
     pub fn due(&self) -> Instant {
         self.due
     }
 
-    /// Does what can be done now. Answers whether that was anything.
+    /// Does all work that is possible now. Returns true if there was any.
     pub fn act(&mut self, traffic: &Traffic, machines: &mut [Machine; 3], now: Instant) -> bool {
         let sockets = &mut machines[self.machine].sockets;
-        // Of strays, this is another number; they do not ask.
+        // For strays this number is an index of a drop reason, but they do not use the flow.
         let flow = &traffic.flows[self.number];
         let ending = traffic.is_ending();
         match &mut self.role {
@@ -148,7 +148,7 @@ impl End {
         }
     }
 
-    /// Whether nothing more is to be done, after the end.
+    /// Returns true if no work remains after the end.
     pub fn is_done(&self, traffic: &Traffic, now: Instant) -> bool {
         let flow = &traffic.flows[self.number];
         match &self.role {
@@ -160,7 +160,7 @@ impl End {
         }
     }
 
-    /// Whether it is its turn, in a row of turns with `pace` between them.
+    /// Returns true if the next of the turns, which are `pace` apart, is due.
     fn turn(&mut self, pace: units::Nanos, now: Instant) -> bool {
         if now < self.due {
             return false;
@@ -189,7 +189,7 @@ impl End {
             return false;
         }
         let datagram = flow.datagram();
-        // A socket that has no room has not found the gateway yet.
+        // The send fails while the stack is still resolving the gateway.
         if socket.send_slice(&datagram, flow.to.at(flow.family, flow.port())).is_ok() {
             flow.add_packet(datagram.len());
         }

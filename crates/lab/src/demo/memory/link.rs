@@ -1,4 +1,4 @@
-//! One end of a wire as a network card of the stack.
+//! One end of a wire as a network device of smoltcp.
 
 use packet::port::{Memory, Port};
 use packet::{Batch, Packet, Pool};
@@ -10,7 +10,7 @@ use units::Instant;
 /// Frames sent at once.
 const BURST: usize = 32;
 
-/// The card. It sends nothing that the wire has no room for: the stack keeps it and tries again.
+/// The device. It accepts no frame if the wire is full: the stack keeps the frame and tries again.
 pub struct Link {
     end: Memory,
     pool: Pool,
@@ -21,13 +21,13 @@ pub struct Link {
 }
 
 impl Link {
-    /// A card at the end of a wire whose frames are those of the pool's region.
+    /// A device at the end of a wire whose frames come from the pool's region.
     pub fn new(end: Memory, pool: Pool) -> Link {
         let (batch, outbox) = (Batch::new(), Batch::new());
         Link { end, pool, inbox: VecDeque::new(), batch, outbox, now: Instant::START }
     }
 
-    /// Takes frames from the wire; the stack has them when it asks. Answers whether there were any.
+    /// Reads frames from the wire for the stack. Returns true if there were any.
     pub fn receive_frames(&mut self, now: Instant) -> bool {
         self.now = now;
         if self.inbox.is_empty() {
@@ -37,7 +37,7 @@ impl Link {
         !self.inbox.is_empty()
     }
 
-    /// Puts what the stack has sent on the wire. Answers whether there was anything.
+    /// Writes the stack's frames to the wire. Returns true if there were any.
     pub fn send_frames(&mut self, now: Instant) -> bool {
         let any = !self.outbox.is_empty();
         self.end.transmit(now, &mut self.outbox, &mut self.pool);
@@ -70,13 +70,13 @@ impl RxToken for Received {
     }
 }
 
-/// Room for a frame of the stack.
+/// Space for a frame from the stack.
 pub struct Room<'a>(&'a mut Link);
 
 impl TxToken for Room<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, work: F) -> R {
         let Some(mut packet) = self.0.pool.take() else {
-            // Without a frame it is lost, as on a card without memory.
+            // The pool is empty. The frame is lost, as on a card without memory.
             return work(&mut vec![0; length]);
         };
         assert!(packet.resize(length), "the stack sends no more than it was told the link takes");

@@ -1,5 +1,5 @@
-//! Hosts in memory, for where no network namespaces can be made: three machines with a TCP/IP stack that has nothing to do
-//! with the router's (smoltcp), on wires to `memory:` ports. One thread runs them all.
+//! Hosts in memory, for systems that forbid network namespaces. Three machines run the TCP/IP stack smoltcp, which is independent of the router's, on
+//! wires to `memory:` ports. One thread runs them all.
 
 mod ends;
 mod link;
@@ -25,19 +25,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use units::{Instant, Nanos};
 
-/// How long the hosts look for work before they sleep, and for how long they do.
+/// How long the hosts poll before they sleep, and how long they sleep.
 const NAP: Nanos = Nanos::micros(50);
 
-/// The far end of a wire, with the memory of the frames on it.
+/// The far end of a wire, with the memory of its frames.
 type FarEnd = (String, Memory, Arc<Region>);
 
-/// The hosts, once the router has opened its ports.
+/// The hosts after the router has opened its ports.
 pub struct MemoryHosts {
     wires: Receiver<FarEnd>,
     sender: Sender<FarEnd>,
 }
 
-/// Opens ports and hands out the other ends of their wires.
+/// Opens ports and passes the other ends of their wires to the hosts.
 struct Wires {
     devices: Devices,
     far: Sender<FarEnd>,
@@ -47,7 +47,7 @@ impl Opener for Wires {
     fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError> {
         let ports = self.devices.open(plan, region, queues)?;
         let far = self.devices.take_end(&plan.device.target);
-        // Ports that are opened when the hosts have gone are connected to nothing.
+        // Ports that are opened after the hosts have stopped are connected to no one.
         let _ = self.far.send((plan.device.target.clone(), far, region.clone()));
         Ok(ports)
     }
@@ -58,7 +58,7 @@ impl Opener for Wires {
 }
 
 impl MemoryHosts {
-    /// Hosts that wait for their wires.
+    /// Hosts before they have their wires.
     pub fn new() -> MemoryHosts {
         let (sender, wires) = channel();
         MemoryHosts { wires, sender }
@@ -118,7 +118,7 @@ fn timestamp(now: Instant) -> Timestamp {
 impl Machine {
     fn new(station: Station, mut link: Link, now: Instant) -> Machine {
         let mut config = Config::new(EthernetAddress(station.mac().0).into());
-        // Any number will do: it keeps the machines' sequence numbers apart.
+        // Any number will do, if it differs between the machines: it seeds their sequence numbers.
         config.random_seed = station.mac().number();
         let mut interface = Interface::new(config, &mut link, timestamp(now));
         interface.update_ip_addrs(|addresses| {
@@ -137,7 +137,7 @@ impl Machine {
         Machine { link, interface, sockets: SocketSet::new(Vec::new()) }
     }
 
-    /// Receives, lets the stack work, sends. Answers whether a frame was moved.
+    /// Receives, lets the stack work, sends. Returns true if it moved a frame.
     fn poll(&mut self, now: Instant) -> bool {
         let received = self.link.receive_frames(now);
         self.interface.poll(timestamp(now), &mut self.link, &mut self.sockets);
@@ -145,7 +145,7 @@ impl Machine {
     }
 }
 
-/// Runs the hosts until their ends are done, or have had their time after the end.
+/// Runs the hosts until their ends are done or the time limit after the end has passed.
 fn run(traffic: &Traffic, machines: &mut [Machine; 3], mut ends: Vec<End>, mut sleeper: Sleeper) {
     let (mut ended, mut busy) = (None, clock::now());
     loop {

@@ -1,4 +1,4 @@
-//! Pictures of results, as SVG and PNG: lines told apart by colour, dash and mark alike, and their names beside them.
+//! Figures of results as SVG and PNG. Curves differ in colour, dash pattern and marker, and are labelled directly.
 
 mod png;
 mod scale;
@@ -8,20 +8,20 @@ use scale::Scale;
 use sim::experiment::{Curve, Picture};
 use std::fmt::Write;
 
-/// Width and height of what lies within the axes, in pixels.
+/// Width and height of the plot area in pixels.
 const FIELD: (f64, f64) = (520.0, 320.0);
-/// Space left of the field for numbers and the label, above it for the title, below it for numbers and the label.
+/// Margins: left for tick labels and axis label, above for the title, below for tick labels and axis label.
 const LEFT: f64 = 78.0;
 const ABOVE: f64 = 62.0;
 const BELOW: f64 = 58.0;
-/// A letter of the names of lines, on average.
+/// Average width of a character of a label.
 const LETTER: f64 = 6.6;
-/// Lines with more points than this have no marks.
+/// Curves with more points than this have no markers.
 const MARKED: usize = 40;
-/// Letters of a line's name in one row.
+/// Characters in one row of a curve's label.
 const ROW: usize = 34;
 
-/// The colours of a picture, as CSS has them.
+/// The colours of a figure as CSS.
 #[derive(Clone, Debug)]
 pub struct Colours {
     background: String,
@@ -32,8 +32,8 @@ pub struct Colours {
 }
 
 impl Colours {
-    /// Dark on white, as a file is looked at or printed. The lines are the colours of Okabe and Ito (2008), which people
-    /// with every kind of colour vision tell apart; their yellow, which white swallows, is darkened.
+    /// Dark on white, for files and print. The curves use the palette of Okabe and Ito (2008), which is safe for all kinds of colour vision. Its
+    /// yellow is darkened, because it is hard to see on white.
     pub fn printed() -> Colours {
         Colours {
             background: "#ffffff".into(),
@@ -44,7 +44,7 @@ impl Colours {
         }
     }
 
-    /// Those of the page the picture stands in (`page.css`), light or dark.
+    /// The colours of the surrounding page (`page.css`), light or dark.
     pub fn of_page() -> Colours {
         let variable = |name: &str| format!("var(--{name})");
         Colours {
@@ -57,7 +57,7 @@ impl Colours {
     }
 }
 
-/// The picture as SVG. Its `name` is to be unique in the page it stands in.
+/// The figure as SVG. Its `name` has to be unique in the page.
 pub fn svg(picture: &Picture, name: &str, colours: &Colours) -> String {
     Drawing::new(picture, name, colours).draw()
 }
@@ -71,12 +71,12 @@ struct Drawing<'a> {
     out: String,
 }
 
-/// What `<`, `&` and quotes are in XML.
+/// Escapes `<`, `&` and quotes for XML.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A text in rows of at most so many letters, cut between words.
+/// Wraps a text into rows of at most `most` characters.
 fn rows(text: &str, most: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     for word in text.split_whitespace() {
@@ -197,7 +197,7 @@ impl<'a> Drawing<'a> {
         ));
     }
 
-    /// The name of a line beside the field; where the next one begins.
+    /// Draws the label of a curve beside the plot area. Returns the position of the next.
     fn label(&mut self, below: f64, label: &str, sample: impl FnOnce(&mut Self, (f64, f64))) -> f64 {
         let x = LEFT + FIELD.0 + 16.0;
         sample(self, (x, below));
@@ -212,7 +212,7 @@ impl<'a> Drawing<'a> {
 
     fn stroke(&self, number: usize) -> (String, &'static str) {
         let colour = self.colours.lines[number % self.colours.lines.len()].clone();
-        // Whoever sees no colours has dashes, from the second line on.
+        // Dash patterns, from the second curve on, distinguish curves without colour.
         let dashes = ["", "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2", "1 2"];
         (colour, dashes[number % dashes.len()])
     }
@@ -278,12 +278,12 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// A line of what was published.
+/// A curve of published values.
 fn dotted(path: &str, colour: &str) -> String {
     format!(r#"<path d="M{path}" stroke="{colour}" stroke-width="1.5" stroke-dasharray="2 4" fill="none"/>"#)
 }
 
-/// A point of what was published.
+/// A point of published values.
 fn ring((x, y): (f64, f64), colour: &str) -> String {
     format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="3.5" fill="none" stroke="{colour}"/>"#)
 }

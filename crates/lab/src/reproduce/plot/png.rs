@@ -1,17 +1,17 @@
-//! SVG to PNG, with the letters of a font that comes along: the same picture on every machine.
+//! Converts SVG to PNG with an embedded font, so that figures are identical on every machine.
 
 use anyhow::{Context, Result};
 use resvg::{tiny_skia, usvg};
 use std::sync::Arc;
 
-/// Pixels of the PNG for each of the SVG: sharp where a screen has two for one.
+/// PNG pixels per SVG pixel: sharp on screens with a double pixel density.
 const SHARP: f32 = 2.0;
 
-/// The picture as PNG.
+/// The figure as PNG.
 ///
 /// # Errors
 ///
-/// It is no SVG, or too large for memory.
+/// It is no SVG, or too large for the memory.
 pub fn png(svg: &str) -> Result<Vec<u8>> {
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_source(usvg::fontdb::Source::Binary(Arc::new(ttf_noto_sans::REGULAR)));

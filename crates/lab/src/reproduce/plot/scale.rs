@@ -1,22 +1,22 @@
-//! Axes: which numbers stand beside them, and where a value lies.
+//! Axes: their ticks, and the position of a value.
 
-/// Numbers beside an axis, about.
+/// Approximate number of ticks.
 const TICKS: f64 = 6.0;
-/// An axis with no more different values than this has them as its numbers.
+/// An axis with at most this many distinct values has a tick for each of them.
 const FEW: usize = 7;
 
-/// A mapping of values to a stretch from 0 to 1, and the numbers beside it.
+/// Maps values to positions from 0 to 1, with ticks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scale {
     from: f64,
     to: f64,
     log: bool,
-    /// The values that have a number beside the axis.
+    /// The values that have a tick.
     pub ticks: Vec<f64>,
 }
 
 impl Scale {
-    /// A scale for these values, from `min` to `max` where they are said. A logarithmic one leaves out what is not positive.
+    /// A scale for these values, from `min` to `max` if given. A logarithmic scale skips values that are not positive.
     pub fn new(values: &[f64], min: Option<f64>, max: Option<f64>, log: bool) -> Scale {
         let usable: Vec<f64> = values.iter().copied().filter(|v| v.is_finite() && (!log || *v > 0.0)).collect();
         let least = usable.iter().copied().fold(f64::INFINITY, f64::min);
@@ -26,7 +26,7 @@ impl Scale {
         if log {
             Scale::logarithmic(&usable, positive(min).unwrap_or(least), positive(max).unwrap_or(greatest))
         } else {
-            // What is near nothing, or begins there, is shown from nothing on: lengths then compare.
+            // Start at zero if the values start near it: lengths are then comparable.
             let from = min.unwrap_or(if least >= 0.0 && least < 0.6 * greatest { 0.0 } else { least });
             Scale::linear(from, max.unwrap_or(greatest), min.is_some(), max.is_some())
         }
@@ -57,12 +57,12 @@ impl Scale {
             let steps: &[f64] = if to / from > 2000.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
             decades.flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d))).filter(within).collect()
         };
-        // A little air, so that the outermost points do not lie on the frame.
+        // A small margin, so that the outermost points do not lie on the frame.
         let air = (to / from).powf(0.03);
         Scale { from: from / air, to: to * air, log: true, ticks }
     }
 
-    /// Where a value lies, from 0 to 1; outside of that where the value is outside of the axis.
+    /// The position of a value: from 0 to 1 within the axis, outside of that beyond it.
     pub fn place(&self, value: f64) -> f64 {
         if self.log {
             (value.max(f64::MIN_POSITIVE) / self.from).ln() / (self.to / self.from).ln()
@@ -71,7 +71,7 @@ impl Scale {
         }
     }
 
-    /// A tick as it is written: no more digits than tell it from its neighbours, thousands apart.
+    /// The text of a tick: just enough digits to distinguish neighbours, with thousands separated.
     pub fn written(&self, tick: f64) -> String {
         let exact = |digits: usize| {
             let shown: Vec<f64> =
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beside_axes_are_round_and_few() {
+    fn ticks_are_round_and_few() {
         check(&[3.0, 420.0], None, None, false, "0 | 100 | 200 | 300 | 400 | 500");
         check(&[0.58, 0.95], None, None, false, "0.5 | 0.6 | 0.7 | 0.8 | 0.9 | 1.0");
         check(&[0.2, 0.95], Some(0.0), Some(1.0), false, "0.0 | 0.2 | 0.4 | 0.6 | 0.8 | 1.0");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_has_room_for_all_values_whatever_they_are() {
+    fn axis_covers_all_values() {
         for values in [&[][..], &[0.0], &[-5.0, -5.0], &[1e-12, 1e12], &[f64::NAN, f64::INFINITY]] {
             for log in [false, true] {
                 let scale = Scale::new(values, None, None, log);

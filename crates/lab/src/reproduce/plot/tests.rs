@@ -21,7 +21,7 @@ fn picture() -> Picture {
 }
 
 #[test]
-fn a_picture_is_drawn_with_every_name_and_number() {
+fn figure_contains_every_label_and_tick() {
     let svg = svg(&picture(), "E9-efficiency", &Colours::printed());
     for text in [
         "Efficiency &lt;index&gt; &amp; more",
@@ -39,20 +39,20 @@ fn a_picture_is_drawn_with_every_name_and_number() {
 }
 
 #[test]
-fn a_picture_has_letters_as_png_too() {
+fn png_contains_text() {
     let with = svg(&picture(), "E9-efficiency", &Colours::printed());
     let dark = |svg: &str| {
         let pixels = resvg::tiny_skia::Pixmap::decode_png(&png(svg).unwrap()).unwrap();
         assert!(pixels.width() > 1200, "{}", pixels.width());
         pixels.pixels().iter().filter(|pixel| pixel.red() < 128 && pixel.alpha() == 255).count()
     };
-    // Where the font is not found there are no letters, and no error either.
+    // Without the font the text would be missing silently.
     let without = with.replace("<text", "<desc").replace("</text", "</desc");
     assert!(dark(&with) > dark(&without) + 5_000, "{} {}", dark(&with), dark(&without));
 }
 
 #[test]
-fn a_picture_of_a_page_takes_the_colours_of_the_page() {
+fn figure_in_a_page_uses_the_colours_of_the_page() {
     let svg = svg(&picture(), "E9-efficiency", &Colours::of_page());
     assert!(svg.contains("var(--line0)") && !svg.contains("#0072b2"), "{svg}");
 }

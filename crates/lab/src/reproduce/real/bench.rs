@@ -1,4 +1,4 @@
-//! What runs stand on: two network namespaces with cables between them, and the clock.
+//! The laboratory of runs on real packets: two network namespaces, the cables between them, and the clock.
 
 use anyhow::{Context, Result};
 use io::clock::CycleCounter;
@@ -7,17 +7,17 @@ use io::packet_ring::{PacketOptions, PacketPort};
 use packet::port::Port;
 use sim::real::{Clock, Ends};
 
-/// Slots of the kernel's rings: at half a percent of a second they hold what comes in a tenth.
+/// Slots of the kernel's rings: at half a percent of real speed they hold the packets of a tenth of a second.
 const SLOTS: usize = 4096;
 
-/// The cycle counter as a clock, which all processors have in common.
+/// The cycle counter as a clock that all processors share.
 pub struct MachineClock {
     counter: CycleCounter,
     began: u64,
 }
 
 impl MachineClock {
-    /// Takes up to 200 ms.
+    /// Calibrates the counter, which takes up to 200 ms.
     pub fn calibrated() -> MachineClock {
         let counter = CycleCounter::calibrated();
         let began = counter.read();
@@ -32,8 +32,8 @@ impl Clock for MachineClock {
     }
 }
 
-/// A namespace for the router, one for all stations, and the cables that were needed so far. Nothing of it has a name
-/// outside this process, and so it is gone when that is.
+/// A namespace for the router, one for all hosts, and the cables created so far. None of it has a name outside this process, so the kernel removes it
+/// when the process ends.
 pub struct Cabling {
     lab: Lab,
     router: Host,
@@ -52,7 +52,7 @@ impl Cabling {
         Ok(Cabling { lab, router, stations, laid: 0 })
     }
 
-    /// Ports at both ends of so many cables, with empty rings.
+    /// Ports at both ends of `count` cables, with empty rings.
     pub fn cables(&mut self, count: usize) -> Result<Vec<Ends>> {
         while self.laid < count {
             let name = name(self.laid);
@@ -70,7 +70,7 @@ fn name(number: usize) -> String {
 }
 
 fn open(host: &Host, number: usize) -> Result<Box<dyn Port>> {
-    // Whole frames, as a wire carries them.
+    // No offloads: frames as a wire carries them.
     let options = PacketOptions { receive_slots: SLOTS, offloads: false, ..PacketOptions::default() };
     let (port, _) =
         host.run(|| PacketPort::open(&name(number), &options))?.map_err(|error| anyhow::anyhow!("{error}"))?;

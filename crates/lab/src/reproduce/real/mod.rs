@@ -1,5 +1,5 @@
-//! `reproduce --real`: runs on real packets. Cables of a laboratory take the place of the links of a world, and two threads
-//! on processors of their own that of its time ([`sim::real`]).
+//! `reproduce --real`: runs on real packets. Cables of a laboratory replace the links of a world, and two threads on processors of their own replace
+//! its virtual time ([`sim::real`]).
 
 mod bench;
 mod hosts;
@@ -21,27 +21,27 @@ use sim::{Measured, NoCaptures, RunError, World};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// How often a run is carried out where it is worth nothing: the kernel has lost packets on its own.
+/// Attempts per run: a run in which the kernel lost packets by itself is repeated.
 const ATTEMPTS: usize = 3;
-/// How often costs are measured, of which the median is told.
+/// Measurements of a cost, of which the median is reported.
 const MEASURED: usize = 3;
 
 /// Carries out runs on real packets.
 pub struct RealPackets {
     cabling: Mutex<Cabling>,
     clock: Arc<MachineClock>,
-    /// The router's processor, and the stations'.
+    /// The router's processor, and the hosts'.
     processors: (u16, u16),
     slower: Option<u64>,
     own: Own,
 }
 
 impl RealPackets {
-    /// Runs that are `slower` times slower, or as slow as this machine needs.
+    /// Runs `slower` times slower than real time, or as slow as this machine requires.
     ///
     /// # Errors
     ///
-    /// Why it cannot be done here, and what to do about it.
+    /// Why this machine cannot do it, and what to do about it.
     pub fn new(slower: Option<u64>) -> Result<RealPackets> {
         let allowed = cores::allowed()?;
         let (Some(&stations), Some(&router)) = (allowed.first(), allowed.last()) else {
@@ -72,7 +72,7 @@ impl RealPackets {
         let mut course = course;
         let (router, far) = self.processors;
         thread::scope(|scope| {
-            // Each runs in any case: the other waits for it.
+            // The thread must start in any case: the other one waits for it.
             let stations = scope.spawn(move || {
                 let pinned = cores::pin(far);
                 let _first = Precedence::take();
@@ -81,7 +81,7 @@ impl RealPackets {
             });
             let course = scope.spawn(move || {
                 let pinned = cores::pin(router);
-                // Without the right to go before others the world stands still more often.
+                // Without permission for a real-time priority the run continues, but stalls more often.
                 let _first = Precedence::take();
                 let done = course.run(&mut |_| {});
                 pinned.map_err(|error| RunError::Real(error.to_string())).and(done).map(|()| course)
@@ -93,12 +93,12 @@ impl RealPackets {
         })
     }
 
-    /// How many times slower a world has to run here at least: once where this machine keeps up with it.
+    /// The smallest factor by which a world has to run slower here; one if this machine is fast enough.
     pub fn at_least(&self, world: &World) -> u64 {
         self.slower.unwrap_or_else(|| self.own.at_least(world))
     }
 
-    /// What functions cost, or schemes, on the router's processor.
+    /// The costs of functions or schemes on the router's processor.
     fn costs(&self, measures: Measures) -> Result<Measured, String> {
         let router = self.processors.0;
         let costs = move || {
@@ -111,7 +111,7 @@ impl RealPackets {
         Ok(Measured { values: costs.map_err(|error| error.to_string())?, ..Measured::default() })
     }
 
-    /// Runs a world until the kernel loses nothing on its own.
+    /// Repeats a run until the kernel loses no packets by itself.
     fn patiently(&self, world: &World, slower: u64) -> Result<Measured, String> {
         let mut lost = 0.0;
         for _ in 0..ATTEMPTS {

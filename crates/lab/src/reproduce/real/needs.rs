@@ -1,16 +1,16 @@
-//! How much slower than its costs say a world has to run here.
+//! Computes how much slower than its costs say a world has to run here.
 
 use sim::{Measured, Pattern, World};
 use std::fmt;
 
-/// What a machine needs at least, so that a hiccup of it is short in the world.
+/// The smallest slowdown, so that hiccups of the machine are short in the world's time.
 const LEAST: f64 = 8.0;
-/// How much more than what work takes by itself the world is to leave it.
+/// Safety margin: the time a world allows for work, in multiples of the work's own time.
 const MARGIN: f64 = 1.5;
-/// What work that costs nothing in the world may take of the processor.
+/// The fraction of the processor for work without cost in the world.
 const FREE: f64 = 0.01;
 
-/// What the parts of forwarding a packet take by themselves, in nanoseconds.
+/// The machine's own cost of each part of forwarding a packet, in nanoseconds.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Own {
     switch: f64,
@@ -29,14 +29,14 @@ impl fmt::Display for Own {
     }
 }
 
-/// A world that shows them: everything is so dear that nothing is waited for.
+/// A world that measures them: its costs are so high that the machine never has to wait for work.
 const WORLD: &str = include_str!("needs.world.toml");
 
 /// Measures them with a run of [`WORLD`].
 ///
 /// # Errors
 ///
-/// What the run fails with.
+/// The run's error.
 pub fn measure(run: impl Fn(&World, u64) -> Result<Measured, String>) -> Result<Own, String> {
     let world = World::parse(WORLD, "needs.world.toml").map_err(|wrong| wrong.render(false))?;
     let measured = run(&world, 16)?;
@@ -45,12 +45,12 @@ pub fn measure(run: impl Fn(&World, u64) -> Result<Measured, String>) -> Result<
 }
 
 impl Own {
-    /// How many times slower a world is to run, so that work here is done well before it is to be done there.
+    /// The slowdown of a world with which the machine finishes its work well before the world requires it.
     pub fn slower(&self, world: &World) -> u64 {
         self.need(world, MARGIN).max(LEAST).ceil() as u64
     }
 
-    /// How many times slower it has to run at least; once where it keeps up.
+    /// The smallest slowdown; one if the machine is fast enough.
     pub fn at_least(&self, world: &World) -> u64 {
         self.need(world, 1.0).max(1.0).ceil() as u64
     }
@@ -82,7 +82,7 @@ impl Own {
     }
 }
 
-/// Packets a second at most, of 64 bytes.
+/// The highest rate of packets, for packets of 64 bytes.
 fn rate(pattern: &Pattern) -> f64 {
     let of = |pace: &units::Pace| {
         let (part, whole) = pace.gap(64);

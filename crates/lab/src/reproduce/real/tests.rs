@@ -1,7 +1,7 @@
 use super::*;
 use sim::NoCaptures;
 
-/// More packets come than the router has time for: the card loses some, and the rest goes through.
+/// More packets than the router has time for: the card drops some, and the rest passes.
 const WORLD: &str = r#"
 duration = "20ms"
 warmup = "4ms"
@@ -41,7 +41,7 @@ rate = "120kpps"
 destination = "198.51.100.9"
 "#;
 
-/// What runs are carried out by, and the laboratory they need; nothing where there can be none.
+/// The runner and the lock of its laboratory; `None` if there can be none.
 fn real_packets() -> Option<RealPackets> {
     match RealPackets::new(None) {
         Ok(real) => Some(real),
@@ -53,10 +53,10 @@ fn real_packets() -> Option<RealPackets> {
 }
 
 #[test]
-fn a_world_comes_to_the_same_on_real_packets_and_in_virtual_time() {
+fn results_on_real_packets_match_virtual_time() {
     let Some(real) = real_packets() else { return };
     let world = World::parse(WORLD, "small.toml").unwrap_or_else(|wrong| panic!("{wrong}"));
-    // Each checks by itself that every packet is known of, and that none overtakes another.
+    // Every run checks by itself that it accounts for each packet and reorders none.
     let here = real.once(&world, 24).unwrap_or_else(|error| panic!("{error}"));
     let there = sim::run(&world, &mut NoCaptures, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
     let of = |measured: &Measured, name: &str| measured.get(name).unwrap_or_else(|| panic!("no {name}"));
@@ -65,7 +65,7 @@ fn a_world_comes_to_the_same_on_real_packets_and_in_virtual_time() {
     assert!(of(&there, "source.source.lost.ring") > 100.0, "the card is too small for all of them");
     for name in ["source.source.received_pps", "path.best-effort.forwarded_pps", "card.in.received"] {
         let (here, there) = (of(&here, name), of(&there, name));
-        // What others of this machine cost the router is in it.
+        // The values include the interference of other processes.
         assert!((0.75..1.05).contains(&(here / there)), "{name}: {here} here, {there} in virtual time");
     }
 }

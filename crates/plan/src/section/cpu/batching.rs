@@ -1,4 +1,4 @@
-//! How much a task does before another is chosen.
+//! How many packets a task processes before the CPU scheduler chooses another.
 
 use crate::call::Call;
 use crate::diagnostic::Report;
@@ -10,35 +10,35 @@ use std::fmt;
 use units::declare::{Declaration, OptionDeclaration, Unit};
 use units::{Nanos, Parts};
 
-/// How much a task does before another is chosen (section 4).
+/// How many packets a task processes before the scheduler chooses another (section 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Batching {
     /// One packet.
     None,
-    /// At most so many packets.
+    /// At most `packets`.
     Simple {
         /// At least 1.
         packets: u16,
     },
-    /// At most so many packets, and no new one after so long.
+    /// At most `packets`, and no new one after `slice`.
     Timeslice {
         /// At least 1.
         packets: u16,
         /// More than zero.
         slice: Nanos,
     },
-    /// Nothing until there are so many packets that changing to the task costs at most `overhead` of what it does then;
-    /// after that no new packet after `slice`.
+    /// The task waits until enough packets are queued that a switch costs at most `overhead` of its work. Then it runs, and starts no new packet
+    /// after `slice`.
     Throttle {
         /// More than zero.
         overhead: Parts,
-        /// At least what a switch costs divided by the overhead.
+        /// At least the cost of a switch divided by the overhead.
         slice: Nanos,
     },
 }
 
 impl Default for Batching {
-    /// As much as keeps both the overhead of small packets and the wait behind dear functions low.
+    /// A compromise: low overhead for small packets, and short waits behind expensive functions.
     fn default() -> Batching {
         Batching::Timeslice { packets: 256, slice: Nanos::micros(100) }
     }
@@ -59,7 +59,7 @@ const SLICE: OptionDeclaration = option("slice", Unit::Time, "30us", 1_000_000_0
 const OVERHEAD: OptionDeclaration =
     option("overhead", Unit::Part, "10%", 1_000_000, "What switching may cost of the work done then.");
 
-/// The ways to batch, as the configuration names them.
+/// The batching methods, as the configuration names them.
 pub(crate) const BATCHINGS: &[Declaration] = &[
     Declaration {
         name: "none",
@@ -92,11 +92,11 @@ pub(crate) const BATCHINGS: &[Declaration] = &[
 ];
 
 impl Batching {
-    /// Reads `timeslice(packets=16, slice=30us)` and the like.
+    /// Parses `timeslice(packets=16, slice=30us)` and the like.
     pub fn parse(text: &str) -> Result<Batching, TextError> {
         let call = Call::parse(text, BATCHINGS, "way to batch")?;
         let value = |name| call.option(name).unwrap_or(1);
-        // The declared ranges are within the types.
+        // The declared ranges fit the types.
         let (packets, slice) = (value("packets") as u16, Nanos::new(value("slice")));
         Ok(match call.name {
             "simple" => Batching::Simple { packets },
@@ -106,7 +106,7 @@ impl Batching {
         })
     }
 
-    /// How many packets a run takes at most; none where it has no such limit.
+    /// The most packets in a run; `None` without a limit.
     pub const fn packets(self) -> Option<u16> {
         match self {
             Batching::None => Some(1),
@@ -115,7 +115,7 @@ impl Batching {
         }
     }
 
-    /// After what time no new packet is begun; none where that does not matter.
+    /// The time after which a run starts no new packet; `None` without a limit.
     pub const fn slice(self) -> Option<Nanos> {
         match self {
             Batching::None | Batching::Simple { .. } => None,

@@ -1,4 +1,4 @@
-//! What a path means to the processor: what it is promised, what its packets cost, how long they may take.
+//! Processor settings of a path: its reservation, the cost of its packets, and their time limits.
 
 use crate::cost::Cost;
 use crate::diagnostic::Report;
@@ -10,10 +10,10 @@ use crate::text::quote;
 use serde::{Serialize, Serializer};
 use units::{Bytes, Nanos, PacketRate, Parts, Rate, UnitError};
 
-/// A packet that takes longer than this is no packet's business.
+/// Limit of a configured cost per packet.
 const MOST_COST: Nanos = Nanos::secs(1);
 
-/// A time, or `none` for one that never ends.
+/// Serializes a time, or `none` for no limit.
 fn as_wait<S: Serializer>(value: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(time) => serializer.collect_str(&wait_text(*time)),
@@ -21,58 +21,57 @@ fn as_wait<S: Serializer>(value: &Option<Nanos>, serializer: S) -> Result<S::Ok,
     }
 }
 
-/// A wait as the configuration writes it: `none` for one that never ends.
+/// A wait as in the configuration: `none` for no limit.
 pub(crate) fn wait_text(time: Nanos) -> String {
     if time == Nanos::MAX { "none".to_string() } else { time.to_string() }
 }
 
-/// The processor and a path.
+/// Processor settings of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PathCpu {
-    /// What it was promised; none: best effort.
+    /// Its reservation; `None`: best effort.
     pub reservation: Option<Reservation>,
-    /// Its forwarding task's part of the processor; none: it follows from the reservation, or best effort divides what is
-    /// left.
+    /// Its forwarding task's share of the processor. `None`: it follows from the reservation, or from the division of best effort.
     #[serde(serialize_with = "as_optional_text")]
     pub share: Option<Parts>,
-    /// Under `throttle`: how long it waits for more packets; [`Nanos::MAX`] is for ever, none as `CpuPlan::max_wait` says.
+    /// Under `throttle`: how long it waits for more packets. [`Nanos::MAX`] is without limit, `None` as `CpuPlan::max_wait` says.
     #[serde(serialize_with = "as_wait")]
     pub max_wait: Option<Nanos>,
-    /// What a packet is said to cost; none: as its functions declare, then as measured.
+    /// The configured cost of a packet; `None`: as its functions declare, then as measured.
     #[serde(serialize_with = "as_optional_text")]
     pub cost: Option<Cost>,
-    /// A packet that takes longer is dropped, and counted; none: it may take as long as it takes.
+    /// Packets that take longer are dropped and counted; `None`: no limit.
     #[serde(serialize_with = "as_optional_text")]
     pub limit: Option<Nanos>,
-    /// Whether its functions are interrupted when their slice is over, in the middle of a packet too.
+    /// True if its functions are preempted at the end of their slice, also within a packet.
     pub preemptible: bool,
 }
 
-/// What a path was promised.
+/// The reservation of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Reservation {
     /// Packets a second; more than zero.
     #[serde(serialize_with = "as_text")]
     pub packets: PacketRate,
-    /// The size of its packets, where it is said; it is where the rate was said in bits.
+    /// The packet size, if configured. A rate in bits requires it.
     #[serde(serialize_with = "as_optional_text")]
     pub size: Option<Bytes>,
-    /// The rate in bits, where it was said so.
+    /// The rate in bits, if configured so.
     #[serde(serialize_with = "as_optional_text")]
     pub rate: Option<Rate>,
-    /// How long a packet may take through the router; none: no promise.
+    /// The delay bound through the router; `None`: no bound.
     #[serde(serialize_with = "as_optional_text")]
     pub delay: Option<Nanos>,
 }
 
 impl Reservation {
-    /// The size that is reckoned with: the smallest frame of Ethernet where none is said.
+    /// The packet size for computations: the smallest Ethernet frame if it is not set.
     pub fn packet_size(&self) -> Bytes {
         self.size.unwrap_or(Bytes::new(64))
     }
 }
 
-/// What a path says.
+/// Reads the processor settings of a path.
 pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
     let cpu = PathCpu {
         reservation: reservation(report, section),
@@ -170,7 +169,7 @@ pub(super) fn edits(old: &PathCpu, new: &PathCpu, what: &mut Vec<Edit>) {
     edit(what, "preemptible", old.preemptible, new.preemptible);
 }
 
-/// The rate as it was said: in bits, or in packets.
+/// The rate as configured: in bits or in packets.
 fn rate_text(cpu: &PathCpu) -> Option<String> {
     cpu.reservation.map(|r| r.rate.map_or_else(|| r.packets.to_string(), |rate| rate.to_string()))
 }

@@ -1,11 +1,11 @@
-//! Rules of the function `dispatch`: what a packet carries, and the path it takes for it.
+//! Rules of the function `dispatch`: they select a path by a packet's payload.
 //!
 //! ```text
 //! rule = what PATH
 //! what = "tls" "name" NAME | "http" "host" NAME | "dns" "name" NAME | "payload" OFFSET BYTES
 //! ```
 //!
-//! A name that begins with `*.` stands for all names below the rest of it. Bytes are written as `0x474554`.
+//! A name that begins with `*.` matches all names below the rest of it. Bytes are written as `0x474554`.
 
 use crate::Call;
 use crate::diagnostic::Report;
@@ -14,35 +14,35 @@ use crate::text::{TextError, did_you_mean, quote};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Rules of one dispatch.
+/// Limit of rules of one dispatch.
 pub(super) const MOST_RULES: usize = 1024;
-/// The most bytes that are compared, and how far into a payload they may begin.
+/// Limits of compared bytes, and of their offset in the payload.
 const MOST_BYTES: usize = 64;
 const MOST_OFFSET: usize = 1024;
 
-/// What a packet is to carry.
+/// The condition on a packet's payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Carries {
-    /// The greeting of a TLS client to a server of this name.
+    /// A TLS ClientHello with this server name.
     TlsName(NamePattern),
     /// An HTTP/1 request for this host.
     HttpHost(NamePattern),
-    /// A DNS message whose first question is about this name.
+    /// A DNS message whose first question has this name.
     DnsName(NamePattern),
-    /// These bytes, so far behind the header of TCP or UDP.
+    /// These bytes at this offset after the TCP or UDP header.
     Bytes(usize, Vec<u8>),
 }
 
 /// A name, or all names below one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamePattern {
-    /// In small letters; with the dot before it where it is about what is below.
+    /// In lower case; with a leading dot for all names below it.
     name: String,
     below: bool,
 }
 
 impl NamePattern {
-    /// Whether a name is meant, in letters of any size and with a dot at its end or without.
+    /// True if it matches a name, regardless of case and of a trailing dot.
     #[inline]
     pub fn holds(&self, name: &[u8]) -> bool {
         let name = name.strip_suffix(b".").unwrap_or(name);
@@ -74,9 +74,9 @@ impl NamePattern {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DispatchRule {
     text: String,
-    /// What its packets carry.
+    /// The condition.
     pub carries: Carries,
-    /// The path they take.
+    /// The path of packets that match.
     pub path: String,
 }
 
@@ -92,7 +92,7 @@ impl Serialize for DispatchRule {
     }
 }
 
-/// A word and where it starts.
+/// A word and its offset.
 struct Word<'t> {
     offset: usize,
     text: &'t str,
@@ -107,7 +107,7 @@ impl Word<'_> {
 const FORM: &str = "write 'tls name *.example.org PATH', 'http host', 'dns name', or 'payload 0 0x474554 PATH'";
 
 impl DispatchRule {
-    /// Reads a rule. Whether there is such a path is for others to say.
+    /// Parses a rule. The caller checks that the path exists.
     pub fn parse(text: &str) -> Result<DispatchRule, TextError> {
         let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
         let words: Vec<Word<'_>> =
@@ -152,7 +152,7 @@ fn bytes(word: &Word<'_>) -> Result<Vec<u8>, TextError> {
     })
 }
 
-/// The rules of a dispatch, which a path has where it has the function of that name.
+/// The rules of a path's function `dispatch`; a path without the function has none.
 pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, functions: &[Call]) -> Vec<DispatchRule> {
     let place = functions.iter().position(|call| call.name == "dispatch");
     let Some(given) = section.node("dispatch") else {
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_itself_and_with_a_star_for_all_below() {
+    fn name_matches_itself_and_with_a_star_all_names_below() {
         let holds = |pattern: &str, name: &str| {
             let rule = DispatchRule::parse(&format!("tls name {pattern} p")).unwrap();
             let Carries::TlsName(pattern) = rule.carries else { panic!("{rule}") };
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_read_as_they_are_meant_and_each_mistake_is_marked() {
+    fn rules_parse_and_each_error_is_marked() {
         let rule = DispatchRule::parse("  payload  4 0x16030A  tls ").unwrap();
         assert_eq!((rule.carries.clone(), &*rule.path), (Carries::Bytes(4, vec![0x16, 3, 10]), "tls"));
         assert_eq!(rule.to_string(), "payload 4 0x16030A tls");

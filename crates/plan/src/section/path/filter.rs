@@ -1,12 +1,12 @@
-//! Rules of a packet filter, in the manner of nftables: clauses that must all hold, then what becomes of the packet.
+//! Rules of a packet filter in the syntax of nftables: clauses that must all hold, then the verdict.
 //!
 //! ```text
 //! rule   = { clause } ("accept" | "drop" | "reject")
 //! clause = a clause of a match | "ct" "state" STATE {"," STATE} | "tcp" "flags" FLAGS ["/" FLAGS] | ("icmp" | "icmpv6") "type" TYPE
 //! ```
 //!
-//! Addresses, ports and types may be sets: `tcp dport { 22, 80-89 }`. `tcp flags syn/syn,ack` is: of SYN and ACK, SYN alone is
-//! set; without a mask all that are named have to be.
+//! Addresses, ports and types may be sets: `tcp dport { 22, 80-89 }`. `tcp flags syn/syn,ack` means that SYN is set and ACK is not. Without a mask
+//! all named flags have to be set.
 
 use crate::connected::Connected;
 use crate::diagnostic::Report;
@@ -19,27 +19,27 @@ use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-/// Rules of one packet filter.
+/// Limit of rules of one packet filter.
 pub(super) const MOST_RULES: usize = 1024;
-/// Values in a set at most.
+/// Limit of values in a set.
 const MOST_VALUES: usize = 1024;
 
-/// What becomes of a packet that a rule is about.
+/// The verdict of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterVerdict {
-    /// It goes on.
+    /// The packet continues.
     Accept,
     /// It is dropped.
     Drop,
-    /// It is dropped, and its sender told.
+    /// It is dropped, and its sender gets an ICMP error.
     Reject,
 }
 
 const VERDICTS: [(&str, FilterVerdict); 3] =
     [("accept", FilterVerdict::Accept), ("drop", FilterVerdict::Drop), ("reject", FilterVerdict::Reject)];
-/// States of a connection by the codes of the plane.
+/// Connection states by the plane's codes.
 const STATES: [&str; 4] = ["untracked", "new", "established", "related"];
-/// By the bit of the TCP header.
+/// By their bit in the TCP header.
 const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"];
 const TYPES: &[(&str, u8)] = &[
     ("echo-reply", 0),
@@ -68,7 +68,7 @@ const TYPES6: &[(&str, u8)] = &[
     ("nd-redirect", 137),
 ];
 
-/// A set of numbers, as ranges that do not touch, in order.
+/// A set of numbers, as sorted ranges that do not touch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Set(Vec<(u128, u128)>);
 
@@ -92,14 +92,14 @@ impl Set {
     }
 }
 
-/// What a rule looks at besides the fields of a match.
+/// Fields that rules use in addition to those of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FilterFields {
-    /// The state of its connection: 0 where none is known, 1 new, 2 established, 3 related.
+    /// The state of its connection: 0 if unknown, 1 new, 2 established, 3 related.
     pub state: u8,
-    /// The flags of a TCP header; none where it has none, or is not here.
+    /// The flags of the TCP header; `None` without one, or in a later fragment.
     pub flags: Option<u8>,
-    /// The type of an ICMP message, of either version.
+    /// The type of an ICMP or ICMPv6 message.
     pub kind: Option<u8>,
 }
 
@@ -115,9 +115,9 @@ pub struct FilterRule {
     kinds: Option<Set>,
     /// A bit for each state.
     states: Option<u8>,
-    /// What the flags are to be, of those in the mask.
+    /// The required flags, and the mask.
     flags: Option<(u8, u8)>,
-    /// What becomes of the packet.
+    /// The verdict.
     pub verdict: FilterVerdict,
 }
 
@@ -134,12 +134,12 @@ impl Serialize for FilterRule {
 }
 
 impl FilterRule {
-    /// The name of the interface a packet is to have come in by; the caller knows interfaces by id and compares them itself.
+    /// The required input interface. The caller knows interfaces by id and compares them itself.
     pub fn iif(&self) -> Option<&str> {
         self.matching.iif.as_deref()
     }
 
-    /// Whether every condition but `iif` holds.
+    /// True if every condition but `iif` holds.
     #[inline]
     pub fn holds(&self, f: &Fields, more: &FilterFields) -> bool {
         let within = |set: &Option<Set>, value: u128| set.as_ref().is_none_or(|set| set.has(value));
@@ -154,7 +154,7 @@ impl FilterRule {
             && within(&self.source, number_of(f.source))
     }
 
-    /// Reads a rule as the grammar of this module says.
+    /// Parses a rule by the grammar of this module.
     pub fn parse(text: &str) -> Result<FilterRule, TextError> {
         let tokens = tokens(text)?;
         let Some((last, clauses)) = tokens.split_last() else {
@@ -181,7 +181,7 @@ impl FilterRule {
             flags: None,
             verdict,
         };
-        // What a match knows is read as one; what it does not know is blanked, so that everything stays where it is.
+        // The parser of matches handles their clauses. All other words are replaced by spaces, so that offsets stay the same.
         let (mut blanked, mut sets) = (vec![last], Vec::new());
         let mut at = 0;
         while let Some(token) = clauses.get(at) {
@@ -227,7 +227,7 @@ impl FilterRule {
         let mut rest = text.as_bytes().to_vec();
         blanked.into_iter().for_each(|token| rest[token.offset..token.offset + token.text.len()].fill(b' '));
         for (_, set) in &sets {
-            // The first value stands for all: what is wrong with it is found, and the others are of its kind.
+            // The match is parsed with the first value of the set, which detects errors in it. The others must be of the same kind.
             let first = set.values().next().unwrap_or_default();
             rest[set.offset..set.offset + first.len()].copy_from_slice(first.as_bytes());
         }
@@ -239,7 +239,7 @@ impl FilterRule {
         Ok(rule)
     }
 
-    /// A field of the match becomes a set.
+    /// Turns a field of the match into a set.
     fn take_set(&mut self, field: &str, set: &Token<'_>) -> Result<(), TextError> {
         let family = self.matching.family;
         let (place, values) = match field {
@@ -267,7 +267,7 @@ fn number_of(address: IpAddr) -> u128 {
     }
 }
 
-/// A word, or a whole set, and where it starts.
+/// A word or a whole set, and its offset.
 #[derive(Clone, Copy)]
 struct Token<'t> {
     offset: usize,
@@ -279,7 +279,7 @@ impl<'t> Token<'t> {
         TextError { offset: self.offset, length: self.text.len(), reason: reason.into(), hint: hint.into() }
     }
 
-    /// The values of a set, or the one.
+    /// The values of a set, or the single value.
     fn values(&self) -> impl Iterator<Item = &'t str> + use<'t> {
         self.text.trim_start_matches('{').trim_end_matches('}').split(',').map(str::trim)
     }
@@ -374,7 +374,7 @@ fn flags_of(token: &Token<'_>) -> Result<(u8, u8), TextError> {
     }
 }
 
-/// The rules of a packet filter, which a path has where it has the function of that name.
+/// The rules of a path's function `filter`; a path without the function has none.
 pub(super) fn check(
     report: &mut Report<'_>,
     section: &Section<'_>,
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_hold_for_what_they_say() {
+    fn rules_match_as_written() {
         let web = fields(6, "10.0.0.7", "192.0.2.1", (4000, 443));
         let syn = FilterFields { flags: Some(2), ..FilterFields::default() };
         for (rule, expected) in [
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_is_marked_where_it_is() {
+    fn error_marks_the_wrong_part_of_the_rule() {
         for (rule, marked) in [
             ("", ""),
             ("tcp dport 80", "80"),
@@ -484,7 +484,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_has_what_one_of_its_values_has(
+        fn set_matches_if_one_of_its_values_does(
             ranges in proptest::collection::vec((0u16.., 0u16..600), 1..20),
             port: u16,
         ) {
@@ -503,7 +503,7 @@ mod tests {
         }
 
         #[test]
-        fn addresses_of_a_set_are_those_of_its_prefixes(
+        fn set_of_addresses_is_the_union_of_its_prefixes(
             prefixes in proptest::collection::vec((any::<u32>(), 0u8..=32), 1..12),
             address: u32,
         ) {

@@ -1,4 +1,4 @@
-//! What a port means to the processor: its share, its line rate, and how its input task sleeps (`[port.NAME.estimator]`).
+//! Processor settings of a port: its share, its line rate, and the sleep of its input task (`[port.NAME.estimator]`).
 
 use crate::diagnostic::Report;
 use crate::diff::or_none;
@@ -12,25 +12,25 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use units::{Nanos, PacketRate, Parts, UnitError};
 
-/// The processor and a port.
+/// Processor settings of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PortCpu {
-    /// What its input task gets, where shares are explicit.
+    /// The share of its input task, if shares are explicit.
     #[serde(serialize_with = "as_optional_text")]
     pub share: Option<Parts>,
-    /// Packets a second that the line may bring; none: from the rate of the device and 64-byte frames, where it has one.
+    /// The line rate in packets a second; `None`: from the device's rate and 64-byte frames, if it has one.
     #[serde(serialize_with = "as_optional_text")]
     pub line_rate: Option<PacketRate>,
-    /// What becomes of packets whose path is full.
+    /// The treatment of packets whose path is full.
     pub congestion: Congestion,
-    /// When its input task looks for packets; none: whenever it has its turn.
+    /// When its input task polls for packets; `None`: at each of its turns.
     pub estimator: Option<EstimatorPlan>,
-    /// Without an estimator: whether the task keeps its turns while it finds nothing, as in the paper. Else it steps back.
+    /// Without an estimator: true if the task keeps its turns while it finds nothing, as in the paper. Otherwise it backs off.
     pub greedy: bool,
 }
 
 table! {
-    /// The queue estimator of a port: how long its input task sleeps.
+    /// The queue estimator of a port: it determines how long its input task sleeps.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
     pub struct EstimatorPlan, pub(super) ESTIMATOR {
         /// The weight of the newest run in the average.
@@ -39,16 +39,16 @@ table! {
             Kind::Quantity { form: PART, least: "1%", most: "100%" }, "\"25%\"", "\"25%\"",
             "The weight of the newest run in the average."
         );
-        /// Where a run finds fewer on average it sleeps longer, packets.
+        /// If runs find fewer packets than this on average, the sleep grows.
         pub low: u16 = (
             Kind::Integer { least: 1, most: 65_535 }, "", "8",
-            "Where a run finds fewer packets on average, the task sleeps longer; by default two thirds of `high`."
+            "If runs find fewer packets than this on average, the sleep grows. The default is two thirds of `high`."
         ) by |_, _| 8;
-        /// Where a run finds more on average it sleeps less; below the batch of an input task, packets.
+        /// If runs find more packets than this on average, the sleep shrinks. Below the batch of an input task.
         pub high: u16 = (
             Kind::Integer { least: 1, most: 65_535 }, "", "12",
-            "Where a run finds more on average, it sleeps less; below the packets of `input`. By default 12, or three quarters \
-             of a batch below 16."
+            "If runs find more packets than this on average, the sleep shrinks. It has to be below the batch of \
+             `input`. The default is 12, or three quarters of a batch below 16."
         ) by |_, _| 12;
         /// The shortest sleep.
         #[serde(serialize_with = "as_text")]
@@ -56,32 +56,33 @@ table! {
             Kind::Quantity { form: TIME, least: "0s", most: "1s" }, "\"0s\"", "\"0s\"",
             "The shortest sleep."
         );
-        /// The longest sleep; none: what the receive ring holds at the line's rate.
+        /// The longest sleep; `None`: the size of the receive ring at the line rate.
         #[serde(serialize_with = "as_optional_text")]
         pub sleep_max: Option<Nanos> = (
             Kind::Quantity { form: TIME, least: "1ns", most: "1s" }, "", "\"343us\"",
-            "The longest sleep, up to 1s; by default what the receive ring less a batch holds at the line's rate."
+            "The longest sleep, up to 1s. By default the receive ring less a batch, at the line rate."
         );
-        /// How sleep changes.
+        /// How the sleep changes.
         pub law: SleepLaw = (
             Kind::Text(Form::Pattern(r"^ *(x *[0-9.]+|\+ *[0-9.]+ *[a-z]+) *$")), "\"x1.25\"", "\"+10us\"",
-            "How sleep changes: times or divided by a factor (`x1.25`), by 1us at least; or by a step (`+10us`)."
+            "How the sleep changes: by a factor (`x1.25`), and at least by 1us, or by a step (`+10us`)."
         );
-        /// Whether one full run after the longest sleep ends it.
+        /// True if one full run after the longest sleep ends it.
         pub fast_attack: bool = (
             Kind::Boolean, "true", "false",
             "Whether one full run after the longest sleep ends it."
         );
-        /// Whether there is no sleep after a run that its limit has ended.
+        /// True if the task runs again without sleep after a run that reached its limit.
         pub stay: bool = (
             Kind::Boolean, "true", "false",
-            "Whether there is no sleep after a run that its limit has ended."
+            "Whether the task runs again without sleep after a run that reached its limit."
         );
-        /// Whether sleep stays as it is once a run is back in the range; else the average alone decides.
+        /// True if the sleep stays the same once a run is back in the range. Otherwise only the average decides.
         pub settle: bool = (
             Kind::Boolean, "true", "false",
-            "Whether sleep stays as it is once a run is back in the range, though the average is not yet. With `false` the average alone \
-             decides; with `fast_attack = false` and `stay = false` besides, that is the law of the paper."
+            "Whether the sleep stays the same once a run is back in the range, even if the average is not. With \
+             `false` only the average decides. The paper's law is `false` with `fast_attack = false` and `stay = \
+             false`."
         );
     }
 }
@@ -89,9 +90,9 @@ table! {
 /// How an estimator changes its sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SleepLaw {
-    /// Times or divided by this; at least a microsecond more or less.
+    /// Multiplied or divided by this, and by at least a microsecond.
     Multiply(Parts),
-    /// So much more or less.
+    /// Increased or decreased by this.
     Add(Nanos),
 }
 
@@ -123,8 +124,8 @@ impl fmt::Display for EstimatorPlan {
 }
 
 impl EstimatorPlan {
-    /// The range of packets that an estimator aims at where nothing is said: the paper's 8 to 12 for batches of 16, less
-    /// for smaller ones. None: batches of one packet leave nothing to aim at.
+    /// The default range of packets for an estimator: the paper's 8 to 12 for batches of 16, less for smaller batches. `None`: batches of one packet
+    /// leave no range.
     pub fn range(batch: Option<u16>) -> Option<(u16, u16)> {
         let high = batch.map_or(12, |batch| (batch / 4 * 3).max(batch.min(4).saturating_sub(1)).min(12));
         (high > 0).then_some((high - high / 3, high))
@@ -138,25 +139,25 @@ impl Default for EstimatorPlan {
 }
 
 impl PortCpu {
-    /// As the configuration writes it: `false` where it says that there is none.
+    /// As in the configuration: `false` without an estimator.
     pub(super) fn estimator_text(&self) -> String {
         if self.greedy { "false".to_string() } else { or_none(&self.estimator) }
     }
 }
 
-/// What becomes of packets whose path is full (section 3.3).
+/// The treatment of packets whose path is full (section 3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Congestion {
-    /// They are dropped, after they have been received.
+    /// They are received and dropped.
     #[default]
     Drop,
-    /// The port waits, and the line loses the rest at no cost.
+    /// The port stops receiving, and the card drops the excess at no cost.
     Throttle,
 }
 
 named! { Congestion { Drop "drop", Throttle "throttle" } }
 
-/// What a port says. Its estimator, where it is not said, follows from the paths.
+/// Reads the processor settings of a port. The paths determine the default of its estimator.
 pub(crate) fn check(report: &mut Report<'_>, section: &Section<'_>, batch: Option<u16>) -> PortCpu {
     PortCpu {
         share: section.within(report, "share", Parts::millionths(1)..=Parts::ONE),
@@ -185,7 +186,7 @@ fn estimator(report: &mut Report<'_>, section: &Section<'_>, batch: Option<u16>)
     }
     let default = default?;
     let section = node.section(report, ESTIMATOR, "estimator = true, or estimator = { high = 12 }")?;
-    // The declared ranges are within the types.
+    // The declared ranges fit the types.
     let mut number = |name| section.node(name).and_then(|_| section.integer(report, name)).map(|n| n as u16);
     let (low, high) = (number("low"), number("high"));
     let high = high.unwrap_or_else(|| default.high.max(low.unwrap_or(0)));
@@ -195,7 +196,7 @@ fn estimator(report: &mut Report<'_>, section: &Section<'_>, batch: Option<u16>)
     Some(plan)
 }
 
-/// What would keep an estimator from doing its work (Q-32 of the paper's edge cases: an average never exceeds a batch).
+/// Reports settings that disable an estimator (Q-32 of the paper's edge cases: an average never exceeds a batch).
 fn check_estimator(report: &mut Report<'_>, section: &Section<'_>, plan: &EstimatorPlan, batch: Option<u16>) {
     let EstimatorPlan { low, high, sleep_min, sleep_max, .. } = *plan;
     if let Some(batch) = batch.filter(|batch| high >= *batch) {
@@ -228,7 +229,7 @@ impl Value for SleepLaw {
     }
 }
 
-/// A law, or what is wrong with it.
+/// Parses a law.
 fn law(text: &str) -> Result<SleepLaw, String> {
     let value = text.trim();
     let law = match (value.strip_prefix('x'), value.strip_prefix('+')) {

@@ -1,4 +1,4 @@
-//! What is behind a port: the kind of its device, what that opens, and the files that are read and written.
+//! The device of a port: its kind, its target, and the files it reads and writes.
 
 use crate::diagnostic::Report;
 use crate::diff::{Edit, edit, file, or_none};
@@ -14,21 +14,21 @@ use std::str::FromStr;
 use units::Rate;
 use units::declare::Declaration;
 
-/// What is behind a port: `kind:target`.
+/// The device of a port: `kind:target`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DevicePlan {
     /// A kind of the catalogue: `memory`, `pcap`, `packet`, `xdp`.
     pub kind: String,
-    /// What the kind opens: a name, a file, an interface of the kernel. Empty for a `pcap` port that only writes.
+    /// The target: a name, a file, a kernel interface. Empty for a `pcap` port that only writes.
     pub target: String,
-    /// `pcap`: the file that transmitted frames go to.
+    /// `pcap`: the file for transmitted frames.
     pub write: Option<String>,
     /// `pcap`: how fast frames are read; [`Pace::Recorded`] for the other kinds.
     pub pace: Pace,
-    /// `xdp`: what to make of checksums, where it is said.
+    /// `xdp`: the treatment of checksums, if configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Checksums>,
-    /// `packet` and `tap`: whether super-frames and partial checksums are taken and handed over as they are.
+    /// `packet` and `tap`: whether super-frames and partial checksums are exchanged with the kernel as they are.
     pub offloads: bool,
 }
 
@@ -41,10 +41,10 @@ impl fmt::Display for DevicePlan {
 /// How fast a capture is replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pace {
-    /// With the gaps it was recorded with.
+    /// With the recorded gaps.
     #[default]
     Recorded,
-    /// As fast as the router takes it.
+    /// As fast as the router receives it.
     Fast,
     /// At a rate of bits; more than zero.
     Bits(Rate),
@@ -94,12 +94,12 @@ impl Serialize for Pace {
     }
 }
 
-/// What to make of transport checksums of received frames.
+/// The treatment of transport checksums of received frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checksums {
-    /// A sender on this machine may have left them to a network card: those that look like it are filled in.
+    /// A sender on this machine may have left them to a network card: checksums that look partial are completed.
     Complete,
-    /// They came over a wire, and are as their sender wants them.
+    /// They arrived over a wire and are left as they are.
     Trust,
 }
 
@@ -129,21 +129,21 @@ impl Serialize for Checksums {
     }
 }
 
-/// The kinds whose devices are network interfaces of the kernel.
+/// The kinds whose devices are kernel interfaces.
 const INTERFACES: [&str; 3] = ["packet", "tap", "xdp"];
 
-/// Keys of a port that only devices of some kinds have.
+/// Keys of a port that only some kinds of device have.
 const OPTIONS: [(&str, &[&str]); 4] =
     [("write", &["pcap"]), ("pace", &["pcap"]), ("checksums", &["xdp"]), ("offloads", &["packet", "tap"])];
 
-/// The devices and files that ports have so far.
+/// The devices and files of the ports so far.
 #[derive(Default)]
 pub(crate) struct Devices {
-    /// Devices by what their names are names of, and name; and the port that has each.
+    /// The port of each device, by the device's name space and name.
     targets: HashMap<(String, String), Name>,
     /// Files that are written, and the key that names each.
     files: HashMap<PathBuf, String>,
-    /// Captures that are read: the file, and the key that names it with its place.
+    /// Captures that are read: the file, and its key with the position.
     reads: Vec<(PathBuf, String, Range<usize>)>,
 }
 
@@ -196,7 +196,7 @@ impl Devices {
             self.reads.push((plain(target), text.path.to_string(), text.span.clone()));
         }
         if !target.is_empty() {
-            // An interface is one device, whatever kind of port is put on it.
+            // A kernel interface is one device, also for different kinds of port.
             let namespace = if INTERFACES.contains(&kind) { "interface" } else { kind };
             let first = self.targets.entry((namespace.to_string(), target.to_string())).or_insert_with(|| port.clone());
             if first != port {
@@ -230,7 +230,7 @@ impl Devices {
         Some(text.value.to_string())
     }
 
-    /// Reports files that are read and written.
+    /// Reports files that are both read and written.
     pub fn settle(&self, report: &mut Report<'_>) {
         for (file, path, span) in &self.reads {
             if let Some(writer) = self.files.get(file) {
@@ -242,12 +242,12 @@ impl Devices {
     }
 }
 
-/// A file's name with `./a` and `a//b` made what they mean; links are left alone.
+/// A file name with `./a` and `a//b` normalised. Symbolic links are not resolved.
 fn plain(file: &str) -> PathBuf {
     std::path::Path::new(file).components().filter(|part| *part != std::path::Component::CurDir).collect()
 }
 
-/// Whether a device of the kind can have the target.
+/// Checks that a device of the kind can have the target.
 fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
     let target = device.target.as_str();
     let wrong = |hint: &str| Err((format!("'{}:' cannot open {}", device.kind, quote(target)), hint.to_string()));
@@ -255,7 +255,7 @@ fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
         return wrong("write a name without control characters");
     }
     match device.kind.as_str() {
-        // What the kernel takes as a name: net/core/dev.c, dev_valid_name.
+        // Valid interface names of the kernel: net/core/dev.c, dev_valid_name.
         "packet" | "xdp" | "tap" => {
             let odd = |c: char| c == '/' || c == ':' || c.is_ascii_whitespace() || c == '\u{b}';
             if target.is_empty() || target.len() > 15 || target == "." || target == ".." || target.contains(odd) {
@@ -271,7 +271,7 @@ fn target_of(device: &DevicePlan) -> Result<(), (String, String)> {
             return wrong("write 'pcap:FILE', or add write = \"out.pcapng\" for a port that only writes");
         }
         "pcap" => {}
-        // sockaddr_un: 108 bytes with the zero at the end.
+        // sockaddr_un: 108 bytes with the terminating zero.
         "memif" => {
             let path = target.split_once(':').filter(|(end, _)| matches!(*end, "listen" | "connect"));
             if path.is_none_or(|(_, path)| path.is_empty() || path.len() > 107) {
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paces_read_back_as_printed() {
+    fn pace_parses_back_as_printed() {
         for (text, pace) in [
             ("recorded", Pace::Recorded),
             ("fast", Pace::Fast),

@@ -1,4 +1,4 @@
-//! `[port.NAME.faults]`: faults put upon the frames of a port, for tests.
+//! `[port.NAME.faults]`: fault injection on the frames of a port, for tests.
 
 use crate::diagnostic::Report;
 use crate::document::Section;
@@ -7,29 +7,29 @@ use serde::Serialize;
 use std::fmt;
 
 pub(crate) const FAULTS: &[Key] = &[
-    key("loss", Kind::Probability, "0.0", "0.01", "The part of the frames that is lost."),
-    key("corrupt", Kind::Probability, "0.0", "0.001", "The part of the frames that gets a wrong bit."),
-    key("duplicate", Kind::Probability, "0.0", "0.001", "The part of the frames that comes twice."),
-    key("truncate", Kind::Probability, "0.0", "0.001", "The part of the frames that is cut short."),
+    key("loss", Kind::Probability, "0.0", "0.01", "The fraction of frames that is lost."),
+    key("corrupt", Kind::Probability, "0.0", "0.001", "The fraction of frames that gets a bit error."),
+    key("duplicate", Kind::Probability, "0.0", "0.001", "The fraction of frames that is duplicated."),
+    key("truncate", Kind::Probability, "0.0", "0.001", "The fraction of frames that is truncated."),
     key(
         "seed",
         Kind::Integer { least: 0, most: i64::MAX as u64 },
         "1",
         "1",
-        "The seed of the random choices: equal seeds give equal faults.",
+        "The seed of the random choices. Equal seeds give equal faults.",
     ),
 ];
 
-/// Faults put upon the frames of a port. Probabilities are in parts per million.
+/// Fault injection on the frames of a port. Probabilities are in parts per million.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct FaultsPlan {
     /// Frames lost, ppm.
     pub loss: u32,
-    /// Frames with a bit turned, ppm.
+    /// Frames with a flipped bit, ppm.
     pub corrupt: u32,
-    /// Frames sent twice, ppm.
+    /// Frames duplicated, ppm.
     pub duplicate: u32,
-    /// Frames cut short, ppm.
+    /// Frames truncated, ppm.
     pub truncate: u32,
     /// The seed of the random choices.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! An interface: a port's untagged one, whose keys stand in `[port.NAME]`, or one of its VLANs, `[port.NAME.vlan.ID]`.
+//! Interfaces: a port's untagged one, with its keys in `[port.NAME]`, and its VLANs, `[port.NAME.vlan.ID]`.
 
 use super::ra::{self, ADVERTISES, RaPlan};
 use crate::Prefix;
@@ -14,62 +14,62 @@ use crate::text::quote;
 use serde::Serialize;
 
 pub(crate) const MOST_INTERFACES: usize = 4096;
-/// Addresses of one interface.
+/// Limit of addresses of one interface.
 pub(crate) const MOST_ADDRESSES: usize = 64;
-/// VRFs besides the main one.
+/// Limit of VRFs besides the main one.
 const MOST_VRFS: usize = 256;
-/// The least MTU that IPv6 asks of a link (RFC 8200, section 5).
+/// The smallest MTU of an IPv6 link (RFC 8200, section 5).
 const IPV6_MTU: u64 = 1280;
 
-pub(super) const VRF_DOC: &str = "The VRF: packets that come in here are routed by its routes alone.";
+pub(super) const VRF_DOC: &str = "The VRF, whose routes alone apply to packets received here.";
 
-/// What ports and VLANs say alike.
+/// A key of ports and VLANs.
 pub(super) const REDIRECTS: Key = key(
     "redirects",
     Kind::Boolean,
     "false",
     "true",
-    "Whether senders on the link are told of a better first hop there (ICMP redirects). What leaves by the interface \
-     it came by takes the slower general path then.",
+    "Whether the interface sends ICMP redirects to hosts on its link that have a better first hop there. Packets \
+     that leave by their input interface then take the slower general path.",
 );
-/// What ports say, and VLANs where they say otherwise; `default` is that of a key where the port does not say it.
+/// A key of ports, and of VLANs that differ from their port. `default` is the default of the section.
 pub(super) const fn reverse_path(default: &'static str) -> Key {
     key(
         "reverse_path",
         Kind::Text(Form::Choice(ReversePath::NAMES)),
         default,
         "\"strict\"",
-        "Checks the source of each received packet against the routes (RFC 3704): `strict` wants the route to it to leave \
-         by this interface, `loose` wants any route to it, the default route included; what fails is dropped for \
-         `reverse_path`. `strict` is for interfaces whose hosts send and receive by them alone. In a VLAN by default as the \
-         port says.",
+        "Checks the source of each received packet against the routes (RFC 3704). `strict` requires that the route \
+         to it leaves by this interface. `loose` requires any route to it, including the default route. Other \
+         packets are dropped as `reverse_path`. Use `strict` for interfaces whose hosts have no other connection. \
+         The default for a VLAN is its port's value.",
     )
 }
-/// What an interface says; `default` is that of a key where the port does not say it.
+/// A key of interfaces. `default` is the default of the section.
 pub(super) const fn trust(default: &'static str) -> Key {
     key(
         "trust",
         Kind::Boolean,
         default,
         "true",
-        "Whether the code points of what comes in say what it wants (`[objectives]`): of hosts that are the operator's own. In \
-         a VLAN by default as the port says.",
+        "Whether the code points of received packets select their objective (`[objectives]`). Use it for hosts that \
+         the operator controls. The default for a VLAN is its port's value.",
     )
 }
 
-/// The same for what wants nothing, or is not trusted.
+/// The objective of packets that are not trusted or request none.
 pub(super) const fn objective(default: &'static str) -> Key {
     key(
         "objective",
         Kind::Text(Form::Choice(Objective::NAMES)),
         default,
         "\"fct\"",
-        "What everything else that comes in wants: `throughput`, `delay`, `power`, `fct`, `tail`, `none`. In a VLAN by default \
-         as the port says.",
+        "The objective of all other received packets: `throughput`, `delay`, `power`, `fct`, `tail`, `none`. The \
+         default for a VLAN is its port's value.",
     )
 }
 
-/// The least MTU is IPv4's (RFC 791), the most as well: what its length field can say.
+/// The smallest MTU is IPv4's (RFC 791). The largest is the limit of the IPv4 length field.
 pub(super) const MTU: Kind = Kind::Integer { least: 68, most: 65_535 };
 
 pub(crate) const VLAN: &[Key] = &[
@@ -78,10 +78,10 @@ pub(crate) const VLAN: &[Key] = &[
         Kind::Texts { form: PREFIX, most: MOST_ADDRESSES },
         "[]",
         "[\"198.51.100.1/24\"]",
-        "The router's own addresses in the VLAN, each with the length of its subnet.",
+        "The router's own addresses in the VLAN, each with its prefix length.",
     ),
-    key("vrf", Kind::Text(NAME), "", "\"red\"", "The VRF; by default the port's."),
-    key("mtu", MTU, "", "1500", "The largest IP packet in bytes; by default, and at most, the port's."),
+    key("vrf", Kind::Text(NAME), "", "\"red\"", "The VRF. The default is that of the port."),
+    key("mtu", MTU, "", "1500", "The MTU in bytes. The default and the maximum is that of the port."),
     REDIRECTS,
     reverse_path(""),
     trust(""),
@@ -89,40 +89,40 @@ pub(crate) const VLAN: &[Key] = &[
     ADVERTISES,
 ];
 
-/// A layer 3 attachment of the router.
+/// A layer 3 interface of the router.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct InterfacePlan {
     /// `lan`, or `lan.20`.
     pub name: Name,
-    /// The 802.1Q id, 1 to 4094; none for the untagged interface.
+    /// The 802.1Q VLAN id, 1 to 4094; `None` for the untagged interface.
     pub vlan: Option<u16>,
-    /// Its own addresses with the lengths of their subnets, in the order of the file.
+    /// Its addresses with their prefix lengths, in the order of the file.
     pub addresses: Vec<Prefix>,
-    /// Its VRF; none for the main one.
+    /// Its VRF; `None` for the main one.
     pub vrf: Option<Name>,
     /// The largest IP packet in bytes.
     pub mtu: u16,
-    /// Whether senders on its link are told of a better first hop there.
+    /// True if it sends ICMP redirects to hosts on its link.
     pub redirects: bool,
-    /// How the sources of what comes in are checked.
+    /// The reverse path check of received packets.
     pub reverse_path: ReversePath,
-    /// What it advertises to IPv6 hosts; nothing where it does not.
+    /// Its router advertisements; `None` if it sends none.
     pub ra: Option<RaPlan>,
-    /// Whether the code points of what comes in say what it wants.
+    /// True if the code points of received packets select their objective.
     pub trust: bool,
-    /// What everything else that comes in wants.
+    /// The objective of all other received packets.
     pub objective: Objective,
 }
 
-/// How the source of a packet is checked against the routes.
+/// The check of a packet's source against the routes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ReversePath {
-    /// Not at all.
+    /// No check.
     #[default]
     Off,
-    /// Some route leads to it, the default route among them (RFC 3704 2.4).
+    /// A route to it exists, including the default route (RFC 3704 2.4).
     Loose,
-    /// The best route to it leaves by the interface that the packet came in by (RFC 3704 2.2).
+    /// The best route to it leaves by the input interface (RFC 3704 2.2).
     Strict,
 }
 
@@ -176,7 +176,7 @@ pub(super) fn check(
     interfaces
 }
 
-/// Reads an interface. `inherited` applies where the section does not set the key.
+/// Reads an interface. `inherited` has the values of keys that the section does not set.
 fn interface(
     report: &mut Report<'_>,
     section: &Section<'_>,
@@ -207,7 +207,7 @@ fn interface(
     }
 }
 
-/// The VRF of an interface, `default` where none is named.
+/// The VRF of an interface; `default` if it is not set.
 fn own_vrf(report: &mut Report<'_>, section: &Section<'_>, connected: &mut Connected, default: VrfIndex) -> VrfIndex {
     let Some(text) = section.text(report, "vrf") else { return default };
     if !names::is_vrf(text.value) {
@@ -243,7 +243,7 @@ fn addresses(
     addresses
 }
 
-/// An address the router may have on an interface.
+/// Parses a valid local address of an interface.
 fn own_address(text: &str) -> Result<Prefix, (String, String)> {
     let prefix: Prefix = match text.parse::<Prefix>() {
         Ok(prefix) => prefix,
@@ -300,7 +300,7 @@ fn vrf(name: &Option<Name>) -> &str {
     name.as_deref().unwrap_or(MAIN_VRF)
 }
 
-/// `address 192.0.2.1/24 mtu 1500`, and what is not the default.
+/// `address 192.0.2.1/24 mtu 1500`, and all values other than the default.
 pub(crate) fn summary(interface: &InterfacePlan) -> String {
     let own = interface.vrf.as_ref().map_or_else(String::new, |vrf| format!(" vrf {vrf}"));
     let redirects = if interface.redirects { " redirects true" } else { "" };

@@ -1,4 +1,4 @@
-//! `[port.NAME.link]`: the link that a port pretends to have.
+//! `[port.NAME.link]`: the link that a port emulates.
 
 use crate::diagnostic::Report;
 use crate::document::{Section, Text};
@@ -7,7 +7,7 @@ use crate::medium::{MediumPlan, MediumText, TraceEnd};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Packets that are under way on a link at most.
+/// Limit of packets in flight on a link.
 pub(crate) const MOST_UNDER_WAY: u64 = 4_194_304;
 
 pub(crate) const LINK: &[Key] = &[
@@ -16,107 +16,119 @@ pub(crate) const LINK: &[Key] = &[
         Kind::Text(Form::Pattern("^ *[0-9.]+ *[kmgtKMGT]?[bB][iI][tT] *$")),
         "",
         "\"15mbit\"",
-        "A constant rate; without any of `rate`, `trace`, `poisson` and `brownian` there is no limit.",
+        "A constant rate. Without `rate`, `trace`, `poisson` and `brownian` the link has no limit.",
     ),
     key(
         "burst",
         Kind::Text(SIZE),
         "",
         "\"10kb\"",
-        "With `rate`: a token bucket, so that after a silence so much leaves at once.",
+        "With `rate`: the size of a token bucket, which allows a burst after an idle time.",
     ),
     key(
         "trace",
         Kind::Text(FILE),
         "",
         "\"Verizon-LTE-short.down\"",
-        "A recorded link: a file of milliseconds, one for each opportunity to send; or `lte(mean=5mbit,length=140s,seed=1)`, one that is made up.",
+        "A recorded link: a file with the milliseconds of delivery opportunities, one per line. Or \
+         `lte(mean=5mbit,length=140s,seed=1)`, a generated trace.",
     ),
     key(
         "mode",
         Kind::Text(Form::Pattern(r"^(packet|bytes\([0-9]{1,5}\))$")),
         "\"bytes(1504)\"",
         "\"packet\"",
-        "With `trace`: what an opportunity carries, `packet` (one of any size) or `bytes(N)` (so many of as many packets as fit).",
+        "With `trace`: the capacity of an opportunity. `packet` is one packet of any size, `bytes(N)` is N bytes of \
+         as many packets as fit.",
     ),
     key(
         "end",
         Kind::Text(Form::Choice(TraceEnd::NAMES)),
         "\"repeat\"",
         "\"stop\"",
-        "With `trace`: what comes after its last opportunity: the trace again, nothing, or nothing with a remark.",
+        "With `trace`: the behaviour after the last opportunity. The trace repeats, or the link sends no more, or it \
+         also reports that.",
     ),
     key(
         "poisson",
         Kind::Text(RESERVE),
         "",
         "\"500pps\"",
-        "Each packet takes a time of its own, exponentially distributed, with this rate on average.",
+        "Each packet takes an exponentially distributed time, with this average rate.",
     ),
     key(
         "brownian",
         Kind::Text(PACKET_RATE),
         "",
         "\"500pps\"",
-        "The same, and the rate changes every second by a normally distributed step; it begins with this.",
+        "As `poisson`, but the rate changes each second by a normally distributed step. This is the initial rate.",
     ),
-    key("sigma", Kind::Text(PACKET_RATE), "\"100pps\"", "\"50pps\"", "With `brownian`: the deviation of a step."),
-    key("most", Kind::Text(PACKET_RATE), "\"1250pps\"", "\"2kpps\"", "With `brownian`: the rate is never above it."),
-    key("delay", Kind::Text(TIME), "\"0ns\"", "\"75ms\"", "How long a packet is under way when its last bit has left."),
+    key(
+        "sigma",
+        Kind::Text(PACKET_RATE),
+        "\"100pps\"",
+        "\"50pps\"",
+        "With `brownian`: the standard deviation of a step.",
+    ),
+    key("most", Kind::Text(PACKET_RATE), "\"1250pps\"", "\"2kpps\"", "With `brownian`: the highest rate."),
+    key("delay", Kind::Text(TIME), "\"0ns\"", "\"75ms\"", "The propagation delay, after a packet's last bit has left."),
     key(
         "jitter",
         Kind::Text(TIME),
         "\"0ns\"",
         "\"5ms\"",
-        "How much longer at most, evenly distributed; packets stay in order.",
+        "The largest additional delay, uniformly distributed. Packets stay in order.",
     ),
     key(
         "loss",
         Kind::Text(Form::Pattern(r"^( *[0-9.]+ *(%|ppm)? *|gilbert(\(.*\))?)$")),
         "\"0%\"",
         "\"gilbert(begin=1%,end=30%)\"",
-        "The part of its packets that are lost: `0.1%`, each independently, or `gilbert(begin=1%,end=30%,good=0%,bad=100%)`, more of them in bad times.",
+        "The loss rate: `0.1%` for independent losses, or `gilbert(begin=1%,end=30%,good=0%,bad=100%)` for bursts of \
+         losses.",
     ),
-    key("duplicate", Kind::Text(PART), "\"0%\"", "\"1%\"", "The part of its packets that come twice."),
+    key("duplicate", Kind::Text(PART), "\"0%\"", "\"1%\"", "The fraction of packets that is duplicated."),
     key(
         "reorder",
         Kind::Text(PART),
         "\"0%\"",
         "\"1%\"",
-        "The part of its packets that come late, so that others overtake them.",
+        "The fraction of packets that is delayed, so that later ones overtake them.",
     ),
-    key("reorder_by", Kind::Text(TIME), "\"1ms\"", "\"5ms\"", "With `reorder`: how much later those come."),
+    key("reorder_by", Kind::Text(TIME), "\"1ms\"", "\"5ms\"", "With `reorder`: the additional delay of those packets."),
     key(
         "overhead",
         Kind::Text(Form::Pattern("^ *-?[0-9.]+ *[kmgKMG]?[bB] *$")),
         "\"24b\"",
         "\"-14b\"",
-        "Bytes that a frame takes on the link besides those in memory. By default those of Ethernet; of a trace less, as its semantics count IP packets.",
+        "The additional size of a frame on the link. The default is Ethernet's overhead. It is smaller for a trace, \
+         whose semantics count IP packets.",
     ),
     key(
         "hold",
         Kind::Integer { least: 1, most: MOST_UNDER_WAY },
         "8192",
         "65536",
-        "Packets that are under way at most; each has a frame of the pool. More are dropped as `buffer_full`.",
+        "The limit of packets in flight. Each occupies a frame of the pool. Further packets are dropped as \
+         `buffer_full`.",
     ),
     key(
         "seed",
         Kind::Integer { least: 0, most: i64::MAX as u64 },
         "1",
         "7",
-        "What all chance of the link follows from.",
+        "The seed of all random events on the link.",
     ),
 ];
 
-/// The link that a port pretends to have.
+/// The link that a port emulates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkPlan {
-    /// What it is like.
+    /// Its properties.
     pub medium: MediumPlan,
-    /// Packets that are under way at most.
+    /// Limit of packets in flight.
     pub hold: u32,
-    /// What chance follows from.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
@@ -132,7 +144,7 @@ impl Serialize for LinkPlan {
     }
 }
 
-/// The link that a port pretends to have: one worker's, for it is one.
+/// Reads the emulated link of a port. It requires a single worker, because the link is a single queue.
 pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, workers: u16) -> Option<LinkPlan> {
     let node = section.node("link")?;
     let span = node.span.clone();

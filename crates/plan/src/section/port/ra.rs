@@ -1,4 +1,4 @@
-//! `[port.NAME.ra]`: what an interface tells IPv6 hosts about itself and the link, router advertisements (RFC 4861 6.2.1).
+//! `[port.NAME.ra]`: router advertisements of an interface to IPv6 hosts (RFC 4861 6.2.1).
 
 use crate::Prefix;
 use crate::diagnostic::Report;
@@ -12,13 +12,13 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use units::Nanos;
 
-// Prefixes that an interface advertises, DNS servers, and bytes of domains: what fits in 1280 bytes beside the rest.
+// Limits of advertised prefixes, DNS servers, and bytes of search domains: all of them fit into 1280 bytes together.
 const MOST_PREFIXES: usize = 16;
 const MOST_SERVERS: usize = 8;
 const MOST_DOMAIN_BYTES: usize = 256;
-/// Lifetimes of prefixes and DNS servers have 32 bits of seconds (RFC 4861 4.6.2, RFC 8106 5.1); all ones is for ever.
+/// Lifetimes of prefixes and DNS servers are 32-bit seconds (RFC 4861 4.6.2, RFC 8106 5.1); all ones is infinite.
 const FOR_EVER: u64 = u32::MAX as u64;
-/// The length of a prefix that hosts on Ethernet form addresses from (RFC 2464 4).
+/// The prefix length with which hosts on Ethernet form addresses (RFC 2464 4).
 const AUTONOMOUS: u8 = 64;
 
 pub(super) const ADVERTISES: Key = key(
@@ -26,7 +26,7 @@ pub(super) const ADVERTISES: Key = key(
     Kind::Table(RA),
     "",
     "{ lifetime = \"1800s\" }",
-    "Router advertisements, by which IPv6 hosts configure themselves; without the table there are none.",
+    "Router advertisements, with which IPv6 hosts configure themselves. Without the table none are sent.",
 );
 
 /// Router advertisements of an interface (RFC 4861 6.2.1, with its names in brackets).
@@ -36,39 +36,39 @@ const RA: &[Key] = &[
         Kind::Text(TIME),
         "\"600s\"",
         "\"200s\"",
-        "The longest time between two, 4s to 1800s (MaxRtrAdvInterval); the shortest is a third of it.",
+        "The longest interval between advertisements, 4s to 1800s (MaxRtrAdvInterval). The shortest is a third of it.",
     ),
     key(
         "lifetime",
         Kind::Text(TIME),
         "",
         "\"1800s\"",
-        "For how long hosts take the router for their default router, up to 9000s; with 0s they do not. By default \
-         three intervals (AdvDefaultLifetime).",
+        "How long hosts use the router as a default router, up to 9000s; 0s if they should not (AdvDefaultLifetime). \
+         The default is three intervals.",
     ),
     key(
         "preference",
         Kind::Text(Form::Pattern("^(high|medium|low)$")),
         "\"medium\"",
         "\"high\"",
-        "Which of several routers hosts prefer: `high`, `medium`, `low` (RFC 4191).",
+        "The router's preference among default routers: `high`, `medium`, `low` (RFC 4191).",
     ),
-    key("managed", Kind::Boolean, "false", "true", "Whether addresses come by DHCPv6 (AdvManagedFlag)."),
-    key("other", Kind::Boolean, "false", "true", "Whether other settings come by DHCPv6 (AdvOtherConfigFlag)."),
-    key("mtu", Kind::Boolean, "true", "false", "Whether hosts are told the interface's MTU (AdvLinkMTU)."),
+    key("managed", Kind::Boolean, "false", "true", "Whether hosts get addresses by DHCPv6 (AdvManagedFlag)."),
+    key("other", Kind::Boolean, "false", "true", "Whether hosts get other settings by DHCPv6 (AdvOtherConfigFlag)."),
+    key("mtu", Kind::Boolean, "true", "false", "Whether the interface's MTU is advertised (AdvLinkMTU)."),
     key(
         "hop_limit",
         Kind::Integer { least: 0, most: 255 },
         "64",
         "64",
-        "The hop limit hosts are to use; 0 leaves it to them (AdvCurHopLimit).",
+        "The hop limit that hosts should use; 0 leaves it to them (AdvCurHopLimit).",
     ),
     key(
         "prefix",
         Kind::List(RA_PREFIX),
         "",
         "[{ prefix = \"2001:db8:1::/64\" }]",
-        "The prefixes of the link (AdvPrefixList); by default the interface's own IPv6 subnets.",
+        "The prefixes of the link (AdvPrefixList). The default is the interface's own IPv6 subnets.",
     ),
     key(
         "dns",
@@ -82,71 +82,71 @@ const RA: &[Key] = &[
         Kind::Texts { form: Form::Pattern(r"^[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*\.?$"), most: MOST_DOMAIN_BYTES },
         "[]",
         "[\"example.org\"]",
-        "Domains to search for names (RFC 8106).",
+        "DNS search domains (RFC 8106).",
     ),
     key(
         "dns_lifetime",
         Kind::Text(TIME),
         "",
         "\"1800s\"",
-        "For how long hosts may use them; by default three intervals.",
+        "The lifetime of DNS servers and search domains. The default is three intervals.",
     ),
 ];
 
 /// A prefix of the link.
 const RA_PREFIX: &[Key] = &[
     required("prefix", Kind::Text(PREFIX), "\"2001:db8:1::/64\"", "The prefix."),
-    key("on_link", Kind::Boolean, "true", "false", "Whether its addresses are on the link (AdvOnLinkFlag)."),
+    key("on_link", Kind::Boolean, "true", "false", "Whether hosts treat its addresses as on-link (AdvOnLinkFlag)."),
     key(
         "autonomous",
         Kind::Boolean,
         "true",
         "false",
-        "Whether hosts may form addresses from it (AdvAutonomousFlag); only a length of 64 lets them on Ethernet.",
+        "Whether hosts may form addresses from it (AdvAutonomousFlag). On Ethernet this requires a /64.",
     ),
     key(
         "valid",
         Kind::Text(TIME),
         "\"2592000s\"",
         "\"86400s\"",
-        "For how long it is valid (AdvValidLifetime); 4294967295s is for ever.",
+        "The valid lifetime (AdvValidLifetime); 4294967295s is infinite.",
     ),
     key(
         "preferred",
         Kind::Text(TIME),
         "\"604800s\"",
         "\"14400s\"",
-        "For how long addresses from it are preferred (AdvPreferredLifetime).",
+        "The preferred lifetime of addresses from it (AdvPreferredLifetime).",
     ),
 ];
 
 /// The advertisements of an interface. Times are whole seconds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct RaPlan {
-    /// The longest time between two; 4 to 1800 s.
+    /// The longest time between two advertisements; 4 to 1800 s.
     #[serde(serialize_with = "as_text")]
     pub interval: Nanos,
-    /// For how long the sender is a default router; at most 9000 s, zero where it is none.
+    /// How long hosts use the router as a default router; at most 9000 s, zero if it is none.
     #[serde(serialize_with = "as_text")]
     pub lifetime: Nanos,
-    /// Whether hosts prefer it.
+    /// Its preference among default routers.
     pub preference: Preference,
-    /// Whether addresses come by DHCPv6.
+    /// True if hosts get addresses by DHCPv6.
     pub managed: bool,
-    /// Whether other settings come by DHCPv6.
+    /// True if hosts get other settings by DHCPv6.
     pub other: bool,
-    /// Whether hosts are told the MTU.
+    /// True if the MTU is advertised.
     pub mtu: bool,
-    /// The hop limit hosts are to use; zero leaves it to them.
+    /// The advertised hop limit; zero for none.
     pub hop_limit: u8,
     /// The prefixes of the link, in the order of the file.
     #[serde(rename = "prefix")]
     pub prefixes: Vec<RaPrefix>,
     /// Recursive DNS servers.
     pub dns: Vec<Ipv6Addr>,
-    /// Domains to search; lower case, without a point at their end.
+    /// Search domains; lower case, without a trailing dot.
     pub search: Vec<String>,
-    /// For how long servers and domains may be used.
+    /// The lifetime of DNS servers and search domains.
     #[serde(serialize_with = "as_text")]
     pub dns_lifetime: Nanos,
 }
@@ -156,28 +156,28 @@ pub struct RaPlan {
 pub struct RaPrefix {
     /// The prefix; IPv6, no bit behind its length is set.
     pub prefix: Prefix,
-    /// Whether its addresses are on the link.
+    /// True if its addresses are on the link.
     pub on_link: bool,
-    /// Whether hosts may form addresses from it.
+    /// True if hosts may form addresses from it (SLAAC).
     pub autonomous: bool,
-    /// For how long it is valid; at most 2^32 - 1 s, which is for ever.
+    /// The valid lifetime; at most 2^32 - 1 s, which is infinite.
     #[serde(serialize_with = "as_text")]
     pub valid: Nanos,
-    /// For how long addresses from it are preferred; no longer than it is valid.
+    /// The preferred lifetime of addresses from it; at most the valid lifetime.
     #[serde(serialize_with = "as_text")]
     pub preferred: Nanos,
 }
 
-/// Which of several routers hosts prefer (RFC 4191 2.1).
+/// The preference of a default router (RFC 4191 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {
-    /// This one.
+    /// Preferred over others.
     High,
-    /// As any.
+    /// The default.
     #[default]
     Medium,
-    /// Another.
+    /// Used only if there is no other.
     Low,
 }
 
@@ -185,7 +185,7 @@ impl Preference {
     /// All of them.
     pub const ALL: [Preference; 3] = [Preference::High, Preference::Medium, Preference::Low];
 
-    /// As in the configuration.
+    /// Its name in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Preference::High => "high",
@@ -252,7 +252,7 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>, addresses: &
     })
 }
 
-/// A time of whole seconds within a range. None: left out or reported.
+/// A time of whole seconds within a range. `None` if it is missing or was reported.
 fn seconds(
     report: &mut Report<'_>,
     section: &Section<'_>,
@@ -314,7 +314,7 @@ fn domains(report: &mut Report<'_>, section: &Section<'_>) -> Vec<String> {
             text.error(report, || (format!("{} is no domain", quote(text.value)), hint));
             return None;
         }
-        // As in a message: a length before each label, and a zero.
+        // The length in a message: a length byte before each label, and a zero at the end.
         bytes += domain.len() + 2;
         if bytes > MOST_DOMAIN_BYTES {
             let reason = format!("the domains are longer than the {MOST_DOMAIN_BYTES} bytes there is room for");

@@ -1,4 +1,4 @@
-//! `[port.NAME.state]`: what a port does with ephemeral state.
+//! `[port.NAME.state]`: ephemeral state at a port.
 
 use crate::diagnostic::Report;
 use crate::document::{Node, Path, Section};
@@ -9,65 +9,65 @@ use crate::text::{did_you_mean, quote};
 use serde::Serialize;
 use std::fmt;
 
-/// Entries of a store at most.
+/// Limit of entries of a store.
 pub const MOST_ENTRIES: u64 = 1 << 28;
 
 pub(crate) const ENTRIES: Kind = Kind::Integer { least: 1, most: MOST_ENTRIES };
 
 table! {
-    /// What a port does with ephemeral state.
+    /// Ephemeral-state settings of a port.
     #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
     pub struct PortStatePlan, pub(super) PORT_STATE {
-        /// Where it executes.
+        /// The places at which it executes instructions.
         pub at: Places = (
             Kind::Text(Form::Choice(Places::NAMES)), "\"both\"", "\"output\"",
-            "Where instructions are executed: where packets come in (`input`), where they leave (`output`), `both`, or `none`."
+            "Where instructions are executed: at the packets' `input`, at their `output`, at `both`, or at `none`."
         );
-        /// Entries of its store; those that `[state]` says where none.
+        /// Entries of its store; `None`: as `[state]` says.
         pub capacity: Option<u64> = (
             ENTRIES, "", "2000000",
-            "Entries of the port's store; by default those that `[state]` says."
+            "Entries of the port's store. The default is that of `[state]`."
         );
-        /// What of the router packets may read there.
+        /// The router's variables that packets may read there.
         pub variables: Vec<Variable> = (
             Kind::Texts { form: Form::Choice(Variable::NAMES), most: Variable::ALL.len() }, "[]", "[\"queue\", \"rate\"]",
-            "What of the router instructions may read at the port: `queue` (packets that wait), `drops`, `rate` (bits a second), \
-             `node`, `time` (nanoseconds)."
+            "The router's variables that instructions may read at the port: `queue` (queued packets), `drops`, \
+             `rate` (bits a second), `node`, `time` (nanoseconds)."
         ) by variables;
     }
 }
 
 impl PortStatePlan {
-    /// Whether nothing is said.
+    /// True if all settings have their defaults.
     pub fn is_default(&self) -> bool {
         *self == PortStatePlan::default()
     }
 }
 
-/// Something of the router that instructions may read.
+/// A variable of the router that instructions may read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Variable {
-    /// Packets that wait at the port.
+    /// Packets queued at the port.
     Queue,
     /// Packets that the port's link has dropped.
     Drops,
-    /// What its medium carries, in bits a second.
+    /// The link rate in bits a second.
     Rate,
-    /// The number by which others know the router.
+    /// The router's node id.
     Node,
-    /// Its time, in nanoseconds since it began.
+    /// The router's time in nanoseconds since its start.
     Time,
 }
 
-/// Where a port executes instructions.
+/// The places at which a port executes instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Places {
-    /// Where packets come in and where they leave.
+    /// At the input and at the output.
     #[default]
     Both,
-    /// Only where they come in.
+    /// Only at the input.
     Input,
-    /// Only where they leave.
+    /// Only at the output.
     Output,
     /// Nowhere.
     None,
@@ -79,7 +79,7 @@ named! {
 }
 
 impl Places {
-    /// Whether packets are worked on where they come in, and where they leave.
+    /// True if it executes at the input, and at the output.
     pub const fn are(self) -> (bool, bool) {
         (matches!(self, Places::Both | Places::Input), matches!(self, Places::Both | Places::Output))
     }
@@ -93,7 +93,7 @@ impl fmt::Display for PortStatePlan {
     }
 }
 
-/// What a port says of it.
+/// Reads the ephemeral-state settings of a port.
 pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PortStatePlan {
     let table = section.node("state").and_then(|node| node.section(report, PORT_STATE, "state = { at = \"both\" }"));
     table.map_or_else(PortStatePlan::default, |section| PortStatePlan::read(report, &section))
@@ -103,7 +103,7 @@ fn variables(report: &mut Report<'_>, section: &Section<'_>) -> Vec<Variable> {
     several(report, section, "variables", Variable::ALL).unwrap_or_default()
 }
 
-/// Those of `all` that a list names, in their own order. None: left out or reported.
+/// The elements of `all` that a list names, sorted. `None` if it is missing or was reported.
 pub(crate) fn several<T: Copy + Ord + std::fmt::Display>(
     report: &mut Report<'_>,
     section: &Section<'_>,

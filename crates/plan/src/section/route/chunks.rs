@@ -1,30 +1,30 @@
-//! Configurations with very many `[[route]]` tables are parsed in chunks. The tree of a parsed route takes more than a kilobyte and the
-//! route itself less than a hundred bytes, so that a tree of a million routes takes two gigabytes for the time of a check. A chunk's
-//! tree is dropped before the next one is parsed.
+//! Parses configurations with very many `[[route]]` tables in chunks. The tree of a parsed route takes more than a kilobyte, the route itself less
+//! than a hundred bytes. The tree of a million routes would take two gigabytes during a check. So a chunk's tree is freed before the next one is
+//! parsed.
 
 use std::ops::Range;
 
-/// Tables from which on a configuration is divided. Below that a tree takes a few megabytes.
+/// The number of route tables from which on a configuration is divided. Smaller trees take a few megabytes.
 pub(crate) const LEAST: usize = 4096;
-/// Tables of a chunk.
+/// Route tables of a chunk.
 pub(crate) const TABLES: usize = 4096;
 
-/// A configuration that was divided into chunks is no TOML somewhere, or has routes outside of them.
+/// A configuration in chunks has a syntax error, or routes outside of them.
 pub(crate) struct BadSyntax;
 
-/// A configuration whose `[[route]]` tables are apart.
+/// A configuration whose `[[route]]` tables are separated.
 #[derive(Debug)]
 pub(crate) struct Chunks {
-    /// The configuration without them: as long as the whole, with spaces in their place, so that places mean the same.
+    /// The configuration with spaces in place of these tables, so that offsets stay the same.
     pub rest: String,
-    /// Where the chunks are, in their order.
+    /// The spans of the chunks, in order.
     pub ranges: Vec<Range<usize>>,
-    /// How many tables there are.
+    /// The number of tables.
     pub routes: usize,
 }
 
-/// Divides a configuration that has at least `least` `[[route]]` tables into chunks of `tables`. None: it has fewer, or a text of
-/// several lines in which a line may only look like a header.
+/// Divides a configuration with at least `least` `[[route]]` tables into chunks of `tables`. `None` if it has fewer, or a multi-line string, in which
+/// a line may only look like a header.
 pub(crate) fn divide(source: &str, least: usize, tables: usize) -> Option<Chunks> {
     if source.matches(HEADER).take(least).count() < least || source.contains("\"\"\"") || source.contains("'''") {
         return None;
@@ -33,6 +33,8 @@ pub(crate) fn divide(source: &str, least: usize, tables: usize) -> Option<Chunks
     let (mut offset, mut inside) = (0, false);
     for line in source.split_inclusive('\n') {
         if line.trim_start().starts_with('[') {
+            // A line in an array may begin with a bracket, too. It then ends the chunk early, and the parser of the chunk reports a syntax error. The
+            // caller parses the whole text in that case.
             let header = is_header(line);
             if header {
                 if !inside || held == tables {
@@ -53,7 +55,7 @@ pub(crate) fn divide(source: &str, least: usize, tables: usize) -> Option<Chunks
     for range in &ranges {
         rest.push_str(&source[rest.len()..range.start]);
         rest.extend(std::iter::repeat_n(' ', range.len().saturating_sub(1)));
-        // A header ends its line.
+        // A header needs the end of its line.
         rest.extend((!range.is_empty()).then_some('\n'));
     }
     rest.push_str(&source[rest.len()..]);
@@ -62,7 +64,7 @@ pub(crate) fn divide(source: &str, least: usize, tables: usize) -> Option<Chunks
 
 const HEADER: &str = "[[route]]";
 
-/// Whether a line is the header of a route, and nothing else but a comment.
+/// True if a line is only the header of a route, possibly with a comment.
 fn is_header(line: &str) -> bool {
     let behind = line.trim_start().strip_prefix(HEADER).map(str::trim_start);
     behind.is_some_and(|behind| behind.is_empty() || behind.starts_with('#'))
@@ -76,7 +78,7 @@ mod tests {
         "version = 1\n[[route]]\nto = 'a'\n\n  [[route]] # ü\nvia = [\n 'b']\n[port.lan]\nmtu = 1\n[[route]]\nto = 'c'";
 
     #[test]
-    fn route_tables_are_set_apart_and_the_rest_keeps_its_places() {
+    fn route_tables_are_separated_and_the_rest_keeps_its_offsets() {
         for tables in [1, 2, 9] {
             let chunks = divide(TEXT, 3, tables).unwrap();
             assert_eq!((chunks.routes, chunks.rest.len()), (3, TEXT.len()), "{tables}");
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn configurations_that_cannot_be_divided_safely_are_left_whole() {
+    fn configuration_that_cannot_be_divided_safely_stays_whole() {
         assert!(divide(TEXT, 4, 1).is_none(), "it has too few");
         assert!(divide(&format!("{TEXT}\nname = \"\"\"\n[[route]]\n\"\"\""), 3, 1).is_none());
         assert!(divide(&format!("{TEXT}\nname = '''x'''"), 3, 1).is_none());

@@ -11,27 +11,27 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Next hops of one route.
+/// Limit of next hops of one route.
 pub(crate) const MOST_NEXT_HOPS: usize = 64;
-/// What the weights of the next hops of one route may add up to.
+/// Limit of the sum of weights of a route's next hops.
 const MOST_WEIGHT: usize = 512;
 
-/// What becomes of the packets a route matches.
+/// The treatment of packets that match a route.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RouteAction {
-    /// To a next router.
+    /// Sent to a next hop.
     Via {
         /// Its address, of the destination's family.
         gateway: IpAddr,
         /// The interface whose subnet it is on.
         interface: Name,
     },
-    /// To one of several next routers, by the packet's flow; at least two.
+    /// Sent to one of several next hops, selected by flow; at least two.
     Group(Arc<[NextHopPlan]>),
-    /// Dropped in silence.
+    /// Dropped silently.
     Blackhole,
-    /// Dropped, and the sender is told by ICMP.
+    /// Dropped with an ICMP error to the sender.
     Unreachable,
 }
 
@@ -49,14 +49,14 @@ impl fmt::Display for RouteAction {
     }
 }
 
-/// One of several next routers.
+/// One of several next hops.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct NextHopPlan {
     /// The interface whose subnet it is on.
     pub interface: Name,
     /// Its address.
     pub gateway: IpAddr,
-    /// Its share of the flows, compared to the others'; at least 1.
+    /// Its weight among the others; at least 1.
     pub weight: u16,
 }
 
@@ -67,20 +67,20 @@ impl fmt::Display for NextHopPlan {
     }
 }
 
-/// What is said of the next hops of a route together.
+/// Common properties of a route's next hops.
 #[derive(Clone, Copy)]
 pub(crate) struct Way {
-    /// The destination, where it could be read.
+    /// The destination, if it was valid.
     pub to: Option<Prefix>,
     /// The VRF of the route.
     pub vrf: VrfIndex,
-    /// Whether they may be in another.
+    /// True if they may be in another VRF.
     pub leak: bool,
-    /// The interface they are on, unless they say themselves.
+    /// Their interface, unless a hop names its own.
     pub port: Option<InterfaceIndex>,
 }
 
-/// What a route via all of `texts` does. None: reported.
+/// The action of a route with the next hops `texts`. `None` if it was reported.
 pub(crate) fn action(
     report: &mut Report<'_>,
     connected: &Connected,
@@ -126,7 +126,7 @@ pub(crate) fn action(
 
 fn next_hop(report: &mut Report<'_>, connected: &Connected, text: &Text<'_>, way: Way) -> Option<NextHopPlan> {
     let mut words = text.words(report.part());
-    // An empty text is an address that is not there.
+    // An empty text is a missing address.
     let first = words.next().unwrap_or_else(|| text.clone());
     let (mut port, mut weight) = (Ok(way.port), Some(1));
     while let Some(word) = words.next() {

@@ -1,16 +1,16 @@
-//! Lists of processor cores, as `taskset -c` and the kernel write them: `0-3,8`.
+//! Lists of processor cores, in the format of `taskset -c` and the kernel: `0-3,8`.
 
 use crate::text::{TextError, quote};
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// The highest number of a core, as sched_setaffinity(2) of the C library has it (`CPU_SETSIZE`).
+/// The highest core number, by the limit of sched_setaffinity(2) in the C library (`CPU_SETSIZE`).
 const LAST: u16 = 1023;
-/// As many as there can be workers.
+/// The largest number of workers.
 const MOST: usize = 64;
 
-/// Cores in the order they were named, each once; none where none is named.
+/// Cores in the order of the text, without duplicates; empty if none is set.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cores(Vec<u16>);
 
@@ -89,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lists_are_read_as_they_are_meant() {
+    fn core_lists_are_parsed() {
         for (text, cores, said) in [
             ("0", &[0][..], "0"),
             ("0-1,3", &[0, 1, 3], "0-1,3"),
@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(cores in prop::collection::hash_set(0u16..=LAST, 1..MOST)) {
+        fn core_list_parses_back_as_printed(cores in prop::collection::hash_set(0u16..=LAST, 1..MOST)) {
             let cores = Cores(cores.into_iter().collect());
             prop_assert_eq!(cores.to_string().parse::<Cores>(), Ok(cores));
         }

@@ -1,4 +1,4 @@
-//! A catalogue for the tests: what the router declares, and enough beside it to mistake things.
+//! A catalogue for the tests: the router's declarations, and similar ones that can be confused with them.
 
 use plan::{Catalogue, CpuSchedulerDeclaration, Lag};
 use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, Unit};

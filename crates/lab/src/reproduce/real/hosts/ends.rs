@@ -1,4 +1,4 @@
-//! Both ends of a flow between real hosts: whoever sends by a world's application and looks at the connection, and whoever receives.
+//! Both ends of a flow between real hosts. The sender sends as a world's application says and samples the state of its connection.
 
 use anyhow::{Context, Result};
 use io::clock;
@@ -12,35 +12,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use units::{Instant, Nanos};
 
-/// Handed to the kernel, or taken from it, at once.
+/// Bytes per read or write.
 const CHUNK: usize = 1 << 16;
-/// How long a receiver that gets nothing does not look whether the run is over.
+/// Timeout of a receiver's read, after which it checks for the end of the run.
 const NAP: Duration = Duration::from_millis(200);
 
-/// When a run begins, and when it ends, on the machine's clock.
+/// The start and the end of a run, on the machine's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// The world's time zero.
     pub begin: Instant,
-    /// Its last.
+    /// The world's end.
     pub end: Instant,
 }
 
-/// What a sender has to send.
+/// The traffic of a sender.
 pub enum Wants {
-    /// Everything it can.
+    /// As much as possible.
     Bulk,
     /// One transfer after the other.
     Web(Box<Draws>),
 }
 
-/// What comes of a sender.
+/// The results of a sender.
 pub struct Sent {
-    /// What it has seen of the connection.
+    /// The samples of its connection.
     pub watched: Watched,
     /// Its transfers.
     pub transfers: Vec<Completion>,
-    /// Bytes that had come to the receiver at the end.
+    /// Bytes received by the end.
     pub received: u64,
 }
 
@@ -48,19 +48,19 @@ pub struct Sent {
 pub struct Source<'r> {
     /// Its end of the connection.
     pub stream: TcpStream,
-    /// What it has to send.
+    /// Its traffic.
     pub wants: Wants,
-    /// When it begins, since the world's time zero.
+    /// Its start, after the world's time zero.
     pub start: Nanos,
-    /// How often it looks at the connection.
+    /// Its sampling interval.
     pub look: Nanos,
-    /// Who is told what it sees.
+    /// Collects its samples.
     pub watched: Watched,
-    /// What its receiver has counted.
+    /// The bytes its receiver has counted.
     pub received: &'r AtomicU64,
 }
 
-/// A web source's transfers: at which byte the one under way ends, and when the next begins.
+/// The transfers of a web source: the last byte of the current one, and the start of the next.
 struct Web {
     draws: Box<Draws>,
     next: Option<Instant>,
@@ -73,7 +73,7 @@ impl Source<'_> {
     ///
     /// # Errors
     ///
-    /// What the kernel says when it does not go on.
+    /// The kernel's error if the connection breaks.
     pub fn run(self, times: Times) -> Result<Sent> {
         let Source { mut stream, wants, start, look, mut watched, received } = self;
         stream.set_nonblocking(true)?;
@@ -102,6 +102,7 @@ impl Source<'_> {
                 if let Some(web) = &mut web {
                     web.acknowledged(since(now, times.begin), times.begin, seen.acknowledged, segment);
                 }
+                // Skip looks that a stall has delayed: a burst of them would all see the same state.
                 while due <= now {
                     due += look;
                 }
@@ -124,13 +125,14 @@ impl Source<'_> {
             sleeper.sleep([], next.since(clock::now()))?;
         }
         let received = received.load(Ordering::Relaxed);
+        // Reset the connection on close. The data still queued would otherwise continue to load the link after the run.
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
         Ok(Sent { watched, transfers: web.map_or_else(Vec::new, |web| web.transfers), received })
     }
 }
 
 impl Web {
-    /// A transfer begins when its time has come.
+    /// Begins a transfer if its time has come.
     fn begin(&mut self, now: Instant, zero: Instant, offered: &mut u64, segment: u64) {
         if self.next.is_none_or(|next| now < next) {
             return;
@@ -142,7 +144,7 @@ impl Web {
         self.transfers.push(Completion { began: since(now, zero), packets, over: None, heard: false });
     }
 
-    /// So many bytes of the connection have been acknowledged.
+    /// Records that `bytes` bytes of the connection have been acknowledged.
     fn acknowledged(&mut self, now: Instant, zero: Instant, bytes: u64, segment: u64) {
         let (Some(end), Some(transfer)) = (self.end, self.transfers.last_mut()) else { return };
         transfer.heard |= bytes > end - transfer.packets * segment;
@@ -154,12 +156,12 @@ impl Web {
     }
 }
 
-/// A time of the machine as the world has it.
+/// A time of the machine, in the world's time.
 fn since(now: Instant, zero: Instant) -> Instant {
     Instant::START + now.since(zero)
 }
 
-/// What the kernel says of a connection, less what there was before the world began.
+/// The kernel's statistics of a connection since the world began.
 fn seen(state: &tcp::State, before: &tcp::State) -> Look {
     Look {
         smoothed: Nanos::micros(state.smoothed_us.into()),
@@ -176,11 +178,11 @@ fn seen(state: &tcp::State, before: &tcp::State) -> Look {
     }
 }
 
-/// Receives until the end, and counts.
+/// Receives and counts until the end.
 ///
 /// # Errors
 ///
-/// What the kernel says when it does not go on.
+/// The kernel's error if the connection breaks.
 pub fn receive(mut stream: TcpStream, times: Times, received: &AtomicU64) -> Result<()> {
     stream.set_read_timeout(Some(NAP))?;
     let mut bytes = vec![0; CHUNK];
@@ -189,7 +191,7 @@ pub fn receive(mut stream: TcpStream, times: Times, received: &AtomicU64) -> Res
             Ok(0) => break,
             Ok(count) => _ = received.fetch_add(count as u64, Ordering::Relaxed),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            // The sender does not wait for what is still under way.
+            // The sender closes without waiting for bytes in flight, which resets the connection.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
             Err(error) => return Err(error).context("receiving"),
         }

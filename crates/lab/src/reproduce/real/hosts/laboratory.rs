@@ -1,5 +1,5 @@
-//! What a world of hosts stands on when its packets are real: its senders in one network namespace, its receivers in another, with the kernel's
-//! own TCP, and between them a router whose two ports have the world's link, one direction each.
+//! The laboratory of a world of hosts on real packets. Its senders are in one network namespace and its receivers in another, with the kernel's own
+//! TCP. The two ports of the router between them emulate the world's link, one direction each.
 
 use anyhow::{Context, Result, anyhow};
 use control::{Daemon, Notice, Options};
@@ -17,23 +17,23 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use units::{Mac, Nanos};
 
-/// What the configuration is called in messages.
+/// The configuration's name in messages.
 const CONFIGURATION: &str = "laboratory";
-/// Of the addresses for benchmarks (RFC 2544, appendix C.2.2).
+/// From the addresses for benchmarks (RFC 2544, appendix C.2.2).
 const SENDERS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
 const RECEIVERS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 1, 1), Ipv4Addr::new(198, 18, 1, 2)];
-/// The hosts' link addresses, so that the router need not ask for them over the link.
+/// The hosts' MAC addresses, so that the router need not resolve them over the link.
 const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 2]), Mac([2, 0, 0, 0, 1, 2])];
-/// Packets that may be under way on a link.
+/// Limit of packets in flight on a link.
 const UNDER_WAY: u64 = 16_384;
 /// Frames for everything else.
 const SPARE: u64 = 8192;
-/// What senders and receivers have room for: more than a deep buffer ever holds. The least, the default and the most of tcp(7).
+/// Socket buffers of senders and receivers: larger than any deep queue. The least, the default and the most of tcp(7).
 const RECEIVE: &str = "4096 536870912 1073741824";
 const SEND: &str = "4096 1048576 1073741824";
-/// What frames have besides IP.
+/// Length of the link header.
 const LINK_HEADER: u64 = 14;
-/// How long a connection may take to be made, over links that are silent for seconds.
+/// Timeout for a connection over links that stall for seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The hosts and the router.
@@ -46,31 +46,31 @@ pub struct Laboratory {
     _lab: Lab,
 }
 
-/// What the router says of the run.
+/// The router's counters for one direction.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Passed {
-    /// Packets given to the scheme, sent, dropped by it and marked.
+    /// Packets offered to the scheme.
     pub offered: u64,
-    /// See there.
+    /// Packets sent.
     pub sent: u64,
-    /// The bytes of those sent, of IP.
+    /// Bytes of the IP packets sent.
     pub sent_bytes: u64,
-    /// See there.
+    /// Packets dropped by the scheme.
     pub dropped: u64,
-    /// See there.
+    /// Packets marked by the scheme.
     pub marked: u64,
-    /// Packets that wait.
+    /// Packets queued.
     pub waiting: u64,
     /// Packets that the kernel lost between the hosts and the router.
     pub kernel_lost: u64,
 }
 
 impl Laboratory {
-    /// One in which so many packets may wait before each link.
+    /// A laboratory with room for `waiting` packets before each link.
     ///
     /// # Errors
     ///
-    /// Why it cannot be had here.
+    /// Why this machine cannot provide one.
     pub fn new(passage: Passage, waiting: u64, seed: u64, files: DataFiles) -> Result<Laboratory> {
         let description = Description { passage, waiting, seed, files, change: SchemeChange::default() };
         let text = description.configuration();
@@ -86,7 +86,7 @@ impl Laboratory {
             for (setting, value) in [
                 ("tcp_rmem", RECEIVE),
                 ("tcp_wmem", SEND),
-                // What one run has learned of the path is nothing that the next may know.
+                // Do not let one run's path metrics influence the next.
                 ("tcp_no_metrics_save", "1"),
                 ("tcp_slow_start_after_idle", "1"),
             ] {
@@ -103,11 +103,11 @@ impl Laboratory {
         Ok(Laboratory { senders, receivers, description, daemon, notices, _lab: lab })
     }
 
-    /// Another scheme takes the place of the one before the link to the receivers, or of that back.
+    /// Replaces the scheme of the link to the receivers, or of the reverse link if `back` is set.
     ///
     /// # Errors
     ///
-    /// That the router does not have it.
+    /// The router refuses it.
     pub fn change(&mut self, back: bool, change: &Change) -> Result<()> {
         let Passage { forward, back: other } = &mut self.description.passage;
         let way = if back { other } else { forward };
@@ -117,22 +117,22 @@ impl Laboratory {
         applied.map(drop).map_err(|error| anyhow!("the router does not take {}: {error:?}", change.scheme))
     }
 
-    /// A connection of so many, as `manner` says: the sender's end and the receiver's.
+    /// Opens connection `number`, configured as `manner` says: the sender's end and the receiver's.
     pub fn connection(&self, number: usize, manner: &Manner<'_>) -> Result<(TcpStream, TcpStream)> {
         let at = SocketAddr::new(RECEIVERS[1].into(), 80 + number as u16);
         let refused = || format!("a connection with the congestion control {}", manner.control);
         let listener = self.receivers.run(|| manner.listen(at))?.with_context(refused)?;
         let near = self.senders.run(|| manner.connect(at, PATIENCE))?.with_context(refused)?;
-        // The kernel has shaken hands already.
+        // The kernel has completed the handshake already, so this does not block.
         let (far, _) = listener.accept().context("accepting a connection")?;
         Ok((near, far))
     }
 
-    /// What the router has done so far: of the link to the receivers, and of that back.
+    /// The router's counters so far: of the link to the receivers, and of the reverse link.
     ///
     /// # Errors
     ///
-    /// That it has failed.
+    /// The router has failed.
     pub fn passed(&self) -> Result<[Passed; 2]> {
         if let Some(Notice::Failed(reason)) = self.notices.try_iter().next() {
             return Err(anyhow!("the router has failed: {reason}"));
@@ -153,32 +153,32 @@ impl Laboratory {
     }
 }
 
-/// Packets that the kernel refused when they were to be transmitted.
+/// Packets that the kernel refused to transmit.
 fn refused(port: &control::api::Port) -> u64 {
     port.drops.iter().filter(|drop| drop.reason == "device_refused").map(|drop| drop.packets).sum()
 }
 
-/// How a run went, seen from its end.
+/// The statistics of a run at its end.
 #[derive(Clone, Default, Debug)]
 pub struct Went {
-    /// How long 95 of 100 packets waited before the link at most, in microseconds.
+    /// The 95th percentile of the sojourn time before the link, in microseconds.
     pub sojourn_p95_us: f64,
-    /// Opportunities of the link's trace that were used, and that found nothing to send.
+    /// Opportunities of the link's trace that were used, and that found an empty queue.
     pub opportunities: (u64, u64),
-    /// How late 99 of 100 packets came out of the link at most, in microseconds.
+    /// The 99th percentile of the lateness of packets at the link's output, in microseconds.
     pub late_p99_us: f64,
-    /// How long the link was idle though packets waited, in milliseconds: this machine was too slow.
+    /// How long the link was idle although packets were queued, in milliseconds: this machine was too slow.
     pub missed_ms: f64,
     /// Packets that the link's scheme dropped, by reason.
     pub drops: Vec<(String, u64)>,
 }
 
 impl Laboratory {
-    /// How it went at the link to the receivers, and at that back.
+    /// The statistics of the link to the receivers, and of the reverse link.
     ///
     /// # Errors
     ///
-    /// That the router does not answer.
+    /// The router does not answer.
     pub fn went(&self) -> Result<[Went; 2]> {
         let links = self.daemon.links(None, 0).map_err(|error| anyhow!("the router does not answer: {error:?}"))?;
         Ok(["receivers", "senders"].map(|name| {
@@ -197,7 +197,7 @@ impl Laboratory {
     }
 }
 
-/// The time that 95 of 100 packets did not exceed, in nanoseconds, as their buckets have it.
+/// The 95th percentile in nanoseconds, from the histogram.
 fn p95(latency: &control::api::Latency) -> f64 {
     let mut left = latency.packets.div_ceil(20);
     let slowest = latency.buckets.iter().rev().find(|bucket| {
@@ -214,19 +214,19 @@ impl Drop for Laboratory {
     }
 }
 
-/// A text as TOML has it: as JSON has it.
+/// A text quoted for TOML, with the rules of JSON.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// What the router is to be like.
+/// The parameters of the router.
 struct Description {
     passage: Passage,
-    /// Packets that may wait before each link.
+    /// Limit of packets queued before each link.
     waiting: u64,
     seed: u64,
     files: DataFiles,
-    /// What becomes of what waits when a scheme is changed.
+    /// The treatment of queued packets when a scheme changes.
     change: SchemeChange,
 }
 
@@ -263,8 +263,8 @@ impl Description {
     }
 }
 
-/// How many packets may wait before a link that carries so many bits a second for so long, if nothing is ever dropped: a sender with its window
-/// that grows by a packet a round trip, or doubles, puts as many into the queue as the link takes out at most.
+/// The queue limit before a link of this rate for this duration so that no packet is ever dropped. A sender whose window grows by a packet per round
+/// trip, or doubles, adds at most as many packets to the queue as the link removes.
 pub fn waiting(rate: f64, duration: Nanos, packet: u32) -> u64 {
     let carried = rate * duration.as_secs_f64() / 8.0 / f64::from(packet.max(1));
     (carried as u64 + SPARE).clamp(SPARE, 2_000_000)

@@ -1,5 +1,5 @@
-//! Worlds of hosts on real packets: the kernel's TCP at both ends of each flow, and between them a router whose ports have the world's link. Several
-//! of them run at a time, each in a laboratory of its own: they take the time that their worlds last, and little of a processor.
+//! Worlds of hosts on real packets: the kernel's TCP at both ends of each flow, and between them a router whose ports emulate the world's link.
+//! Several worlds run in parallel, each in a laboratory of its own: a run takes as long as its world, but little processor time.
 
 mod ends;
 mod laboratory;
@@ -19,42 +19,42 @@ use std::thread;
 use units::Nanos;
 use watch::Watch;
 
-/// The longest segment with its options: packets of 1260 bytes with 40 of headers.
+/// The headers of the longest segment: packets of 1260 bytes with 40 of headers and options.
 const HEADERS: u32 = 40;
-/// The timestamps among them.
+/// The TCP timestamps among them.
 const OPTIONS: u32 = 12;
-/// Bytes that wait in a sender's socket before they are sent: more than it sends between two looks.
+/// Bytes buffered in a sender's socket: more than it sends between two samples.
 const UNSENT: u32 = 1 << 19;
-/// How long after everything is made a run begins.
+/// Delay from the end of the setup to the start of a run.
 const SOON: Nanos = Nanos::millis(50);
-/// A run of which both are said is simulated: the parameter, and its value.
+/// The parameter and the value that mark a simulated run in an experiment with both kinds.
 const SIMULATED: (&str, &str) = ("on", "model");
 
 /// Carries out worlds of hosts on real packets.
 pub struct RealHosts {
     files: DataFiles,
-    /// What the kernel calls itself.
+    /// The kernel's version.
     kernel: String,
     at_once: usize,
 }
 
 impl RealHosts {
-    /// How many of them a core can have at a time: a link of some 10 Mbit/s takes it some hundredths.
+    /// Worlds in parallel per core: a link of some 10 Mbit/s takes a few hundredths of one.
     pub const ON_A_CORE: usize = 4;
 
-    /// So many of them at once.
+    /// Runs at most `at_once` worlds in parallel.
     ///
     /// # Errors
     ///
-    /// Why there can be no laboratory here.
+    /// Why this machine cannot provide a laboratory.
     pub fn new(files: DataFiles, at_once: usize) -> Result<RealHosts> {
-        // Before anything is begun that takes minutes.
+        // Fail here, before runs that take minutes begin.
         drop(io::netns::Lab::new().context("real packets need network namespaces: run it as root")?);
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
         Ok(RealHosts { files, kernel, at_once })
     }
 
-    /// Whether runs are of hosts, and not of routers.
+    /// True if the runs are of hosts, and not of routers.
     pub fn can(job: &Job) -> bool {
         World::parse(&job.world, &job.file).is_ok_and(|world| !world.hosts.flows.is_empty())
     }
@@ -77,6 +77,7 @@ impl RealHosts {
             other => Err(format!("on real packets a link has a rate or a trace, not {other}")),
         };
         let passage = world.passage(u64::MAX).map_err(anyhow::Error::msg)?;
+        // The queue limit depends on the rate of the link, so compute the passage again with that limit.
         let most = waiting(rate(&passage).map_err(anyhow::Error::msg)?, length, packet);
         let passage = world.passage(most).map_err(anyhow::Error::msg)?;
         let mut laboratory = Laboratory::new(passage.clone(), most, world.seed, self.files.clone())?;
@@ -119,7 +120,7 @@ impl RealHosts {
         vec![("kernel".into(), self.kernel.clone()), of(&passage.forward), of(&passage.back)]
     }
 
-    /// What a flow's sender has to send: the same transfers, and pauses, as in virtual time.
+    /// The traffic of a flow's sender: the same transfers and pauses as in virtual time.
     fn wants(&self, world: &World, flow: &FlowPlan) -> Result<Wants> {
         if !flow.is_web() {
             return Ok(Wants::Bulk);
@@ -132,7 +133,7 @@ impl RealHosts {
     }
 }
 
-/// What the kernel calls the transport of a flow.
+/// The kernel's name of a flow's congestion control.
 fn control(flow: &FlowPlan) -> &str {
     if flow.transport.name == "newreno" { "reno" } else { flow.transport.name }
 }
@@ -152,7 +153,7 @@ impl Runner for RealHosts {
 
     fn follows_from(&self, job: &Job) -> Option<String> {
         let all = self.simulation().follows_from(job)?;
-        // What was measured once need not be measured again, though it would not be quite the same.
+        // A cached measurement is good enough, although a new one would differ slightly.
         Some(if is_simulated(job) { all } else { format!("{all}\n# on real packets of Linux {}", self.kernel) })
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use sim::experiment::Parameters;
 
-/// What carries out worlds of hosts; nothing where there can be no laboratory.
+/// The runner for worlds of hosts; `None` if there can be no laboratory.
 fn real_hosts() -> Option<RealHosts> {
     match RealHosts::new(DataFiles::default(), 1) {
         Ok(real) => Some(real),
@@ -42,7 +42,7 @@ fn kernel_reno_bufferbloat_rtt_half_t() {
     let measured = run(&real, &world("20s", deep, &flows));
     for name in ["one", "two"] {
         let srtt = &measured.series[&format!("flow.{name}.srtt_ms")];
-        // A queue that is filled twice as fast as it empties: what comes at t has waited since t / 2.
+        // The queue fills twice as fast as it empties: a packet that leaves at t has been queued for t / 2.
         let parts: Vec<f64> = srtt.iter().filter(|(t, _)| *t > 15.0).map(|(t, ms)| ms / 1e3 / (t / 2.0)).collect();
         let mean = parts.iter().sum::<f64>() / parts.len() as f64;
         assert!((mean - 1.0).abs() < 0.1, "{name}: {mean} of half the time");
@@ -54,13 +54,13 @@ fn kernel_reno_bufferbloat_rtt_half_t() {
 }
 
 #[test]
-fn transfers_on_real_packets_are_those_of_virtual_time() {
+fn transfers_on_real_packets_match_virtual_time() {
     let Some(real) = real_hosts() else { return };
     let world = world("12s", "codel", &flow("one", "web"));
     let here = run(&real, &world);
     let there = sim::run(&world, &mut DataFiles::default(), &mut |_| {}).unwrap();
     let transfers = |measured: &Measured| get(measured, "flow.one.transfers");
-    // Two windows of ten packets in the place of several of two: never fewer transfers, and each as soon.
+    // The initial windows are ten packets instead of two: at least as many transfers, and each at least as fast.
     assert!(
         transfers(&here) >= transfers(&there) && transfers(&here) > 10.0,
         "{} {}",
@@ -75,7 +75,7 @@ fn transfers_on_real_packets_are_those_of_virtual_time() {
 }
 
 #[test]
-fn what_a_laboratory_cannot_have_is_an_error() {
+fn unsupported_world_is_an_error() {
     let Some(real) = real_hosts() else { return };
     let with =
         |transport: &str| world("1s", "codel", &(flow("one", "bulk") + &format!("transport = \"{transport}\"\n")));

@@ -1,4 +1,4 @@
-//! What is measured of the links of a laboratory, under the names that those of a simulated world have.
+//! The measurements at the links of a laboratory, under the same names as in a simulated world.
 
 use super::ends::Times;
 use super::laboratory::{Laboratory, Passed, Went};
@@ -9,31 +9,31 @@ use sim::{Change, Measured, Passage};
 use std::collections::{BTreeMap, VecDeque};
 use units::{Instant, Nanos};
 
-/// What schemes drop packets for: told also where there was none.
+/// The drop reasons of schemes: reported even if zero.
 const DROPS: [&str; 5] = ["scheme_arrival", "scheme_front", "scheme_tail", "buffer_full", "scheme_flush"];
 
-/// A time of the world as the machine has it.
+/// A time of the world, on the machine's clock.
 fn of(times: Times, at: Instant) -> Instant {
     times.begin + at.since(Instant::START)
 }
 
-/// Looks at a laboratory's router now and then, and tells it of other schemes.
+/// Samples a laboratory's router and changes its schemes on schedule.
 pub struct Watch {
     names: [String; 2],
     every: Nanos,
     last: [Passed; 2],
-    /// The most packets that were seen waiting.
+    /// The longest queue seen, in packets.
     most: [u64; 2],
     went: [Went; 2],
-    /// What is still to happen to the link back, or to that to the receivers, in the order of its times.
+    /// The remaining scheme changes in order of time: true for the reverse link, false for the link to the receivers.
     changes: VecDeque<(bool, Change)>,
-    /// The latest that a scheme was changed.
+    /// The largest delay of a scheme change.
     late: Nanos,
     series: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
 impl Watch {
-    /// A point of each series is made so often.
+    /// Adds a point to each series at this interval.
     pub fn new(passage: &Passage, every: Nanos) -> Watch {
         let names = [passage.forward.name.clone(), passage.back.name.clone()];
         let of = |back: bool, changes: &[Change]| -> Vec<(bool, Change)> {
@@ -45,11 +45,11 @@ impl Watch {
         Watch { names, every, last, most, went, changes: changes.into(), late: Nanos::ZERO, series: BTreeMap::new() }
     }
 
-    /// Looks until the end, and changes schemes when it is time to.
+    /// Samples until the end, and changes schemes on schedule.
     ///
     /// # Errors
     ///
-    /// That the router has failed, or does not have a scheme.
+    /// The router has failed or refuses a scheme.
     pub fn run(&mut self, laboratory: &mut Laboratory, times: Times) -> Result<()> {
         let mut sleeper = Sleeper::new(Waker::new()?);
         let mut due = times.begin;
@@ -88,11 +88,12 @@ impl Watch {
                 self.went = laboratory.went()?;
                 return Ok(());
             }
+            // After a stall continue from now instead of catching up, and always sample the very end.
             due = (due + self.every).max(now).min(times.end);
         }
     }
 
-    /// Adds what was measured.
+    /// Adds the measurements.
     pub fn finish(self, measured: &mut Measured) {
         if self.late > Nanos::ZERO {
             measured.values.insert("real.changed_late_ms".into(), self.late.get() as f64 / 1e6);

@@ -1,4 +1,4 @@
-//! The kernel's TCP over a bump in the wire that executes the instructions of others beside it (spec E-40, E-X16).
+//! The kernel's TCP through a pass-through port that executes the instructions of other packets (spec E-40, E-X16).
 
 use super::load::counted;
 use super::network::{ROUTER, started};
@@ -17,30 +17,30 @@ use std::thread;
 use std::time::Duration;
 use units::{Instant, Nanos};
 
-/// Of the addresses for benchmarks (RFC 2544, appendix C.2.2): who sends, and who receives.
+/// From the addresses for benchmarks (RFC 2544, appendix C.2.2): the sender and the receiver.
 const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
-/// The two ends of the cable: what flows from the first to the second flows towards the router that is thought there.
+/// The two ends of the cable. Packets from the first to the second flow towards the imagined router.
 const PORTS: [&str; 2] = ["line", "inside"];
 /// The interface of a host.
 const INTERFACE: &str = "eth0";
-/// How often senders look what is due.
+/// How often senders check for due packets.
 const LOOK: Nanos = Nanos::millis(1);
-/// How long things may be on their way, and hosts may take to find each other.
+/// Time limit for packets in flight, and for the hosts to resolve each other.
 const WAY: Nanos = Nanos::millis(300);
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What a full packet carries by TCP, with the timestamps that it has among its headers, and by UDP.
+/// The payload of a full packet: by TCP with timestamps, and by UDP.
 const SEGMENT: u64 = 1448;
 const DATAGRAM: usize = 1472;
 
-/// Runs it.
+/// Runs the trial.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
-/// | `offered_mbps`, `carried_mbps` | what the sender wrote, what the receiver read, a second |
-/// | `repeated`, `in_vain` | segments sent again, and of those how many the receiver says it had |
-/// | `stood_still` | how many of `repeated` came of a time in which the machine stood still |
-/// | `instructions`, `executed` | sent beside it, and executed on the way |
-/// | `longest` | bytes of the longest IP packet that came through, of 1500 |
+/// | `offered_mbps`, `carried_mbps` | rate written by the sender, and read by the receiver |
+/// | `repeated`, `in_vain` | retransmitted segments, and those of them that the receiver had already |
+/// | `stood_still` | retransmissions caused by a stall of the machine |
+/// | `instructions`, `executed` | instructions sent beside the stream, and those executed by the port |
+/// | `longest` | length in bytes of the longest IP packet that passed, of 1500 |
 pub fn run(plan: &CablePlan) -> Result<Values> {
     let lab = Lab::new().context("real packets need network namespaces: run it as root")?;
     let (sender, receiver) = (lab.host("sender")?, lab.host("receiver")?);
@@ -64,6 +64,7 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
     let near = sender.run(|| manner.connect(at, PATIENCE))?.context("connecting over the cable")?;
     let (far, _) = listener.accept().context("accepting a connection")?;
     let instructions = sender.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+    // Open a socket for the instructions, else the receiver answers each with ICMP port unreachable.
     let _taken = receiver.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, Carriages::PORT)))??;
     let (begin, watch) = (clock::now() + WAY, Watch::begin()?);
     let (offered, carried, sent, again) = thread::scope(|scope| {
@@ -102,7 +103,7 @@ pub fn run(plan: &CablePlan) -> Result<Values> {
     .into())
 }
 
-/// The configuration of what is between the hosts.
+/// The configuration of the pass-through ports between the hosts.
 fn configuration() -> String {
     let [line, inside] = PORTS;
     format!(
@@ -112,14 +113,14 @@ fn configuration() -> String {
     )
 }
 
-/// Bytes of the longest IP packet that passes, of those that hosts send.
+/// The length of the longest IP packet of a host that passes.
 fn longest(sender: &Host, receiver: &Host) -> Result<usize> {
     let to = receiver.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 9)))??;
     let from = sender.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
     to.set_read_timeout(Some(Duration::from_millis(500)))?;
     let mut bytes = [0; 2048];
     for _ in 0..10 {
-        // The first one is lost where they have to find each other.
+        // The first one may be lost while the hosts resolve each other.
         from.send_to(&bytes[..DATAGRAM], (HOSTS[1], 9))?;
         if let Ok(length) = to.recv(&mut bytes) {
             return Ok(length + 28);
@@ -128,7 +129,7 @@ fn longest(sender: &Host, receiver: &Host) -> Result<usize> {
     Ok(0)
 }
 
-/// Writes what is due. Answers how many bytes, and how long it took.
+/// Writes the bytes that are due. Returns how many, and how long it took.
 fn write(plan: &CablePlan, mut to: &TcpStream, begin: Instant) -> Result<(u64, Nanos)> {
     let (block, mut written) = (vec![0x5a; 1 << 16], 0u64);
     sleep_until(begin)?;
@@ -147,18 +148,19 @@ fn write(plan: &CablePlan, mut to: &TcpStream, begin: Instant) -> Result<(u64, N
     }
 }
 
-/// When a segment was sent again, each time, up to some time.
+/// The times of all retransmissions up to `end`.
 fn again(by: &TcpStream, end: Instant) -> Result<Vec<Instant>> {
     let mut times = Vec::new();
     while clock::now() < end {
         sleep_until(clock::now() + LOOK)?;
         let count = tcp::state(by).context("asking TCP how it goes")?.again as usize;
+        // The kernel reports only a count. All retransmissions since the last look get the present time.
         times.resize(count.max(times.len()), clock::now());
     }
     Ok(times)
 }
 
-/// Reads until there is no more. Answers how many bytes, and how long after the beginning the last came.
+/// Reads until the end of the stream. Returns how many bytes, and when the last arrived after the start.
 fn read(mut from: TcpStream, begin: Instant) -> Result<(u64, Nanos)> {
     let (mut block, mut came, mut last) = (vec![0; 1 << 18], 0u64, begin);
     loop {
@@ -169,7 +171,7 @@ fn read(mut from: TcpStream, begin: Instant) -> Result<(u64, Nanos)> {
     }
 }
 
-/// Sends instructions, as many as make up the wanted part of all packets. Answers how many.
+/// Sends instructions, so many that they are the wanted fraction of all packets. Returns how many.
 fn load(plan: &CablePlan, socket: &UdpSocket, begin: Instant) -> Result<u64> {
     let segments = plan.rate.get() as f64 / 8.0 / SEGMENT as f64;
     let rate = segments * plan.load as f64 / (100 - plan.load.min(99)) as f64;

@@ -1,5 +1,5 @@
-//! A group of members, each with a datagram socket of its own on one of eight hosts, that is asked for something, over four routers whose ports lose frames
-//! (spec E-X14).
+//! A query to a group of members behind four routers whose ports lose frames (spec E-X14). Each member has a UDP socket of its own on one of eight
+//! hosts.
 
 use super::network::{Network, receive};
 use super::{Values, sleep_until};
@@ -16,14 +16,14 @@ use std::thread;
 use std::time::Duration;
 use units::{Instant, Nanos};
 
-/// Receivers of each router of the last level: hosts, on which the members are.
+/// Number of receiver hosts at each router of the last level.
 const HOSTS: [usize; 3] = [3, 3, 2];
-/// When it begins, after everything is there.
+/// Delay from the end of the setup to the start.
 const SOON: Nanos = Nanos::millis(100);
-/// How long packets may be on their way.
+/// Time limit for packets in flight.
 const WAY: Nanos = Nanos::millis(300);
 
-/// What somebody is to send when.
+/// A member's schedule of packets.
 trait Says: Send {
     fn next(&mut self, now: Instant) -> Action<()>;
 }
@@ -34,7 +34,7 @@ impl Says for Reporter {
     }
 }
 
-/// A member that says each thing once.
+/// A member that sends each packet once.
 struct Once(Vec<(Instant, Part)>);
 
 impl Says for Once {
@@ -47,10 +47,10 @@ impl Says for Once {
     }
 }
 
-/// A member, and its socket.
+/// A member's socket and schedule.
 type Member = (UdpSocket, Box<dyn Says>);
 
-/// What the root was told.
+/// The results received by the root.
 #[derive(Default)]
 struct Told {
     result: Option<u64>,
@@ -67,12 +67,12 @@ impl Told {
     }
 }
 
-/// Runs it. What is measured has the names that it has in virtual time.
+/// Runs the trial. Measurements have the same names as in virtual time.
 pub fn run(plan: &GroupPlan) -> Result<Values> {
     let lifetime = plan.lifetime.get();
     let state = format!("[state]\ncapacity = 1000\ncentral = 10000\nlifetime = \"{lifetime}ns\"");
     let loss = f64::from(plan.lost) / 1e6;
-    // Each port loses others.
+    // A different seed per port, so that each loses different packets.
     let keys = |router: usize, port: usize| match plan.lost {
         0 => String::new(),
         _ => format!("faults = {{ loss = {loss}, seed = {} }}", plan.seed + 100 * router as u64 + port as u64),
@@ -88,7 +88,7 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
     sockets.iter().flatten().try_for_each(|socket| socket.connect((to, Carriages::PORT)))?;
     let begin = clock::now() + SOON;
     let names = Key::new([plan.seed, begin.get()]);
-    // Members come in by several ports of a router.
+    // Packets of members arrive by several ports of a router, so all of them use its central store.
     let computation = Computation::seeded([plan.seed, begin.get()]).at(Locations::CENTRAL);
     let round = computation.round(0, plan.operator());
     let schedule = Schedule::plan(begin, plan.lifetime, (plan.delay, Nanos::ZERO), plan.tries)?;
@@ -134,7 +134,7 @@ pub fn run(plan: &GroupPlan) -> Result<Values> {
     .into())
 }
 
-/// The members of a host say what they have to. Answers how many packets that were.
+/// Sends the packets of a host's members on schedule. Returns how many packets.
 fn speak(mut members: Vec<Member>, end: Instant) -> Result<u64> {
     let mut sent = 0;
     while clock::now() < end {
@@ -159,7 +159,7 @@ fn speak(mut members: Vec<Member>, end: Instant) -> Result<u64> {
     Ok(sent)
 }
 
-/// The root hears until the end.
+/// Receives at the root until the end.
 fn listen(plan: &GroupPlan, root: &UdpSocket, mut controller: Controller, end: Instant) -> Result<Told> {
     let mut told = Told::default();
     while clock::now() < end {

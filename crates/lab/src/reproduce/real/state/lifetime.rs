@@ -1,4 +1,4 @@
-//! When something is gone, by the clock of a machine (spec E-X15).
+//! The lifetime of entries, by a real clock (spec E-X15).
 
 use super::network::{Network, plain, receive};
 use super::{Values, sleep_until};
@@ -14,17 +14,17 @@ use std::thread;
 use std::time::Duration;
 use units::{Instant, Nanos};
 
-/// Between one entry and the next.
+/// Time between two entries.
 const APART: Nanos = Nanos::millis(2);
-/// How long the last packets may be on their way.
+/// Time limit for the last packets in flight.
 const WAY: Nanos = Nanos::millis(200);
 
-/// What a test says as its computation: the age that it looks at.
+/// The age that a packet tests, encoded in its computation.
 fn says(part: &Part) -> Option<u64> {
     matches!(part.instruction, Instruction::Test { .. }).then_some(part.computation)
 }
 
-/// What is to be sent when.
+/// The schedule of packets.
 fn sends(plan: &LifetimePlan, begin: Instant) -> Vec<(Instant, Part)> {
     let (tags, computation) =
         (Key::new([plan.seed, begin.get()]), Computation::seeded([plan.seed, 1]).at(Locations::INPUT));
@@ -36,7 +36,7 @@ fn sends(plan: &LifetimePlan, begin: Instant) -> Vec<(Instant, Part)> {
         let writes = [computation.put(tag, 5), computation.mark(tag, 6), computation.count(tag, 9)];
         all.extend(writes.map(|part| (start + of(plan.writes), part)));
         for age in &plan.looks {
-            // Behind what is written at the same age.
+            // After the packets that write at the same age.
             let at = start + of(*age) + Nanos::micros(50);
             all.push((at, Part { computation: *age, ..computation.if_marked(tag) }));
         }
@@ -45,7 +45,7 @@ fn sends(plan: &LifetimePlan, begin: Instant) -> Vec<(Instant, Part)> {
     all
 }
 
-/// What comes to the root until the end: the ages at which something was found.
+/// Receives at the root until the end: the ages at which the entry was still found.
 fn hear(root: &UdpSocket, end: Instant) -> Result<Vec<u64>> {
     let mut came = Vec::new();
     while clock::now() < end {
@@ -54,7 +54,7 @@ fn hear(root: &UdpSocket, end: Instant) -> Result<Vec<u64>> {
     Ok(came)
 }
 
-/// Runs it: `present.AGE` as in virtual time, and how late packets were sent at most.
+/// Runs the trial. Returns `present.AGE` as in virtual time, and the largest delay of a sent packet.
 pub fn run(plan: &LifetimePlan) -> Result<Values> {
     let lifetime = plan.lifetime.get();
     let state = format!("[state]\ncapacity = 10000\ncentral = 1000\nlifetime = \"{lifetime}ns\"");

@@ -1,4 +1,4 @@
-//! Packets that create state, at a rate, in the store of a router's port (spec E-X1, E-X7).
+//! Packets that create entries at a given rate in the store of a router's port (spec E-X1, E-X7).
 
 use super::network::{Network, plain};
 use super::{Values, sleep_until};
@@ -15,12 +15,12 @@ use std::collections::VecDeque;
 use std::net::UdpSocket;
 use units::{Instant, Nanos};
 
-/// How often the sender looks which packets are due.
+/// How often the sender checks for due packets.
 const LOOK: Nanos = Nanos::micros(500);
-/// How long the last packets may be on their way.
+/// Time limit for the last packets in flight.
 const WAY: Nanos = Nanos::millis(50);
 
-/// Executed at the input, and aborted for want of room.
+/// Instructions executed at the input, and aborted because the store was full.
 pub fn counted(store: &EphemeralStore) -> (u64, u64) {
     let input = store.places.iter().filter(|place| place.location == "input");
     let executed = |place: &control::api::EphemeralPlace| -> u64 {
@@ -41,7 +41,7 @@ fn part(plan: &StorePlan, tags: Key, n: u64) -> Part {
     Part { computation: tags.hash(!n), ..Computation::seeded([plan.seed, 0]).at(Locations::INPUT).part(instruction) }
 }
 
-/// Runs it, from a receiver to the root. What is measured has the names that it has in virtual time; besides, `sent`.
+/// Runs the trial, from a receiver to the root. Measurements have the same names as in virtual time. `sent` is additional.
 pub fn run(plan: &StorePlan) -> Result<Values> {
     let cleaning = if plan.cleaning == StoreWho::Inline { "inline" } else { "assist" };
     let (capacity, lifetime) = (plan.capacity, plan.lifetime.get());
@@ -52,7 +52,7 @@ pub fn run(plan: &StorePlan) -> Result<Values> {
     let seat = network.tree.receivers[0];
     let socket = Network::socket(&network.receivers[0])?;
     socket.connect((network.root_address(), Carriages::PORT))?;
-    // Somebody takes them, else hosts are told that nobody does.
+    // Open the socket, else the root answers with ICMP port unreachable.
     let _taken = Network::socket(&network.root)?;
     let begin = clock::now() + Nanos::millis(50);
     let mut sender = Sender::new(plan, &socket, begin);
@@ -63,7 +63,7 @@ pub fn run(plan: &StorePlan) -> Result<Values> {
     sender.send((plan.lifetime, plan.duration))?;
     let sent = sender.sent;
     sleep_until(begin + plan.duration)?;
-    // What came while the other end was asked is the same at both ends.
+    // Both ends of the measured interval include the duration of one such query, so it cancels out.
     let store = network.store(seat)?;
     let seconds = plan.duration.saturating_sub(plan.lifetime).as_secs_f64();
     sleep_until(clock::now() + WAY)?;
@@ -98,7 +98,7 @@ struct Sender<'a> {
     begin: Instant,
     tags: Key,
     sent: u64,
-    /// When those of a lifetime were sent, the oldest first, where the plan says how many these may be.
+    /// The send times within the last lifetime, oldest first, if the plan limits their number.
     recent: VecDeque<Instant>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Sender<'a> {
         Sender { plan, socket, begin, tags, sent: 0, recent: VecDeque::new() }
     }
 
-    /// Sends what is due from one time after the beginning to another.
+    /// Sends the packets due between two times after the start.
     fn send(&mut self, (from, to): (Nanos, Nanos)) -> Result<()> {
         let plan = self.plan;
         let mut chance = Chance::new(plan.seed ^ self.sent, "arrivals");
@@ -127,8 +127,8 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Whether one more keeps to the rate: at an even one there are never more in a lifetime than that many, also after a
-    /// time in which nothing could be sent. Where it may, it is one of them.
+    /// Returns true and records the packet if one more respects the rate. At the nominal rate no lifetime has more than the limit. So the sender does
+    /// not exceed it to catch up after a stall.
     fn may(&mut self, now: Instant) -> bool {
         let StorePlan { rate, lifetime, random, .. } = self.plan;
         if *random {

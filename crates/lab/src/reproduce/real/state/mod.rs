@@ -1,5 +1,5 @@
-//! Trials of ephemeral state on real packets: the same texts, but hosts and routers are network namespaces of this machine, packets datagrams of the kernel's,
-//! and ten seconds ten seconds. Each router is the one that `switchpath run` runs, in this process.
+//! Trials of ephemeral state on real packets. The descriptions are the same, but hosts and routers are network namespaces of this machine, packets
+//! are the kernel's UDP datagrams, and time is real. Each router is the one that `switchpath run` runs, in this process.
 
 mod cable;
 mod group;
@@ -21,7 +21,7 @@ use units::Instant;
 
 pub use processor::RealProcessor;
 
-/// What is measured, by its name.
+/// Measurements by name.
 type Values = BTreeMap<String, f64>;
 
 /// Carries out trials on real packets.
@@ -30,25 +30,25 @@ pub struct RealState {
 }
 
 impl RealState {
-    /// How many of them a core can have at a time: they wait for most of it.
+    /// Trials in parallel per core: they are idle most of the time.
     pub const ON_A_CORE: usize = 2;
 
-    /// So many of them at once.
+    /// Runs at most `at_once` trials in parallel.
     ///
     /// # Errors
     ///
-    /// Why there can be no laboratory here.
+    /// Why this machine cannot provide a laboratory.
     pub fn new(at_once: usize) -> Result<RealState> {
         drop(io::netns::Lab::new().context("real packets need network namespaces: run it as root")?);
         Ok(RealState { at_once })
     }
 
-    /// Whether runs are trials of this kind.
+    /// True if the runs are trials of this kind.
     pub fn can(job: &Job) -> bool {
         matches!(job.measures, Measures::State | Measures::Laboratory)
     }
 
-    /// Whether a run is to have this machine for itself: a sender takes for loss what is late because others ran meanwhile.
+    /// True if a run needs this machine for itself: the sender takes packets that other processes delay for lost.
     pub fn is_alone(job: &Job) -> bool {
         matches!(Trial::read(&job.world, &job.file), Ok(Trial::Cable(_)))
     }

@@ -13,33 +13,34 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// What the configurations are called in messages.
+/// The configurations' name in messages.
 const CONFIGURATION: &str = "laboratory";
-/// Of every router: one worker that sleeps when there is nothing to do, so that many of them find room on a core.
+/// The settings of every router: one worker that sleeps when idle, so that many routers share a core.
 pub const ROUTER: &str = "[router]\nworkers = 1\nframes = 4096\nsuper_frames = 0\nspin = \"0ns\"";
-/// Of every port: frames as a wire carries them.
+/// The settings of every port: frames as a wire carries them.
 const PORT: &str = "offloads = false";
 /// The interface of a host.
 const INTERFACE: &str = "eth0";
 
 /// The hosts and routers of a tree.
 pub struct Network {
-    /// Who is where.
+    /// The positions of routers and hosts.
     pub tree: Tree,
     /// The root's host.
     pub root: Host,
-    /// Those of the receivers, in their order.
+    /// The receivers' hosts, in order.
     pub receivers: Vec<Host>,
     daemons: Vec<(Arc<Daemon>, Receiver<Notice>)>,
     _lab: Lab,
 }
 
 impl Network {
-    /// A tree whose routers keep what `state`, a table of a configuration, says, and of whose ports `keys` says more, by the numbers of the router and of the port.
+    /// Builds a tree of routers. `state` is the configuration table of their stores. `keys` returns further keys for a port, by the numbers of its
+    /// router and of the port.
     ///
     /// # Errors
     ///
-    /// Why it cannot be had here.
+    /// Why this machine cannot provide it.
     pub fn new(receivers: &[usize], state: &str, keys: impl Fn(usize, usize) -> String) -> Result<Network> {
         let tree = Tree::new(receivers).map_err(anyhow::Error::msg)?;
         let lab = Lab::new().context("real packets need network namespaces: run it as root")?;
@@ -48,7 +49,7 @@ impl Network {
         routers.iter().try_for_each(Host::silence_kernel)?;
         for (number, router) in tree.routers.iter().enumerate() {
             for port in &router.ports {
-                // Each cable once: from the router nearer to the root.
+                // Create each cable only once: from the router nearer to the root.
                 let Some((other, at)) = port.router.filter(|(other, _)| *other > number) else { continue };
                 let far = &tree.routers[other].ports[at];
                 lab.cable(&plug(&routers[number], port), &plug(&routers[other], far)).context("laying a cable")?;
@@ -74,12 +75,12 @@ impl Network {
         Ok(Network { tree, root, receivers, daemons, _lab: lab })
     }
 
-    /// A socket of a host, at the port of instructions.
+    /// A socket of a host on the UDP port of instructions.
     pub fn socket(host: &Host) -> Result<UdpSocket> {
         Ok(host.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, Carriages::PORT)))??)
     }
 
-    /// So many sockets of a host, each at a port of its own.
+    /// `number` sockets of a host, each on a UDP port of its own.
     pub fn sockets(host: &Host, number: usize) -> Result<Vec<UdpSocket>> {
         Ok(host.run(|| (0..number).map(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).collect::<Result<_, _>>())??)
     }
@@ -89,11 +90,11 @@ impl Network {
         self.tree.host(self.tree.root).into()
     }
 
-    /// The store of a router's port, as the router tells of it.
+    /// The status of the store of a router's port.
     ///
     /// # Errors
     ///
-    /// That the router has failed.
+    /// The router has failed.
     pub fn store(&self, seat: Seat) -> Result<EphemeralStore> {
         let (daemon, notices) = &self.daemons[seat.router];
         if let Some(Notice::Failed(reason)) = notices.try_iter().next() {
@@ -105,11 +106,11 @@ impl Network {
         store.with_context(|| format!("port {name} has no store"))
     }
 
-    /// Packets that the kernel lost on their way through all routers.
+    /// Packets that the kernel lost at all routers.
     ///
     /// # Errors
     ///
-    /// That a router does not answer.
+    /// A router does not answer.
     pub fn lost(&self) -> Result<u64> {
         let mut lost = 0;
         for (daemon, _) in &self.daemons {
@@ -126,11 +127,11 @@ impl Drop for Network {
     }
 }
 
-/// A router of this configuration in a host.
+/// Starts a router with this configuration in a host's namespace.
 ///
 /// # Errors
 ///
-/// What is wrong with it, or why it cannot start.
+/// The configuration is invalid, or the router cannot start.
 pub fn started(text: &str, host: &Host) -> Result<(Arc<Daemon>, Receiver<Notice>)> {
     let plan = plan::check(text, CONFIGURATION, &plane::catalogue()).map_err(|wrong| anyhow!("{wrong}"))?;
     let devices = Devices::new(clock::epoch()).in_namespace(host.namespace().clone());
@@ -144,12 +145,12 @@ fn plug<'a>(host: &'a Host, port: &'a TreePort) -> Plug<'a> {
     Plug { host, link: &port.name, mac: Some(port.own.1) }
 }
 
-/// Nothing more is said of ports.
+/// No further keys for any port.
 pub fn plain(_: usize, _: usize) -> String {
     String::new()
 }
 
-/// The next datagram with a part that has come, and what is behind that; none where nothing comes for a while.
+/// The next datagram with an instruction, and the length of the data after it. `None` if none arrives in time.
 pub fn receive(socket: &UdpSocket, patience: Duration) -> Result<Option<(Part, usize)>> {
     let mut bytes = [0; 2048];
     socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;

@@ -1,5 +1,5 @@
-//! What the published engine is laid beside: this machine's processor, on which packets of a batch wait for memory at the same time as threads do there
-//! (spec E-X2 to E-X6, E-X17), and what instructions add to the path of a packet (E-X8 to E-X10, E-X18).
+//! Trials on this machine's processor, for comparison with the published engine (spec E-X2 to E-X6, E-X17). The packets of a batch overlap their
+//! memory accesses here as threads do there. Also the cost that instructions add to the path of a packet (E-X8 to E-X10, E-X18).
 
 use super::Values;
 use crate::bench::ephemeral_costs;
@@ -21,32 +21,32 @@ use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use units::{Instant, Nanos};
 
-/// Packets between two looks at the clock.
+/// Packets between two reads of the clock.
 const BLOCK: usize = 1024;
-/// Packets between two looks at what has expired, by who cleans besides: what it fetches arrives while they are executed.
+/// Packets between two steps of a cleaner on the same thread: its prefetches complete while they are executed.
 const VECTOR: usize = 32;
-/// Blocks that are measured.
+/// Number of measured blocks.
 const BLOCKS: usize = 6000;
-/// Told is what one in so many blocks keeps below: what others have of this machine's memory changes from one second to the next by a
-/// fifth, and the fastest tenth of some thousand blocks by a percent or two.
+/// The reported time is the quantile that one in this many blocks stays below. Other users of the machine's memory change the average by a fifth from
+/// one second to the next, but the fastest tenth of some thousand blocks only by a percent or two.
 const FAST: usize = 10;
-/// Entries of a store that stays near.
+/// Entries of a store that stays in the cache.
 const NEAR: u64 = 8192;
-/// Where a part begins.
+/// Offset of the part in a packet.
 const HEADER: usize = 20;
 /// Bits of the shortest frame, as the paper counts them.
 const FRAME: f64 = 512.0;
-/// How much larger than the last cache a store is where a plan says nothing of its size (spec E-X2), and the most memory it takes.
+/// The size of a store as a multiple of the last-level cache if the plan has none (spec E-X2), and its limit of memory.
 const BEYOND: u64 = 16;
 const MOST: u64 = 8 << 30;
-/// The last cache where nobody says how large it is.
+/// The assumed size of the last-level cache if it is unknown.
 const CACHE: u64 = 32 << 20;
 
-/// Carries out trials of the engine, and of what instructions cost, on processors of its own, one after the other.
+/// Carries out trials of the engine and of instruction costs on processors of its own, one after the other.
 pub struct RealProcessor;
 
 impl RealProcessor {
-    /// Whether runs are such trials.
+    /// True if the runs are such trials.
     pub fn can(job: &Job) -> bool {
         let such = |trial| matches!(trial, Ok(Trial::Engine(_) | Trial::Touches(_)));
         matches!(job.measures, Measures::State | Measures::Laboratory) && such(Trial::read(&job.world, &job.file))
@@ -87,7 +87,7 @@ impl Runner for RealProcessor {
     }
 }
 
-/// The calling thread runs on the last processor that it may, or so many before it.
+/// Pins the calling thread to its last allowed processor, or to the one `before` places before it.
 fn pin_last(before: usize) -> Result<()> {
     let allowed = cores::allowed()?;
     let core = allowed.len().checked_sub(before + 1).and_then(|at| allowed.get(at));
@@ -95,7 +95,7 @@ fn pin_last(before: usize) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the last cache, as Linux tells it.
+/// Size of the last-level cache in bytes, as Linux reports it.
 fn last_cache() -> Option<u64> {
     let size = |index: usize| {
         let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size")).ok()?;
@@ -104,16 +104,16 @@ fn last_cache() -> Option<u64> {
     (0..8).map_while(size).max()
 }
 
-/// Measures as many processors as there are engines. Nanoseconds stand where in virtual time there are cycles.
+/// Measures as many processors as there are engines. Nanoseconds replace the cycles of virtual time.
 ///
-/// | value | what |
+/// | value | meaning |
 /// |---|---|
 /// | `offered_pps`, `executed_pps`, `executed_mbps` | packets a second of all together, and in frames of 64 bytes |
-/// | `cycles` | nanoseconds a packet |
-/// | `memory_cycles` | of them those that it does not take on a store that stays near |
-/// | `created_pps`, `cleaned_pps` | entries made, and taken away |
+/// | `cycles` | nanoseconds per packet |
+/// | `memory_cycles` | the part of them that a store in the cache does not need |
+/// | `created_pps`, `cleaned_pps` | entries created, and freed |
 /// | `aborted` | instructions that were not executed |
-/// | `store_mib`, `cache_mib` | the memory of a store, and of the last cache |
+/// | `store_mib`, `cache_mib` | the memory of a store, and of the last-level cache |
 fn engines(plan: &EnginePlan) -> Result<Values> {
     let cache = last_cache().unwrap_or(CACHE);
     let mut plan = plan.clone();
@@ -126,7 +126,7 @@ fn engines(plan: &EnginePlan) -> Result<Values> {
         let engine = |number: usize| {
             let (plan, together) = (&plan, &together);
             scope.spawn(move || {
-                // Whoever cannot begin must not keep the others from it.
+                // A thread that cannot start must still reach the barrier, or the others wait forever.
                 let pinned = pin_last(number);
                 let bench = Bench::new(plan, plan.capacity, number);
                 let took = bench.measure(Some(together));
@@ -140,6 +140,7 @@ fn engines(plan: &EnginePlan) -> Result<Values> {
             .collect::<Result<_>>()
     })?;
     pin_last(0)?;
+    // The same trial with a store in the cache: the difference in time is the cost of memory.
     let near = Bench::new(&plan, NEAR, 0).measure(None)?;
     let rate: f64 = far.iter().map(|far| 1e9 / far.each).sum();
     let each = far.iter().map(|far| far.each).sum::<f64>() / far.len().max(1) as f64;
@@ -163,9 +164,9 @@ fn engines(plan: &EnginePlan) -> Result<Values> {
     .into())
 }
 
-/// What came of a measurement.
+/// The results of a measurement.
 struct Took {
-    /// Nanoseconds a packet.
+    /// Nanoseconds per packet.
     each: f64,
     packets: u64,
     created: u64,
@@ -173,21 +174,21 @@ struct Took {
     aborted: u64,
 }
 
-/// Who takes away what has expired.
+/// The cleaner of expired entries.
 enum Cleans {
     /// The owner of the store, after each of its batches.
     Owner,
-    /// The same thread, between two vectors; it is a part of what a packet takes.
+    /// The same thread, between two vectors. Its time counts as part of a packet's.
     Between(Cleaner),
-    /// The same thread, and nobody counts it.
+    /// The same thread. Its time does not count.
     Uncounted(Cleaner),
     /// A thread on another processor.
     Apart(Apart),
 }
 
-/// A thread that cleans.
+/// A cleaner thread.
 struct Apart {
-    /// Up to when it is to clean, and up to when it has, in nanoseconds.
+    /// The time up to which it has to clean, and up to which it has cleaned, in nanoseconds.
     times: Arc<(AtomicU64, AtomicU64)>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -198,7 +199,7 @@ impl Apart {
         let (times, over) = (Arc::new((AtomicU64::new(0), AtomicU64::new(0))), Arc::new(AtomicBool::new(false)));
         let (of, ends) = (times.clone(), over.clone());
         let thread = thread::spawn(move || {
-            // Where there is no other processor, it takes turns with who executes.
+            // Without another processor it shares one with the executing thread.
             let _elsewhere = pin_last(1);
             while !ends.load(Ordering::Relaxed) {
                 let now = of.0.load(Ordering::Acquire);
@@ -210,7 +211,7 @@ impl Apart {
         Apart { times, over, thread: Some(thread) }
     }
 
-    /// It may clean until then, and has until some time ago.
+    /// Allows it to clean up to `now`, and waits until it has cleaned up to `before`.
     fn told(&self, now: Instant, before: Instant) {
         self.times.0.store(now.get(), Ordering::Release);
         while self.times.1.load(Ordering::Acquire) < before.get() {
@@ -223,7 +224,7 @@ impl Drop for Apart {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // The thread returns nothing.
             drop(thread.join());
         }
     }
@@ -239,10 +240,10 @@ struct Bench {
     computation: Computation,
     tags: Key,
     chance: Chance,
-    /// Tags that were used so far.
+    /// Tags used so far.
     used: u64,
     capacity: u64,
-    /// The time of the block before.
+    /// The time of the previous block.
     before: Instant,
     new: u64,
     one: bool,
@@ -251,7 +252,7 @@ struct Bench {
 impl Bench {
     fn new(plan: &EnginePlan, capacity: u64, number: usize) -> Bench {
         let seed = plan.seed ^ (number as u64) << 32;
-        // A thread that cleans besides does so as owners do; one beside others is the cleaner that assists them.
+        // Without other threads, the executing thread cleans as the owner of a store does. Beside others it is the assisting cleaner.
         let alone = plan.cleaner == EngineCleans::Assists && plan.threads == 0;
         let cleaning = if alone { Cleaning::Inline } else { Cleaning::Assist };
         let spec = StoreSpec { cleaning, pages: Pages::Large, ..StoreSpec::of(capacity) };
@@ -283,7 +284,7 @@ impl Bench {
         }
     }
 
-    /// The next block: new tags, and such that are somewhere in the half of the store that was made last.
+    /// Prepares the next block: new tags, and tags from the half of the store that was created last.
     fn draw(&mut self) {
         for packet in &mut self.packets {
             let number = if self.one {
@@ -300,15 +301,15 @@ impl Bench {
         }
     }
 
-    /// The time at which as many entries live as there may be, less those of some blocks, which may not be cleaned yet: each that is made takes
-    /// the place of one that has expired.
+    /// The current time: it advances with the entries created, so that each new entry replaces an expired one. It lags by some blocks, because their
+    /// entries may not be cleaned yet.
     fn now(&self) -> Instant {
         let spare = (self.capacity / 8).max(4 * BLOCK as u64);
         let lifetimes = self.used as f64 / self.capacity.saturating_sub(spare).max(1) as f64;
         Instant::new((lifetimes * LIFETIME.get() as f64) as u64)
     }
 
-    /// Executes a block, vector by vector. Answers the nanoseconds it took.
+    /// Executes a block, vector by vector. Returns the nanoseconds it took.
     fn block(&mut self, counter: &CycleCounter) -> u64 {
         self.draw();
         let (before, now) = (self.before, self.now());
@@ -323,7 +324,7 @@ impl Bench {
             at += Nanos::new(passes);
             self.site.process((&self.rules, Location::Input), at, packets, fates);
             if let Cleans::Between(cleaner) = &mut self.cleans {
-                // It takes more at a time than a vector makes.
+                // One step frees more entries than a vector creates.
                 cleaner.step(at);
             }
         }
@@ -334,14 +335,14 @@ impl Bench {
         spent
     }
 
-    /// Fills the store until as much expires as is made, and measures then. All of `together` begin at once.
+    /// Fills the store until as many entries expire as are created, then measures. All threads of `together` begin at once.
     fn measure(mut self, together: Option<&Barrier>) -> Result<Took> {
         let counter = CycleCounter::calibrated();
         let filled = if self.one || self.new == 0 { 0 } else { self.capacity + self.capacity / 8 };
         while self.used < filled {
             self.block(&counter);
         }
-        // One that is not measured: code and packets are at hand, and what is made once is.
+        // A warm-up block: it loads code and packets into the cache, and does work that happens only once.
         self.block(&counter);
         let (before, aborted) = (self.living(), self.aborted());
         together.map(Barrier::wait);
@@ -355,7 +356,7 @@ impl Bench {
         Ok(Took { each, packets, created, cleaned: (created as i64 - kept).max(0) as u64, aborted })
     }
 
-    /// Entries created so far, and those that are not freed.
+    /// Entries created so far, and those not freed.
     fn living(&self) -> (u64, u64) {
         let occupancy = self.site.occupancy(self.before);
         (occupancy.created, occupancy.live + occupancy.expired)
@@ -371,7 +372,7 @@ impl Bench {
 mod tests {
     use super::*;
 
-    /// A trial of the engine on a small store.
+    /// A trial of the engine with a small store.
     fn of(more: &str) -> Values {
         let cost = "{ cycles = 1, accesses = 1 }";
         let text = format!(
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_cleans_takes_away_as_much_as_is_made_and_nothing_is_aborted() {
+    fn every_cleaner_frees_as_much_as_is_created_and_no_instruction_aborts() {
         for (threads, cleaner) in [(0, "assists"), (3, "assists"), (1, "none"), (8, "apart")] {
             let values = of(&format!("threads = {threads}\ncleaner = '{cleaner}'\nnew = 50\n"));
             assert_eq!(values["aborted"], 0.0, "{cleaner}: {values:?}");
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tag_makes_one_entry() {
+    fn one_tag_creates_one_entry() {
         let values = of("threads = 3\ncleaner = 'assists'\nnew = 0\ntags = 'one'\n");
         assert_eq!((values["aborted"], values["created_pps"]), (0.0, 0.0), "{values:?}");
         assert!(values["executed_pps"] > 0.0);

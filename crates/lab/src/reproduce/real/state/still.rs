@@ -1,4 +1,4 @@
-//! When this machine stood still: its host had taken a processor away, and whoever was to run there was late.
+//! Detects stalls of this machine: its hypervisor took a processor away, and the threads on it were late.
 
 use anyhow::{Context, Result, anyhow};
 use io::clock;
@@ -10,21 +10,21 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 use units::{Instant, Nanos};
 
-/// How often somebody on each processor looks whether it is run.
+/// How often the watch thread on each processor wakes up.
 const LOOK: Duration = Duration::from_millis(1);
-/// Whoever goes before all others and is not run for so long is on a processor that stands still: half of the shortest time after
-/// which Linux sends again what is not acknowledged (a loss probe, two ticks of 4 ms).
+/// A watch thread with the highest priority that is late by this much has a stalled processor. It is half of the shortest time after which Linux
+/// retransmits (a loss probe, two ticks of 4 ms).
 const STILL: Nanos = Nanos::millis(4);
-/// For how long after that senders may take for loss what is late by it: the shortest timeout of Linux, and a look.
+/// How long after a stall a retransmission may be caused by it: the shortest timeout of Linux, and a wakeup interval.
 const AFTER: Nanos = Nanos::millis(250);
 
-/// Somebody on each processor, who goes before all others, from now on.
+/// A watch thread on each processor with the highest priority.
 pub struct Watch {
     over: Arc<AtomicBool>,
     watches: Vec<JoinHandle<Result<Vec<Instant>>>>,
 }
 
-/// The ends of the times in which a processor stood still.
+/// The ends of all stalls.
 #[derive(Clone, Debug, Default)]
 pub struct Still(Vec<Instant>);
 
@@ -38,7 +38,7 @@ impl Watch {
         Ok(Watch { watches: watches.collect(), over })
     }
 
-    /// Answers when the machine stood still since.
+    /// Ends the watch. Returns the stalls since it began.
     pub fn end(self) -> Result<Still> {
         self.over.store(true, Ordering::Relaxed);
         let ended = self.watches.into_iter().map(|watch| watch.join().map_err(|_| anyhow!("a watch panicked"))?);
@@ -62,7 +62,7 @@ fn watch(core: u16, over: &AtomicBool) -> Result<Vec<Instant>> {
 }
 
 impl Still {
-    /// Whether what happened then may come of it.
+    /// True if a stall may have caused an event at this time.
     pub fn explains(&self, then: Instant) -> bool {
         self.0.iter().any(|&end| then + STILL >= end && then.since(end) <= AFTER)
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_of_standing_still_comes_soon_after() {
+    fn stall_explains_only_events_soon_after() {
         let at = |ms: u64| Instant::START + Nanos::millis(ms);
         let still = Still(vec![at(1000), at(5000)]);
         for (ms, explained) in [(990, false), (998, true), (1000, true), (1249, true), (1251, false), (5100, true)] {
@@ -82,9 +82,9 @@ mod tests {
         assert!(!Still::default().explains(at(1000)));
     }
 
-    /// Who goes before others as the watch does, and does not rest, keeps it from being run, as a host does.
+    /// A busy thread with the same priority as the watch keeps it from running, as a hypervisor does.
     #[test]
-    fn a_processor_that_is_taken_away_stands_still() {
+    fn processor_taken_by_another_thread_counts_as_stalled() {
         if Precedence::take().is_err() {
             return;
         }

@@ -12,16 +12,16 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 use units::Nanos;
 
-/// How long packets may be on their way.
+/// Time limit for packets in flight.
 const WAY: Nanos = Nanos::millis(200);
-/// Between two packets of data.
+/// Time between two data packets.
 const GAP: Nanos = Nanos::millis(2);
 /// More hops than the tree has.
 const HOPS: u32 = 8;
-/// What data carries behind its instruction.
+/// The payload of data packets after the instruction.
 const DATA: &[u8] = b"what the marked want to have";
 
-/// Runs it.
+/// Runs the trial.
 pub fn run(plan: &SubcastPlan) -> Result<Values> {
     let network = Network::new(&plan.receivers, &subcast_state(plan), plain)?;
     let join = |host: &Host| -> Result<UdpSocket> {

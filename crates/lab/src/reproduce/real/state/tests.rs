@@ -1,7 +1,7 @@
 use super::*;
 use sim::experiment::Parameters;
 
-/// What comes of a trial on real packets; nothing where there can be no laboratory.
+/// The results of a trial on real packets; `None` if there can be no laboratory.
 fn of(text: &str) -> Option<Measured> {
     let real = match RealState::new(1) {
         Ok(real) => real,
@@ -24,7 +24,7 @@ fn get(measured: &Measured, name: &str) -> f64 {
 }
 
 #[test]
-fn data_goes_to_marked_branches_and_with_one_store_to_their_sisters_too() {
+fn data_follows_marked_branches_and_with_one_store_their_siblings_too() {
     for (single, copies) in [(false, [4, 0, 4, 0]), (true, [4, 4, 4, 4])] {
         let text =
             format!("kind = 'subcast'\nreceivers = [2, 2]\nmarked = [1, 3]\nsingle_store = {single}\npackets = 4\n");
@@ -35,7 +35,7 @@ fn data_goes_to_marked_branches_and_with_one_store_to_their_sisters_too() {
 }
 
 #[test]
-fn a_group_is_counted_by_a_socket_of_each_member_over_routers_that_lose_nothing() {
+fn group_is_counted_by_sockets_over_routers_without_loss() {
     for (by, lifetime) in [("collect", "10s"), ("rcollect", "1500ms")] {
         let text = format!(
             "kind = 'group'\nmembers = 20\nchildren = 8\nlost = 0\nasked = 'size'\nby = '{by}'\ntries = 3\n\
@@ -47,9 +47,9 @@ fn a_group_is_counted_by_a_socket_of_each_member_over_routers_that_lose_nothing(
     }
 }
 
-/// On a machine that others use, too, a host may be late by tenths of a second.
+/// On a shared machine a host may be late by tenths of a second.
 #[test]
-fn state_is_gone_after_a_lifetime_and_a_store_holds_what_it_is_said_to() {
+fn entry_expires_after_lifetime_and_store_holds_its_declared_size() {
     let Some(measured) =
         of("kind = 'lifetime'\nlifetime = '2s'\nlooks = [300, 1500]\nwrites = 100\nentries = 10\nseed = 1\n")
     else {
