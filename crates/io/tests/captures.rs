@@ -104,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_reads_back(records in prop::collection::vec(any_record(), 0..100)) {
+    fn written_captures_read_back(records in prop::collection::vec(any_record(), 0..100)) {
         let interfaces = [interface("left"), interface(""), interface("größer")];
         let file = written(&interfaces, &records);
         let mut reader = Reader::new(&file[..]).unwrap();

@@ -226,7 +226,7 @@ fn a_capture_is_replayed_into_another() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_said_with_the_port_the_reason_and_a_hint() {
+fn failed_open_reports_port_reason_and_hint() {
     let (region, mut devices) = (Region::new(1), Devices::new(Nanos::ZERO));
     for (plan, says) in [
         (port("packet:no-such-link", ""), "no network interface 'no-such-link'"),

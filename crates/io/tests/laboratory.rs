@@ -166,7 +166,7 @@ fn a_namespace_is_gone_when_nothing_holds_it() {
 }
 
 #[test]
-fn what_the_probe_promises_holds() {
+fn successful_probe_allows_a_laboratory() {
     match probe() {
         Ok(Permission::Capability) => assert!(Lab::new().is_ok()),
         Ok(Permission::UserNamespace) => {

@@ -249,7 +249,7 @@ fn tags_that_the_kernel_takes_out_are_put_back() {
 }
 
 #[test]
-fn what_is_too_long_is_flagged_on_the_way_in_and_counted_on_the_way_out() {
+fn long_frames_are_flagged_on_receive_and_counted_on_transmit() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     for host in [&left, &right] {

@@ -114,7 +114,7 @@ fn cut_and_oversized_packets_are_flagged() {
 }
 
 #[test]
-fn what_is_transmitted_can_be_read_again() {
+fn transmitted_packets_can_be_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.pcapng");
     let options = PcapOptions { write: Some(&path), name: "lan", epoch: Nanos::secs(1000), ..PcapOptions::default() };
@@ -202,7 +202,7 @@ fn a_capture_that_breaks_off_ends_the_replay_and_says_where() {
 }
 
 #[test]
-fn what_cannot_be_replayed_or_written_is_refused_with_a_reason() {
+fn unusable_captures_are_refused_with_a_reason() {
     let (directory, path) = capture(&[(0, 60)]);
     let (empty, other) = (directory.path().join("empty"), directory.path().join("other"));
     fs::write(&empty, "").unwrap();

@@ -39,14 +39,14 @@ fn ends() -> Option<(Host, Host, Source)> {
 }
 
 #[test]
-fn what_is_sent_arrives_in_order_and_is_counted() {
+fn sent_packets_arrive_in_order_and_are_counted() {
     let Some((left, right, source)) = ends() else { return };
     let sink = right.run(|| Sink::attach(index(&right, "eth0"), Hook::XdpNative).unwrap()).unwrap();
     counts(&left, &source, &sink);
 }
 
 #[test]
-fn what_ends_where_the_stack_begins_is_counted_as_well() {
+fn sink_in_the_stack_counts_packets_as_well() {
     let Some((left, right, source)) = ends() else { return };
     let _passage = right.run(|| Passage::attach(index(&right, "eth0")).unwrap()).unwrap();
     match right.run(|| Sink::attach(index(&right, "eth0"), Hook::TcxIngress)).unwrap() {

@@ -216,7 +216,7 @@ fn a_port_has_room_for_what_it_says_and_leaves_most_frames_to_others() {
 }
 
 #[test]
-fn what_is_too_long_for_the_interface_is_counted_as_its_mtu_changes() {
+fn frames_beyond_a_changed_mtu_are_counted() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let mtu = |mtu| {

@@ -366,7 +366,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_a_peer_writes_is_a_value_or_ends_the_link(junk in prop::collection::vec(any::<u8>(), 8192)) {
+        fn peer_writes_are_values_or_end_the_link(junk in prop::collection::vec(any::<u8>(), 8192)) {
             for filled in [Filled::BySender, Filled::ByReceiver] {
                 let (mut owner, mut other, memory) = pair(filled);
                 // SAFETY: the mapping has 8192 bytes.

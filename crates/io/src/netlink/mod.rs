@@ -49,7 +49,7 @@ impl KernelError {
     }
 }
 
-/// A netlink socket. It belongs to the network namespace of the thread that opened it, whichever thread uses it later.
+/// A netlink socket. It belongs to the network namespace of the thread that opened it, even if another thread uses it later.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,

@@ -202,7 +202,7 @@ fn a_narrower_link_is_found_out_by_path_mtu_discovery() {
 }
 
 #[test]
-fn who_traces_a_route_sees_our_router_and_who_asks_it_is_answered() {
+fn traceroute_shows_the_router_and_ping_is_answered() {
     among_hosts("packet", |hosts| {
         let [left, right, _] = hosts else { unreachable!("there are three") };
         for (v6, router) in [(false, "198.18.1.1"), (true, "fd00:1::1")] {

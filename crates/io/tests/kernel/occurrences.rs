@@ -208,7 +208,7 @@ fn linux_sends_redirects_and_we_do_where_configured() {
 }
 
 #[test]
-fn where_configured_our_redirects_are_those_of_linux() {
+fn configured_redirects_equal_those_of_linux() {
     let lab = match Lab::new() {
         Ok(lab) => lab,
         Err(forbidden) => return println!("skipped: {forbidden}"),

@@ -114,7 +114,7 @@ fn frames_cross_the_device_as_they_are_and_in_order() {
 }
 
 #[test]
-fn what_is_too_long_is_flagged_and_what_nobody_takes_is_counted() {
+fn long_frames_are_flagged_and_queue_overflows_counted() {
     let Some(lab) = lab() else { return };
     let host = lab.host("host").unwrap();
     let mut devices = devices(&host);
@@ -214,7 +214,7 @@ fn a_port_that_follows_another_on_the_same_device_takes_it_over() {
 }
 
 #[test]
-fn what_cannot_be_had_is_said_with_a_reason_and_a_hint() {
+fn failed_open_reports_reason_and_hint() {
     let Some(lab) = lab() else { return };
     let (host, other) = (lab.host("host").unwrap(), lab.host("other").unwrap());
     lab.cable(&host.plug("eth0"), &other.plug("eth0")).unwrap();
