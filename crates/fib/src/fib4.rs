@@ -76,6 +76,7 @@ impl Fib4 {
         self.read(|| {
             let found = self.digest.get(&self.bytes[(address >> 8) as usize]).unwrap_or_else(|| {
                 let found = self.network(address).load(Ordering::Acquire);
+                // The pointer may be stale by now: then the sequence count has changed, and the lookup repeats.
                 if entry::is_pointer(found) { self.host(found, address) } else { found }
             });
             self.or_short(found, address)
@@ -194,6 +195,7 @@ impl Fib4 {
                 // The group is complete before the word points to it, and the word changes before its byte says `ASK`: a lookup at any moment finds
                 // the old or the new outcome.
                 let (index, group) = self.groups.take(spare, &self.sequence);
+                // The stores are releases although no word points to the group yet: a reader may still follow it from its earlier use.
                 group.0.iter().for_each(|host| host.store(before, Ordering::Release));
                 paint_hosts(group, prefix, length, Paint::insert(length, word));
                 slot.store(POINTER | index, Ordering::Release);
@@ -218,6 +220,7 @@ impl Fib4 {
                     slot.store(common, Ordering::Release);
                     let byte = self.digest.byte(entry::word(common), users, &self.sequence);
                     self.digest.set(&self.bytes[(prefix >> 8) as usize], byte, users);
+                    // Last, when neither word nor byte lead to the group any more.
                     spare.give_back(pointer & !POINTER);
                 }
             }
@@ -231,6 +234,7 @@ impl Fib4 {
         for (slot, digest) in self.networks[start..start + count].iter().zip(&self.bytes[start..start + count]) {
             match self.group(slot.load(Ordering::Relaxed)) {
                 Some(group) => group.0.iter().for_each(|host| _ = paint.apply(host)),
+                // The table changes before its digest, so that a byte never promises an outcome that the table does not have yet.
                 None if paint.apply(slot) => self.digest.set(digest, byte, users),
                 None => {}
             }
@@ -258,6 +262,7 @@ impl Fib4 {
 fn places(mut bits: u32, first: usize) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let place = bits.trailing_zeros() as usize;
+        // Clears the lowest bit. With no bit left the subtraction fails and ends the iteration.
         bits &= bits.checked_sub(1)?;
         Some(first + place)
     })
@@ -271,6 +276,7 @@ fn paint_hosts(group: &Group, prefix: u32, length: u8, paint: Paint) {
 
 /// The word that all hosts of a group share, if no longer prefix is left in it.
 fn uniform(group: &Group) -> Option<u32> {
+    // Two /25 routes with one outcome also give equal words, but both routes remain: their length exceeds 24.
     let common = group.0[0].load(Ordering::Relaxed);
     let same = entry::length(common) <= NETWORK_BITS && group.0.iter().all(|h| h.load(Ordering::Relaxed) == common);
     same.then_some(common)

@@ -154,6 +154,7 @@ impl<const ROOT: u8> Trie<ROOT> {
     #[inline]
     pub fn lookup(&self, address: u128) -> u32 {
         entry::word(self.read(|| {
+            // The bound ends walks through nodes that are being reused; the sequence count then makes the reader repeat.
             let mut found = self.root(address).load(Ordering::Acquire);
             for _ in 0..STEPS {
                 if !entry::is_pointer(found) {
@@ -181,6 +182,7 @@ impl<const ROOT: u8> Trie<ROOT> {
     fn lookup_some(&self, addresses: &[u128], words: &mut [u32]) {
         let mut pointers = EMPTY;
         for (&address, word) in addresses.iter().zip(&mut *words) {
+            // A pointer has its highest bit set, so the union of all words shows if any lookup is unfinished.
             *word = self.root(address).load(Ordering::Acquire);
             self.fetch(*word, address);
             pointers |= *word;

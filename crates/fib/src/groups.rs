@@ -106,6 +106,7 @@ impl Members {
     ) -> Option<GroupId> {
         assert!((1..=MOST_MEMBERS).contains(&members.len()), "members are bounded where they are read");
         assert!(members.iter().map(|m| usize::from(m.weight)).sum::<usize>() <= BUCKETS, "so are their weights");
+        // Sorted, so that equal groups have equal contents in `ids`.
         members.sort_unstable();
         let before = from.and_then(|id| self.groups.get(id.index())?.as_ref());
         let home = match before {
@@ -219,6 +220,7 @@ impl Group {
                 orphans.push(bucket);
             }
         }
+        // Usable owners get their buckets back before the shares are counted for the orphans.
         for &(bucket, member) in &moved {
             self.now[bucket] = member;
         }

@@ -130,6 +130,7 @@ where
             self.map.remove(&prefix);
         }
         match candidates.word() {
+            // A change of a less preferred route does not concern the forwarding table.
             now if now == best => {}
             0 => fib.remove(prefix.0, prefix.1, self.covering(prefix).map_or((0, 0), |(length, c)| (length, c.word()))),
             now => fib.insert(prefix.0, prefix.1, now),

@@ -124,6 +124,7 @@ impl Aside for Beside {
         let Some(hired) = &mut self.hired else { return Err(errand) };
         *hired.desk.errand() = Some((errand, thread::current()));
         hired.began = hired.used();
+        // Last: from this store on the thread owns the job.
         hired.desk.state.store(GIVEN, Ordering::Release);
         hired.thread.thread().unpark();
         Ok(())
@@ -150,6 +151,7 @@ impl Aside for Beside {
         let Some(hired) = self.hired.take() else { return };
         hired.desk.state.store(LEFT, Ordering::Release);
         hired.thread.thread().unpark();
+        // The thread ends by itself once its function returns; it counts as abandoned until then.
         self.staff.hired.fetch_sub(1, Ordering::AcqRel);
     }
 }

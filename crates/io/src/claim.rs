@@ -56,6 +56,7 @@ fn listen(index: u32) -> Result<Option<UnixListener>, Refusal> {
     // The credentials are those of the process that called listen(2).
     let holder = UnixStream::connect_addr(&address).and_then(|stream| Ok(socket_peercred(&stream)?));
     match holder {
+        // Otherwise any user could keep the router from its interfaces.
         Ok(holder) if !holder.uid.is_root() && holder.uid != getuid() => Ok(None),
         Ok(holder) => Err(Refusal::Process(holder.pid.as_raw_nonzero().get())),
         Err(_) => Err(Refusal::Other(error)),

@@ -282,6 +282,7 @@ impl Latencies {
         let mut rest = packets;
         while let Some(first) = rest.first() {
             let (path, came, worked) = (first.meta().path, first.meta().timestamp, first.meta().worked);
+            // Consecutive packets with the same path and times are recorded at once.
             let like = |p: &Packet| p.meta().path == path && p.meta().timestamp == came && p.meta().worked == worked;
             let run = rest.iter().position(|packet| !like(packet)).unwrap_or(rest.len());
             rest = &rest[run..];
@@ -303,6 +304,7 @@ impl Latencies {
     /// Checks once a second for paths with late packets. Reports each path when its lateness begins, and again only after a quiet period.
     pub fn remark(&mut self, mut tell: impl FnMut(Late)) {
         for (index, times) in self.paths.iter_mut().enumerate().filter_map(|(i, times)| Some((i, times.as_mut()?))) {
+            // `calm` counts down the checks without late packets; lateness is reported again only at zero.
             let (before, calm) = times.told;
             let packets = times.late - before;
             times.told.0 = times.late;

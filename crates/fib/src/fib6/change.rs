@@ -109,6 +109,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         let shared = common(key, change.prefix).min(change.length - 1).min(length - 1) / 8 * 8;
         let (index, group) = self.nodes.groups.take(&mut writer.groups, &self.nodes.sequence);
         self.held[GROUPS].fetch_add(1, Ordering::Relaxed);
+        // No word points to the group yet, but a reader may still follow it from its earlier use: hence releases.
         group.0.iter().for_each(|slot| slot.store(miss, Ordering::Release));
         let places = slots(shared, key, length);
         if length <= shared + 8 {

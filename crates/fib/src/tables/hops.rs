@@ -81,6 +81,7 @@ impl Tables {
     /// have in the group `from`. The caller holds the group until it calls [`Tables::release_group`].
     pub fn group_for(&self, hops: &[NextHop], from: Option<GroupId>) -> Result<GroupId, GroupError> {
         let mut hops = hops.to_vec();
+        // Sorted by interface and address, so that duplicates are adjacent.
         hops.sort_unstable();
         hops.dedup_by(|later, first| {
             let same = (later.interface, later.address) == (first.interface, first.address);
@@ -169,6 +170,7 @@ impl Tables {
     pub fn resolve(&self, interface: InterfaceId, address: IpAddr, mac: Mac) -> bool {
         let mut state = self.state.lock();
         let mut hops = self.hops.write();
+        // A known neighbour holds its adjacency already; a second hold would never be released.
         let known = state.neighbours.contains(&(address, interface));
         let id = if known { hops.id(interface, address) } else { hops.hold(interface, address, &self.adjacencies) };
         let Some(id) = id else { return false };

@@ -189,6 +189,8 @@ impl Tables {
             }
             _ => {}
         }
+        // Host routes of neighbours depend on the other routes. Without a neighbour in the prefix there is nothing to reconsider, as for most of a
+        // routing table.
         let concerned = self.neighbours_in(state, vrf, prefix).next().is_some();
         let before = if concerned { state.governing(vrf, prefix) } else { Outcome::NoRoute };
         self.change(state, vrf, prefix, origin, outcome);
@@ -215,6 +217,7 @@ impl Tables {
         if origin == Origin::Api {
             state.given = state.given + usize::from(word != 0) - usize::from(old != 0);
         }
+        // Released only now, when the forwarding table no longer names it.
         match Outcome::decode(old) {
             Outcome::Via(adjacency) => self.release(adjacency),
             Outcome::Group(group) => self.release_group(group),
@@ -229,6 +232,7 @@ impl Tables {
         prefix: Prefix,
     ) -> impl Iterator<Item = (IpAddr, InterfaceId)> + 'a {
         let network = prefix.network();
+        // Neighbours are ordered by address, so those within a prefix are one range.
         let within = (network.address, InterfaceId(0))..=(network.last(), InterfaceId(u16::MAX));
         state.neighbours.range(within).copied().filter(move |&(_, on)| self.place(on) == vrf)
     }
@@ -253,6 +257,7 @@ impl Tables {
     /// Updates the host routes of the neighbours within `prefix` after the outcome for it changed.
     fn reconsider(&self, state: &mut State, vrf: VrfId, prefix: Prefix, before: Outcome) {
         let after = state.governing(vrf, prefix);
+        // Only a connected outcome makes host routes, so other changes cannot concern them.
         let connected = |outcome| matches!(outcome, Outcome::Connected(_));
         if before != after && (connected(before) || connected(after)) {
             let known: Vec<(IpAddr, InterfaceId)> = self.neighbours_in(state, vrf, prefix).collect();

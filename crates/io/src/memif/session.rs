@@ -160,6 +160,7 @@ impl Talk<'_> {
         self.offer(&Message::Init { version: VERSION, id: 0, mode: ETHERNET }, None)?;
         let ring = ring_length(log2).next_multiple_of(64);
         let slots = 1usize << log2;
+        // Layout of the region: both rings, then the buffers of both, from a page boundary on.
         let buffers = (2 * ring).next_multiple_of(4096);
         let length = buffers + 2 * slots * BUFFER as usize;
         let (file, memory) = Memory::create(length)?;
@@ -214,6 +215,7 @@ impl Talk<'_> {
                 Message::AddRing { to_server, index: 0, region: 0, offset, log2_size, private_header: 0 } => {
                     let memory = memory.as_ref().ok_or_else(|| text("a ring before its memory"))?;
                     let signal = descriptor.ok_or_else(|| text("a ring without a signal"))?;
+                    // The descriptor is the peer's and may be in blocking mode, but a worker must never block on it.
                     rustix::io::ioctl_fionbio(&signal, true)?;
                     let filled = if to_server { Filled::BySender } else { Filled::ByReceiver };
                     let ring = Ring::new(memory, offset as usize, log2_size, filled).map_err(|b| text(b.0))?;

@@ -78,6 +78,7 @@ impl Outgoing {
             return;
         }
         std::mem::swap(&mut self.waiting, batch);
+        // Waiting frames count as exported; sent and refused ones are imported again before they are given back.
         pool.export(self.waiting.len());
         self.send_waiting(socket, now, pool, Some(batch));
         if self.is_blocked() && self.region.is_none() {
@@ -105,6 +106,7 @@ impl Outgoing {
                 }
                 Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
             };
+            // An error concerns the first frame only: the kernel reports it when it has sent none of the call.
             let (count, reason) = match error {
                 libc::EINTR => continue,
                 // If the interface went down since, the first attempt only returns that pending error.
@@ -123,6 +125,7 @@ impl Outgoing {
             pool.import(count);
             for packet in self.waiting.drain().take(count) {
                 match &mut back {
+                    // Within `send` the caller can still drop the frame with its reason; later it can only be counted.
                     Some(back) => refuse(packet, reason, back),
                     None => {
                         self.late.add(wire_length(&packet));
@@ -142,6 +145,7 @@ impl Outgoing {
         }
         let (count, since) = self.refused.get_or_insert((0, now));
         *count += 1;
+        // Both limits must be reached: a full queue may refuse often in a short time, or rarely over a long time.
         let hopeless = *count >= REFUSALS.0 && now.since(*since) >= REFUSALS.1;
         if hopeless {
             self.too_long = Some(TooLong { length, shorter_passed: false });

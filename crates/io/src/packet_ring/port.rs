@@ -92,6 +92,7 @@ impl PacketPort {
         let tagged = frame.status & libc::TP_STATUS_VLAN_VALID != 0 && frame.bytes.len() >= MACS;
         let length = frame.length + if tagged { TAG } else { 0 };
         let queued = frame.status & libc::TP_STATUS_COPY != 0;
+        // Truncated and not queued: the socket had no room for the whole frame.
         if frame.length > frame.bytes.len() && !queued {
             return Err(Missed::Lost);
         }
@@ -105,6 +106,7 @@ impl PacketPort {
         let rest = if tagged {
             let (tag, rest) = rest.split_at_mut(TAG);
             let (control, protocol) = frame.tag;
+            // Without the flag the kernel does not report the tag's type, and 802.1Q is assumed.
             let known = frame.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
             tag[..2].copy_from_slice(&(if known { protocol } else { TPID_8021Q }).to_be_bytes());
             tag[2..].copy_from_slice(&control.to_be_bytes());
@@ -140,6 +142,7 @@ impl PacketPort {
     fn refuse(&self, frame: &Received<'_>, pool: &mut Pool) -> Option<Packet> {
         let mut packet = pool.take()?;
         packet.fill(&frame.bytes[..frame.bytes.len().min(FRAME)]);
+        // A tag may have to be inserted, so its bytes count.
         let most = if pool.region().super_frames() > 0 { SUPER_FRAME } else { FRAME };
         let reason = if frame.length + TAG > most { DropReason::FrameTooLong } else { DropReason::NoSuperFrame };
         packet.meta_mut().refused = reason as u8 + 1;
@@ -150,6 +153,7 @@ impl PacketPort {
     /// Discards the part of the frame in the socket's queue.
     fn discard(&self, frame: &Received<'_>) {
         if frame.status & libc::TP_STATUS_COPY != 0 {
+            // A read of one byte removes the whole frame from the queue.
             let _ = readv(&self.device.socket, &mut [IoSliceMut::new(&mut [0; 1])]);
         }
     }
@@ -159,6 +163,7 @@ impl PacketPort {
         self.quiet += 1;
         if self.quiet >= QUIET {
             self.quiet = 0;
+            // Reading the error clears it.
             let _ = sys::get_option(&self.device.socket, libc::SOL_SOCKET, libc::SO_ERROR, 0i32);
         }
     }

@@ -77,6 +77,8 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
     let mut calls = Vec::new();
     let own = capabilities::held().map_err(|error| failed(error.to_string()))?;
     let user = policy.user.as_ref().filter(|user| (user.uid, user.gid) != (geteuid().as_raw(), getegid().as_raw()));
+    // The order matters. The bounding set needs CAP_SETPCAP and the user CAP_SETUID, so both come before the capabilities are dropped. Landlock and
+    // seccomp need "no new privileges".
     if own.contains(&Capability::SetPcap) {
         calls.extend(capabilities::drop_from_bounding_set(&policy.keep));
     }
@@ -108,6 +110,7 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
         None => {}
     }
     threads::every_thread(calls).map_err(failed)?;
+    // Last, because it forbids several of the calls above.
     let seccomp = filter::install(policy.code).map_err(|error| {
         remarks.push(format!("system calls are not fenced in: seccomp refuses ({error})"));
     });

@@ -70,9 +70,11 @@ pub(super) fn every_thread(calls: Vec<Call>) -> Result<(), String> {
     let signal = install().map_err(|error| format!("a signal cannot be handled: {error}"))?;
     COUNT.store(calls.len(), Ordering::Relaxed);
     FAILED.store(usize::MAX, Ordering::Relaxed);
+    // Stored last: without it the handler does nothing.
     CALLS.store(calls.as_ptr().cast_mut(), Ordering::Release);
     let result = interrupt_all(signal);
     CALLS.store(ptr::null_mut(), Ordering::Release);
+    // Fails before the calling thread has changed itself.
     result?;
     let errno = calls.iter().map(Call::make).enumerate().find(|(_, errno)| *errno != 0);
     let failed = FAILED.load(Ordering::Acquire);
@@ -88,6 +90,7 @@ fn interrupt_all(signal: libc::c_int) -> Result<(), String> {
     let own = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
     let mut done = BTreeSet::from([own]);
     for _ in 0..ROUNDS {
+        // A thread may have started others before it was interrupted, so the list is read until it has no new thread.
         let there = threads().map_err(|error| format!("the threads cannot be listed: {error}"))?;
         let open: Vec<i32> = there.difference(&done).copied().collect();
         if open.is_empty() {
@@ -112,6 +115,7 @@ fn interrupt(thread: i32, signal: libc::c_int) -> Result<(), String> {
         if gone || DONE.load(Ordering::Acquire) == thread {
             return Ok(());
         }
+        // Polled, because a signal handler may not wake a thread up.
         thread::park_timeout(Duration::from_millis(1));
     }
     Err(format!("the thread {thread} does not answer"))
@@ -157,6 +161,7 @@ extern "C" fn handle(_: libc::c_int) {
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
     // SAFETY: as above.
     unsafe { *errno = before };
+    // Last: the waiting thread may continue as soon as it reads this.
     DONE.store(thread, Ordering::Release);
 }
 

@@ -208,6 +208,7 @@ impl Reviver {
 impl Drop for Reviver {
     fn drop(&mut self) {
         let (nobody, _) = channel();
+        // Disconnects the thread's channel; the wakeup makes it notice.
         self.arrivals = nobody;
         self.waker.wake();
     }
@@ -232,10 +233,12 @@ impl Thread {
                     Err(TryRecvError::Disconnected) => return,
                 }
             }
+            // Ports that their workers have dropped.
             self.ports.retain(|port| port.shared.strong_count() > 0);
             for port in self.ports.iter_mut().filter(|port| port.dirty || port.gone || port.elsewhere) {
                 port.look(&mut self.netlink, &self.remarks);
             }
+            // No notification arrives for these, so they are polled.
             let waits = self.ports.iter().any(|port| port.elsewhere || port.gone && port.said.is_some());
             let timeout = if waits { RETRY } else { Nanos::MAX };
             match sleeper.sleep([self.watch.as_fd()], timeout) {
@@ -248,6 +251,7 @@ impl Thread {
     }
 
     fn hear(&mut self) {
+        // After lost notifications every port is checked.
         let news = self.watch.news().unwrap_or(LinkNews::Unknown);
         for port in &mut self.ports {
             let LinkNews::Of(links) = &news else {

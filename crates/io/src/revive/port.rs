@@ -93,12 +93,14 @@ impl Revived {
     fn exchange(&mut self) {
         let Some(next) = self.seat().take() else { return };
         let Some(mut old) = self.device.replace(next) else { return };
+        // The packets in the old device will never leave: they are reported as refused.
         self.unsent.join(old.refused_late());
         self.unsent.join(old.waiting_inside());
         let counted = old.statistics();
         self.before.lost_before_receive += counted.lost_before_receive;
         self.before.lost_after_transmit += counted.lost_after_transmit;
         self.closer.close(old);
+        // A worker that last saw the port up must see it down once.
         self.owes.set(self.told.get());
     }
 }

@@ -160,6 +160,7 @@ impl Socket {
         {
             match self.lent.empty(packet) {
                 Ok(address) => self.fill.push(address),
+                // A frame outside the registered memory.
                 Err(elsewhere) => {
                     pool.give(elsewhere);
                     break;
@@ -183,6 +184,7 @@ impl Socket {
     pub(super) fn receive(&mut self, batch: &mut Batch, pool: &mut Pool, mut each: impl FnMut(&mut Packet)) -> usize {
         let room = batch.room();
         let count = self.received.available(room).min(room);
+        // The kernel wrote the frames on another processor: several are fetched ahead so that their cache misses overlap.
         (0..AHEAD).for_each(|behind| self.prefetch(behind));
         for _ in 0..count {
             self.prefetch(AHEAD);
@@ -270,6 +272,7 @@ impl Socket {
                 dropped.add(self.to_send.last_taken().len as usize);
             }
             let now = self.to_send.waiting();
+            // One call may send only some of the frames: repeated while it makes progress.
             if now >= left {
                 break;
             }

@@ -62,6 +62,7 @@ impl Shared {
         *copy.meta_mut() = *self.packet.meta();
         let fits = copy.fill(&bytes[..HEAD]);
         debug_assert!(fits, "a head is shorter than a frame");
+        // The tail points into the owner's frame, which does not move.
         let rest = &bytes[HEAD..];
         // SAFETY: `new` wrote the count there.
         // `Relaxed` is enough: the caller holds a reference itself, so the count cannot reach zero meanwhile.

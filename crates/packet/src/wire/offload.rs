@@ -156,6 +156,7 @@ impl Segmenter {
             let offset = usize::from(message.get(12).ok_or(OffloadError::Transport)? >> 4) * 4;
             (offset, Transport::Tcp, 16)
         } else {
+            // A zero field means that the sender made no checksum; the segments get none either (RFC 768).
             let none = version == Version::Four && partial.is_none() && message.get(6..8) == Some(&[0, 0]);
             (UDP_HEADER, if none { Transport::UdpUnsummed } else { Transport::Udp }, 6)
         };
