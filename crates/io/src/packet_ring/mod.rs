@@ -218,7 +218,7 @@ fn socket(link: &Link, options: &PacketOptions) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     let set = |name, value: u32| sys::set_option(&socket, libc::SOL_PACKET, name, &value);
     set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as u32)?;
-    // Without this the port would receive its own transmissions.
+    // Without this the port would also receive packets that leave by the interface.
     set(libc::PACKET_IGNORE_OUTGOING, 1)?;
     // A frame that exceeds its slot is also queued whole on the socket.
     set(libc::PACKET_COPY_THRESH, 1)?;

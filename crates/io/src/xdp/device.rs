@@ -46,7 +46,7 @@ struct Share {
 impl Budget {
     /// Reserves a share for `sockets` sockets with at most `most` frames each. Also returns the number of frames for each.
     fn share(&self, frames: usize, sockets: usize, most: usize) -> Result<(Share, usize), OpenError> {
-        // One interface gets an eighth of all frames, and at most half of the frames that are left, so that other interfaces get some.
+        // Half of the region is for receiving. One interface gets at most an eighth of the region, and at most half of what is left of that half.
         let left = (frames / 2).saturating_sub(self.0.load(Ordering::Relaxed));
         let each = most.min(frames / 8 / sockets).min(left / 2 / sockets);
         if each < LEAST_FILL {

@@ -15,7 +15,7 @@ use units::Nanos;
 
 /// XDP_MAX_TX_SKB_BUDGET: the number of frames that one call may send in copy mode (Linux 6.17).
 const SEND_BUDGET: libc::c_int = 9;
-/// Bytes that a frame in flight may count for: one for each entry of the send ring, with the kernel's metadata.
+/// Socket memory for each entry of the send ring: a frame in flight with the kernel's metadata.
 const IN_FLIGHT: u32 = 4096;
 
 /// The number of received frames to prefetch ahead, from the cache of another processor.

@@ -22,7 +22,7 @@ pub const HOP_LIMIT: u8 = 1;
 /// The maximum number of group records in a report of 1280 bytes.
 pub const MOST_RECORDS: usize = (ipv6::MINIMUM_MTU - ipv6::HEADER - ALERT.len() - 8) / 20;
 
-/// Length of a version 1 query; the minimum of version 2 is larger (RFC 3810 8.1).
+/// Length of a version 1 query, and below the minimum length of version 2 (RFC 3810 8.1).
 const QUERY_V1_LENGTH: usize = 24;
 const QUERY_LENGTH: usize = 28;
 /// Hop-by-hop options with the router alert of RFC 2711, value 0, and padding.
