@@ -151,6 +151,7 @@ impl Hops {
             self.slots[id.index()] = slot;
             id
         };
+        // The version of the slot continues, so packets with the old meaning of the id notice the change.
         links.start(id, interface);
         self.ids.insert((interface, address), id);
         Some(id)
@@ -206,6 +207,7 @@ impl Hops {
 
     /// Sets the state of an interface's port. Returns the adjacencies on the interface if the state changed.
     pub fn set_up(&mut self, interface: InterfaceId, up: bool) -> Vec<AdjacencyId> {
+        // A set of ports that are down: `insert` and `remove` return true only if the state changed.
         let news = if up { self.down.remove(&interface) } else { self.down.insert(interface) };
         let on = self.ids.iter().filter(|((on, _), _)| news && *on == interface);
         on.map(|(_, &id)| id).collect()

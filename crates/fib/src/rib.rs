@@ -57,6 +57,7 @@ impl Candidates {
     /// The route that packets use, if any.
     pub fn best(&self) -> Option<(Origin, u32)> {
         let neighbour = self.get(Origin::Neighbour);
+        // Any other route to the same prefix decides alone, unless it says that the prefix is connected.
         let open = matches!(Outcome::decode(self.governing()), Outcome::NoRoute | Outcome::Connected(_));
         if neighbour != 0 && open { Some((Origin::Neighbour, neighbour)) } else { self.iter().next() }
     }
@@ -121,6 +122,7 @@ where
         if old == word {
             return old;
         }
+        // Counts the prefix at most once, however many origins have a route for it.
         let said = usize::from(candidates.governing() != 0);
         candidates.0[origin as usize] = word;
         self.said = self.said + usize::from(candidates.governing() != 0) - said;

@@ -193,6 +193,7 @@ impl Writing {
         self.failing = Some(RETRY);
         self.remarks.add(format!("{}: {error}; it goes on when the disk has room again", self.what));
         self.shared.written.store(error.written, Ordering::Relaxed);
+        // Frames in the writer's buffer are lost with the failed write.
         self.shared.lost.fetch_add(self.accepted - error.written, Ordering::Relaxed);
         self.accepted = error.written;
     }
@@ -231,6 +232,7 @@ impl Writing {
         let (comment, data) = bytes[HEADER..].split_at(comment);
         debug_assert_eq!(data.len(), length);
         let comment = std::str::from_utf8(comment).expect("it was text, cut between characters");
+        // Counted before the write: a failure subtracts the frames that did not reach the file.
         self.accepted += 1;
         let link = LinkType::ETHERNET;
         self.writer.packet(&Record { time, interface: 0, link, original, data, direction, comment })

@@ -91,6 +91,7 @@ pub(crate) fn header(packet: &Packet) -> [u8; HEADER] {
         Segmentation::Udp => GSO_UDP,
     };
     let is_tcp = matches!(segmentation, Segmentation::Tcp4 | Segmentation::Tcp6);
+    // A super-frame with CWR needs this flag, so that the kernel sets CWR in the first segment only.
     let ecn = if is_tcp && tcp(TCP_FLAGS).is_some_and(|flags| flags & CWR != 0) { GSO_ECN } else { 0 };
     header[0] = if checksum.is_some() { NEEDS_CHECKSUM } else { 0 };
     header[1] = kind | ecn;

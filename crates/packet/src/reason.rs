@@ -77,8 +77,8 @@ reasons! {
         "A defective or hostile sender, or a device that truncates frames: find the sender with `switchpath capture`.";
     /// The IPv4 header checksum is wrong (RFC 1812 5.2.2).
     HeaderChecksum "header_checksum"
-        "A defective device on the path, or a sender whose offloaded checksums are not completed before the frames arrive \
-         here (`ethtool -K INTERFACE tx off` there).";
+        "A defective device on the path, or a sender whose offloaded checksums are not completed before the frames \
+         arrive here (`ethtool -K INTERFACE tx off` there).";
     /// An IP option or extension header is malformed (RFC 1812 4.2.2.6, RFC 8200 4.2).
     BadOption "bad_option"
         "A defective or hostile sender: find it with `switchpath capture`.";

@@ -23,6 +23,7 @@ pub(super) fn bind<'a>(sockets: impl ExactSizeIterator<Item = &'a OwnedFd> + Clo
         return Ok(1);
     }
     let joined = join(sockets.clone()).is_ok();
+    // Without a group the others would receive every packet as well: they stay deaf and are closed.
     let staying = if joined { count } else { 1 };
     sockets.take(staying).try_for_each(sys::admit_packets)?;
     Ok(staying)

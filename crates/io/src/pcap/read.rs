@@ -173,6 +173,7 @@ impl<R: Read> Reader<R> {
         }
         let field = |at: usize| u32_at(start, at, big_endian);
         let (seconds, fraction, captured, original) = (field(0), field(4), field(8) as usize, field(12));
+        // Checked before the bytes are requested, so that a false length cannot make the buffer grow.
         if captured > MAX_BLOCK - header {
             return self.window.fail(Fault::TooLarge { claimed: captured as u64, limit: MAX_BLOCK as u64 });
         }
@@ -194,6 +195,7 @@ impl<R: Read> Reader<R> {
             if start.len() < 12 {
                 return self.window.fail(Fault::Truncated);
             }
+            // The section header's type reads the same in both byte orders; its magic number then determines the order.
             let is_section = start[..4] == SHB_MAGIC.to_le_bytes();
             if is_section {
                 let big_endian = match &start[8..12] {
@@ -209,6 +211,7 @@ impl<R: Read> Reader<R> {
             if length < 12 || length % 4 != 0 {
                 return self.window.fail(Fault::Malformed("a block's length is no multiple of four or below twelve"));
             }
+            // Blocks without packets may be larger than the limit: they are skipped without buffering.
             if !is_section && !matches!(kind, IDB_MAGIC | EPB_MAGIC | SPB_MAGIC | OBSOLETE_PACKET) {
                 self.window.skip(u64::from(length))?;
                 continue;
@@ -245,6 +248,7 @@ impl<R: Read> Reader<R> {
                 if header.major_version != 1 {
                     return fail(Fault::Malformed("a section is of a pcapng version other than 1"));
                 }
+                // Interface numbers count from zero in each section.
                 self.interfaces.clear();
                 self.clocks.clear();
                 Ok(None)
@@ -272,6 +276,7 @@ impl<R: Read> Reader<R> {
             }
             Block::SimplePacket(block) => {
                 let Some(first) = self.interfaces.first() else { return fail(Fault::UnknownInterface(0)) };
+                // A simple packet block has no captured length: it follows from the snap length and the block's size.
                 let snap = if first.snap_length == 0 { u32::MAX } else { first.snap_length };
                 let captured = (block.origlen.min(snap) as usize).min(block.data.len());
                 let original = block.origlen;

@@ -170,6 +170,7 @@ impl<S: Sink> Writer<S> {
             Direction::In => self.option(2, &1u32.to_le_bytes()),
             Direction::Out => self.option(2, &2u32.to_le_bytes()),
         }
+        // End of options, only needed after an option.
         if !record.comment.is_empty() || record.direction != Direction::Unknown {
             self.option(0, &[]);
         }
@@ -220,6 +221,7 @@ impl<S: Sink> Writer<S> {
         let cut = self.sink.cut(self.reached);
         room.and(cut).map_err(|error| WriteError { written: self.written, error })?;
         self.failed = None;
+        // Interface descriptions that were lost with the failed write are needed by the next packets.
         for index in self.described..self.interfaces.len() {
             let interface = self.interfaces[index].clone();
             self.describe(&interface);

@@ -75,6 +75,7 @@ impl Taps {
     ) -> Result<OpenedTap, OpenError> {
         self.held.retain(|_, device| device.strong_count() > 0);
         let held = self.held.get(name).and_then(Weak::upgrade);
+        // A device that was deleted meanwhile has lost its descriptors and must be opened anew.
         let held = held.filter(|device| device.queues.iter().all(sys::has_tun));
         let (device, mut remarks) = match held {
             Some(device) => (device, Vec::new()),
@@ -153,6 +154,7 @@ impl Device {
     fn switch_on(&self, options: TapOptions) -> io::Result<(u32, u32)> {
         let mut netlink = Netlink::open().map_err(|error| error.error)?;
         let link = netlink.link(&self.name).map_err(|error| error.error)?;
+        // The MTU of an operator's device is the operator's choice.
         let mtu = if self.made { options.mtu } else { link.mtu };
         if link.mtu != mtu {
             netlink.set_mtu(&self.name, mtu).map_err(|error| error.error)?;

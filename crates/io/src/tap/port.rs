@@ -63,6 +63,7 @@ impl TapPort {
         let length = readv(self.descriptor(), &mut parts)?.saturating_sub(vnet::HEADER);
         let fits = length <= most;
         let packet = match large.take_if(|_| fits && length > FRAME) {
+            // The large packet has the end of the frame in its place; only the beginning is copied.
             Some(mut packet) => {
                 packet.bytes_mut()[..FRAME].copy_from_slice(first.bytes());
                 Some(packet)
@@ -118,6 +119,7 @@ impl Port for TapPort {
         if super_frames == vnet::SUPER_FRAMES_AT_ONCE {
             batch.close();
         }
+        // Prepared packets that no frame has filled.
         small.into_iter().chain(large).for_each(|packet| pool.give(packet));
     }
 

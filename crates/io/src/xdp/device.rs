@@ -46,7 +46,7 @@ struct Share {
 impl Budget {
     /// Reserves a share for `sockets` sockets with at most `most` frames each. Also returns the number of frames for each.
     fn share(&self, frames: usize, sockets: usize, most: usize) -> Result<(Share, usize), OpenError> {
-        // Half of the region is for receiving. One interface gets at most an eighth of the region, and at most half of what is left of that half.
+        // Half of the region is for receiving. One interface gets at most an eighth of the region, and at most half of the unused receive frames.
         let left = (frames / 2).saturating_sub(self.0.load(Ordering::Relaxed));
         let each = most.min(frames / 8 / sockets).min(left / 2 / sockets);
         if each < LEAST_FILL {
@@ -115,6 +115,7 @@ impl Device {
         let mut remarks = Vec::new();
         let (attached, hook) = attach(&redirect, &link, options, &mut remarks)?;
         let sizes = Sizes { ring: options.ring, fill: options.fill };
+        // Zero-copy first, then copying in the driver; in the stack there is only copying.
         let mut way = if hook == Hook::XdpNative { Way::ZeroCopy } else { Way::Generic };
         let mut sockets = Err(Failure { what: "asking for zero-copy", error: io::ErrorKind::Unsupported.into() });
         if way == Way::ZeroCopy {
@@ -139,6 +140,7 @@ impl Device {
         }
         let (share, fill) = budget.share(region.frames(), sockets.len(), options.fill)?;
         sockets.iter_mut().for_each(|socket| socket.fill_up_to(fill));
+        // The sockets move to their ports; this duplicate lets the device test the binding.
         let first = sockets.first().map(|socket| socket.as_fd().try_clone_to_owned()).transpose();
         let first = first.map_err(|error| refused(&name, "keeping a socket", &error))?;
         // Port n has the queues n, n + ports, n + 2 ports ...
@@ -201,6 +203,7 @@ impl Device {
 
     /// Lends a socket its first frames and directs the frames of its queue to it.
     pub(super) fn start(&self, socket: &mut Socket, pool: &mut Pool) -> io::Result<()> {
+        // Frames first: a frame of the queue that finds an empty fill ring is lost.
         socket.refill(pool);
         self.redirect.direct(socket.queue(), socket.as_fd())
     }
@@ -217,6 +220,7 @@ impl Drop for Device {
                 let _ = Sleeper::new(waker.clone()).sleep([], span);
             }
         };
+        // Frames that are still to be sent get a last chance.
         let deadline = clock::now() + LAST_FRAMES;
         loop {
             for socket in &mut sockets {

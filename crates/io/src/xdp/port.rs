@@ -78,6 +78,7 @@ impl XdpPort {
     /// Acquires the sockets, unless another port has them.
     fn take_sockets(&mut self) {
         self.sockets = self.device.take(self.number).unwrap_or_default();
+        // Earlier losses were counted by the port that held the sockets before.
         self.sockets.iter_mut().for_each(Socket::forget_losses);
         if self.sockets.len() > 1 {
             self.together = together(&self.sockets).ok();

@@ -172,9 +172,11 @@ fn finish(state: u64, last: u64, key: u64) -> u32 {
 #[inline]
 fn hash4(l3: &[u8], key: u64) -> Option<u32> {
     let header = Ipv4Header::of(l3)?;
+    // The length field of an unchecked header may be too small.
     let length = header.header_length().max(ipv4::HEADER);
     let addresses = u64::from(header.source().to_bits()) << 32 | u64::from(header.destination().to_bits());
     let ports = match l3.get(length..) {
+        // Later fragments have no ports, so the first fragment's are left out as well.
         Some(l4) if !header.is_fragment() => port_word(header.protocol(), l4),
         _ => 0,
     };

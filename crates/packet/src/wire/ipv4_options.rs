@@ -316,6 +316,7 @@ fn write_down(
     if count == 0 {
         return Ok(());
     }
+    // Edits are applied after the walk, which borrows the packet.
     for Edit { at, bytes, length, .. } in edits.into_iter().flatten() {
         if let Some(target) = l3.get_mut(at..at + length) {
             target.copy_from_slice(&bytes[..length]);
@@ -359,6 +360,7 @@ fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32, own: &impl Fn(Ip
             (pointer, 4, 0, 4)
         }
         Ipv4Option::Timestamp { pointer, overflow, flag, .. } if pointer > placed.length => {
+            // At 15 the counter is full. With prespecified addresses this router was not asked for its time.
             if overflow == 15 || flag == PRESPECIFIED {
                 return None;
             }

@@ -209,6 +209,7 @@ impl<'a> Ndp<'a> {
     pub fn of(packet: &Ipv6<'a>) -> Result<Self, NdpError> {
         let chain = packet.chain().map_err(|_| NdpError::Truncated)?;
         match chain.offset.and_then(|at| packet.bytes.get(at..)) {
+            // A fragment header is refused even in an atomic fragment (RFC 6980 5).
             Some(message) if chain.protocol == protocol::ICMPV6 && chain.fragment.is_none() => {
                 Self::parse(packet.header, message)
             }
@@ -246,6 +247,7 @@ fn router_advertisement<'a>(ip: &Ipv6Header, word: [u8; 4], rest: &'a [u8]) -> R
 fn neighbour_solicitation<'a>(ip: &Ipv6Header, rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
     let (target, options) = target(rest)?;
     if ip.source().is_unspecified() {
+        // An unspecified source is a duplicate address probe, which goes to the group only (RFC 4861 7.1.1).
         if ip.destination() != ipv6::solicited_node(target) {
             return Err(NdpError::Destination);
         }
@@ -275,6 +277,7 @@ fn redirect<'a>(ip: &Ipv6Header, rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
     if destination.is_multicast() {
         return Err(NdpError::Destination);
     }
+    // RFC 4861 8.1: the target is a router by its link-local address, or the destination itself.
     if !ipv6::is_link_local(target) && target != destination {
         return Err(NdpError::Target);
     }
