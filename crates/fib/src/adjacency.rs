@@ -1,8 +1,8 @@
-//! Adjacencies: the neighbours as the fast path sees them.
+//! Adjacencies: the neighbours as the fast path reads them.
 //!
-//! A route names an adjacency, the adjacency says out of which interface and to which link-layer address (RFC 1812 5.2.1:
-//! the next hop is found first, then its link-layer address). Every change of a link shows in its version, so a packet
-//! that was given a link-layer address in one stage can be checked in a later one.
+//! A route names an adjacency. The adjacency names the interface and the link-layer address (RFC 1812 5.2.1: the next hop is found first, then its
+//! link-layer address). Every change of a link changes its version. A later stage can therefore check a link-layer address that an earlier stage
+//! read.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -12,30 +12,30 @@ use units::{AdjacencyId, InterfaceId, Mac};
 const RESOLVED: u64 = 1;
 const VERSION: u64 = 0xffff;
 
-/// The link of an adjacency at one moment.
+/// The link of an adjacency at one moment: a link-layer address, or none, and a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Link(u64);
 
 impl Link {
-    /// Whether the link-layer address is known.
+    /// True if the link-layer address is known.
     #[inline(always)]
     pub fn is_resolved(self) -> bool {
         self.0 & RESOLVED != 0
     }
 
-    /// The link-layer address; meaningful where the link is resolved.
+    /// The link-layer address. It is valid only while the link is resolved.
     #[inline(always)]
     pub fn mac(self) -> Mac {
         Mac::from_number(self.0 >> 16)
     }
 
-    /// Changes whenever the link does, and comes back to a value after 2^15 changes.
+    /// The version. Every change of the link increments it; it wraps after 2^15 changes.
     #[inline(always)]
     pub fn version(self) -> u16 {
         (self.0 & VERSION) as u16
     }
 
-    /// The next version, with this address or none. The same link where nothing changes.
+    /// The link with this address, or with none, in the next version. The same link and version if nothing changes.
     fn becoming(self, mac: Option<Mac>) -> Link {
         let now = self.is_resolved().then(|| self.mac());
         if now == mac { self } else { self.bumped(mac) }
@@ -55,7 +55,7 @@ struct Entry {
     interface: AtomicU32,
 }
 
-/// Every adjacency, by id; read without a lock.
+/// All adjacencies by id. Readers take no lock.
 pub struct Adjacencies {
     entries: Box<[Entry]>,
 }
@@ -66,31 +66,31 @@ impl Adjacencies {
         Adjacencies { entries: std::iter::repeat_with(Entry::default).take(capacity).collect() }
     }
 
-    /// The link now; unresolved for an id that does not exist.
+    /// The current link. Unresolved for an id that does not exist.
     #[inline(always)]
     pub fn load(&self, id: AdjacencyId) -> Link {
         self.entries.get(id.index()).map_or(Link::default(), |entry| Link(entry.link.load(Ordering::Acquire)))
     }
 
-    /// The interface it sends on; that of id 0 for an id that does not exist. It changes only while the link is
-    /// unresolved: see [`Adjacencies::hop`] for both together.
+    /// The egress interface. For an id that does not exist it is that of id 0. It changes only while the link is unresolved; [`Adjacencies::hop`]
+    /// reads both together.
     #[inline(always)]
     pub fn interface(&self, id: AdjacencyId) -> InterfaceId {
         let entry = self.entries.get(id.index());
         InterfaceId(entry.map_or(0, |entry| entry.interface.load(Ordering::Acquire) as u16))
     }
 
-    /// Link and interface of the same moment; an unresolved link where they changed while being read.
+    /// Link and interface of the same moment. The link is unresolved if they changed during the read.
     #[inline(always)]
     pub fn hop(&self, id: AdjacencyId) -> (Link, InterfaceId) {
         let link = self.load(id);
         let interface = self.interface(id);
-        // An interface is stored between two changes of the link: link, interface and link again in this order see
-        // either no change at all or a changed version.
+        // The writer stores the interface between two changes of the link. Reading link, interface, link in this order therefore shows either no
+        // change or a changed version.
         if self.load(id) == link { (link, interface) } else { (Link::default(), interface) }
     }
 
-    /// How many there can be.
+    /// The maximum number of adjacencies.
     pub fn capacity(&self) -> usize {
         self.entries.len()
     }
@@ -103,16 +103,17 @@ impl Adjacencies {
     /// Gives the slot to a next hop of `interface`.
     fn start(&self, id: AdjacencyId, interface: InterfaceId) {
         let entry = &self.entries[id.index()];
+        // Two version changes enclose the store: `hop` compares the versions and rejects an interface that it read in between.
         entry.link.store(self.load(id).bumped(None).0, Ordering::Release);
         entry.interface.store(interface.0.into(), Ordering::Release);
         entry.link.store(self.load(id).bumped(None).0, Ordering::Release);
     }
 }
 
-/// The writer's side: which next hop has which adjacency, and how many hold it.
+/// The writer's side: the adjacency of each next hop, and its number of holders.
 ///
-/// A slot is taken again in the order in which slots were given back, fresh ones first, so that a packet which has read
-/// a route but not yet its adjacency is long gone; its version changes in any case.
+/// Fresh slots are used first, then released slots in the order of their release. A packet that looked up a route with the old id has left the router
+/// long before the id is reused. The version of a reused slot changes in any case.
 pub(super) struct Hops {
     slots: Vec<Slot>,
     ids: HashMap<(InterfaceId, IpAddr), AdjacencyId>,
@@ -126,7 +127,7 @@ struct Slot {
     interface: InterfaceId,
     address: IpAddr,
     holders: u32,
-    /// It was asked and did not answer, and has not been heard of since.
+    /// It did not answer a request, and the router has received nothing from it since.
     failed: bool,
 }
 
@@ -135,7 +136,7 @@ impl Hops {
         Hops { slots: Vec::new(), ids: HashMap::new(), returned: VecDeque::new(), capacity, down: HashSet::new() }
     }
 
-    /// The adjacency of a next hop, held once more; nothing where the table is full.
+    /// The adjacency of a next hop, with one more holder. `None` if the table is full.
     pub fn hold(&mut self, interface: InterfaceId, address: IpAddr, links: &Adjacencies) -> Option<AdjacencyId> {
         if let Some(&id) = self.ids.get(&(interface, address)) {
             self.slots[id.index()].holders += 1;
@@ -150,18 +151,19 @@ impl Hops {
             self.slots[id.index()] = slot;
             id
         };
+        // The version of the slot continues, so packets with the old meaning of the id notice the change.
         links.start(id, interface);
         self.ids.insert((interface, address), id);
         Some(id)
     }
 
-    /// Holds an adjacency once more; false where nobody holds it.
+    /// Adds a holder to an adjacency. False if it has none.
     pub fn hold_again(&mut self, id: AdjacencyId) -> bool {
         let slot = self.slots.get_mut(id.index()).filter(|slot| slot.holders > 0);
         slot.map(|slot| slot.holders += 1).is_some()
     }
 
-    /// Lets go; the last one frees the slot.
+    /// Removes a holder. The last one frees the slot.
     pub fn release(&mut self, id: AdjacencyId, links: &Adjacencies) {
         let slot = self.slots.get_mut(id.index()).filter(|slot| slot.holders > 0);
         let slot = slot.unwrap_or_else(|| panic!("adjacency {id} is released more often than it was held"));
@@ -173,18 +175,18 @@ impl Hops {
         }
     }
 
-    /// The id of a next hop somebody holds.
+    /// The id of a next hop that is in use.
     pub fn id(&self, interface: InterfaceId, address: IpAddr) -> Option<AdjacencyId> {
         self.ids.get(&(interface, address)).copied()
     }
 
-    /// Who an adjacency leads to, as long as somebody holds it.
+    /// The interface and next hop of an adjacency that is in use.
     pub fn get(&self, id: AdjacencyId) -> Option<(InterfaceId, IpAddr)> {
         let slot = self.slots.get(id.index()).filter(|slot| slot.holders > 0)?;
         Some((slot.interface, slot.address))
     }
 
-    /// Says where the neighbour is, or that it is not known.
+    /// Sets the link-layer address of a neighbour, or that it is unknown.
     pub fn link(&mut self, id: AdjacencyId, mac: Option<Mac>, links: &Adjacencies) {
         if mac.is_some() {
             self.slots[id.index()].failed = false;
@@ -192,19 +194,20 @@ impl Hops {
         links.set(id, mac);
     }
 
-    /// It was asked and did not answer.
+    /// Records that the neighbour did not answer.
     pub fn fail(&mut self, id: AdjacencyId) {
         self.slots[id.index()].failed = true;
     }
 
-    /// Whether packets may reach it: it has not failed to answer, and its port is not down.
+    /// True if packets may be sent to it: it has not failed to answer, and its port is up.
     pub fn is_usable(&self, id: AdjacencyId) -> bool {
         let slot = self.slots.get(id.index()).filter(|slot| slot.holders > 0);
         slot.is_some_and(|slot| !slot.failed && !self.down.contains(&slot.interface))
     }
 
-    /// Says whether the port of an interface is up. Answers the adjacencies on it, where that is news.
+    /// Sets the state of an interface's port. Returns the adjacencies on the interface if the state changed.
     pub fn set_up(&mut self, interface: InterfaceId, up: bool) -> Vec<AdjacencyId> {
+        // A set of ports that are down: `insert` and `remove` return true only if the state changed.
         let news = if up { self.down.remove(&interface) } else { self.down.insert(interface) };
         let on = self.ids.iter().filter(|((on, _), _)| news && *on == interface);
         on.map(|(_, &id)| id).collect()
@@ -218,7 +221,7 @@ impl Hops {
         }
     }
 
-    /// Adjacencies somebody holds.
+    /// The number of adjacencies in use.
     pub fn len(&self) -> usize {
         self.ids.len()
     }

@@ -1,8 +1,8 @@
-//! Where the finer tables of a forwarding table live: blocks that readers follow without a lock.
+//! Memory for the finer tables of a forwarding table: blocks that readers follow without a lock.
 //!
-//! Blocks are made in chunks that never move, so a reader may hold an index as long as it likes. A block given back is
-//! left as it was and taken again in the order of return. A reader that is still looking at it would then find another
-//! prefix's outcomes; [`Sequence`] tells it: the count goes up before a returned block is written again.
+//! Blocks are allocated in chunks that never move, so an index stays valid for readers. A released block keeps its content. Released blocks are
+//! reused in the order of release. A reader of a reused block could find the outcomes of another prefix. [`Sequence`] detects this: the count is
+//! incremented before a released block is written again.
 
 use super::sequence::Sequence;
 use packet::pool::Huge;
@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use std::sync::OnceLock;
 use zerocopy::FromZeros;
 
-/// Bytes of a chunk: a huge page.
+/// Bytes of a chunk: one huge page.
 const CHUNK_BYTES: usize = 2 << 20;
 /// Bits of a block's index.
 pub(super) const INDEX_BITS: u32 = 23;
-/// Chunks from this one on are backed by huge pages. A table that is so large uses most of them.
+/// The first chunk with huge pages behind it. A table of that size uses most of a chunk, so huge pages waste little memory.
 const THICK: usize = 4;
 
 /// Blocks, by index.
@@ -22,7 +22,7 @@ pub(super) struct Blocks<T> {
     chunks: Box<[OnceLock<Huge<T>>]>,
 }
 
-/// The writer's account of [`Blocks`].
+/// The writer's allocation state of [`Blocks`].
 #[derive(Default)]
 pub(super) struct Spare {
     made: u32,
@@ -35,7 +35,7 @@ impl Spare {
         self.made as usize - self.returned.len()
     }
 
-    /// Gives a block back, once no table points to it.
+    /// Releases a block. No table may point to it.
     pub fn give_back(&mut self, index: u32) {
         self.returned.push_back(index);
     }
@@ -53,18 +53,18 @@ impl<T: FromZeros> Blocks<T> {
         Blocks { chunks: (0..(1 << INDEX_BITS) / Self::CHUNK).map(|_| OnceLock::new()).collect() }
     }
 
-    /// The block of an index that was taken; nothing for any other.
+    /// The block at an index that was allocated, `None` for any other index.
     #[inline(always)]
     pub fn get(&self, index: u32) -> Option<&T> {
         let chunk = self.chunks.get((index / Self::CHUNK) as usize)?.get()?;
         chunk.get((index % Self::CHUNK) as usize)
     }
 
-    /// Takes a block: its content is whatever it was last, zero at first. Panics above 2^23 blocks; the limit on routes
-    /// is below.
+    /// Allocates a block. A fresh block is zero; a reused one keeps its old content. Panics above 2^23 blocks; the route limit is below that.
     pub fn take(&self, spare: &mut Spare, sequence: &Sequence) -> (u32, &T) {
         let index = match spare.returned.pop_front() {
             Some(index) => {
+                // A reader may still hold this index: the new count makes it repeat its lookup.
                 sequence.step();
                 index
             }
@@ -85,7 +85,7 @@ impl<T: FromZeros> Blocks<T> {
         (index, self.get(index).expect("just made"))
     }
 
-    /// Bytes of memory used: those of the blocks that were ever taken, and the index.
+    /// Bytes of memory used: all blocks that were ever allocated, and the index.
     pub fn bytes(&self, spare: &Spare) -> usize {
         std::mem::size_of_val(&*self.chunks) + spare.made as usize * size_of::<T>()
     }

@@ -1,32 +1,31 @@
 //! A byte for each /24 network, in front of the forwarding table.
 //!
-//! Lookups all over a million routes touch more of a table of 64 MB than a processor keeps near. What they find is one of
-//! few outcomes, though, since a router has many routes and few next hops: so each network has a byte that says which, and most
-//! lookups touch these 16 MB only. Where the hosts of a network differ, or where there are more outcomes than a byte can
-//! tell apart, it says that the table must be asked.
+//! Lookups spread over a million routes touch more of a 64 MB table than the processor's caches hold. A router has many routes but few next hops, so
+//! there are few different outcomes. Each network therefore has a byte that names its outcome, and most lookups touch only these 16 MB. The byte
+//! `ASK` says that the lookup must read the table. A network has this byte if its hosts have different outcomes, or if there are more outcomes than a
+//! byte can number.
 //!
-//! The table is written before its digest. A reader of the byte so finds what held before the change or after; but an
-//! outcome's place is taken again when no network has it any more, and a reader may still be on its way there. [`Sequence`]
-//! tells it.
+//! The writer changes the table before its digest, so a reader of the byte finds the outcome before or after the change. A byte that no network has
+//! any more is reused for another outcome, while a reader may still be about to read the old one. [`Sequence`] detects this.
 
 use super::sequence::Sequence;
 use super::sync::{AtomicU8, AtomicU32, Ordering};
 
 /// Values of a byte.
 const VALUES: usize = if cfg!(loom) { 4 } else { 256 };
-/// No outcome: nothing longer than the short prefixes.
+/// No outcome: no route longer than the short prefixes.
 const NOTHING: u8 = 0;
-/// The table must be asked.
+/// The lookup must read the table.
 const ASK: u8 = (VALUES - 1) as u8;
 
-/// The outcomes that bytes stand for.
+/// The outcome of each byte.
 pub(super) struct Digest([AtomicU32; VALUES]);
 
-/// The writer's account of a [`Digest`]: how many networks have each byte.
+/// The writer's reference counts of a [`Digest`]: the number of networks with each byte.
 pub(super) struct Users([u32; VALUES]);
 
 impl Users {
-    /// Of so many networks without outcome.
+    /// The counts for this many networks without an outcome.
     pub fn new(networks: u32) -> Self {
         let mut users = [0; VALUES];
         users[usize::from(NOTHING)] = networks;
@@ -39,7 +38,7 @@ impl Digest {
         Digest(std::array::from_fn(|_| AtomicU32::new(0)))
     }
 
-    /// The encoded outcome of a network with this byte, `None` where the table must be asked.
+    /// The encoded outcome of a network with this byte. `None` if the lookup must read the table.
     #[inline(always)]
     pub fn get(&self, byte: &AtomicU8) -> Option<u32> {
         let byte = byte.load(Ordering::Acquire);
@@ -47,8 +46,8 @@ impl Digest {
         if byte == ASK { None } else { Some(found) }
     }
 
-    /// The byte for networks with this encoded outcome, zero where they have none: the one it has, one that no network has
-    /// any more, or the one that says to ask.
+    /// The byte for networks with this encoded outcome, zero for no outcome. It is the byte that already stands for the outcome, else an unused byte,
+    /// else `ASK`.
     pub fn byte(&self, word: u32, users: &Users, sequence: &Sequence) -> u8 {
         if word == 0 {
             return NOTHING;
@@ -64,6 +63,7 @@ impl Digest {
             }
         }
         let Some((byte, used_before)) = free else { return ASK };
+        // Readers may hold this byte from its earlier use. A byte that was never used needs no step.
         if used_before {
             sequence.step();
         }
@@ -71,12 +71,12 @@ impl Digest {
         byte
     }
 
-    /// The hosts of a network differ, as the table says already.
+    /// Marks a network whose hosts have different outcomes. The table has them already.
     pub fn ask(&self, slot: &AtomicU8, users: &mut Users) {
         self.set(slot, ASK, users);
     }
 
-    /// Gives a network the byte that was found for its outcome, which the table has already.
+    /// Sets the byte of a network. The table has the outcome already.
     pub fn set(&self, slot: &AtomicU8, byte: u8, users: &mut Users) {
         users.0[usize::from(slot.load(Ordering::Relaxed))] -= 1;
         users.0[usize::from(byte)] += 1;

@@ -1,10 +1,10 @@
 //! Longest-prefix match for IPv4: DIR-24-8 (Gupta, Lin, McKeown, "Routing lookups in hardware at memory access speeds",
 //! INFOCOM 1998).
 //!
-//! One word for each of the 2^24 /24 networks answers in one access; where routes are longer than 24 bits it points to a
-//! group of 256 words, one an address. Most lookups do not come so far: a byte for each network, [`super::digest`], tells
-//! them. Changes are made in place, word by word: a reader sees each word before or after
-//! a change, never between. A group is filled before it is pointed to, and [`super::blocks`] says how one is reused.
+//! One word for each of the 2^24 /24 networks answers in one access. A network with routes longer than 24 bits has a group of 256 words, one for each
+//! address; its word points to the group. Most lookups need neither: one byte for each network ([`super::digest`]) gives the outcome. The writer
+//! changes words in place. A reader sees each word before or after a change, never in between. The writer fills a group before a word points to it;
+//! [`super::blocks`] describes how groups are reused.
 
 use super::blocks::{Blocks, Spare};
 use super::digest::{Digest, Users};
@@ -18,11 +18,11 @@ use zerocopy::FromZeros;
 
 const NETWORKS: usize = 1 << 24;
 const NETWORK_BITS: u8 = 24;
-/// The shortest prefix with words of its own in the table.
+/// The shortest prefix with words in the table.
 const TABLE_BITS: u8 = short::LONGEST + 1;
-/// Lookups whose memory is fetched at once.
+/// Lookups whose memory is prefetched together.
 const BULK: usize = 32;
-/// Lookups between two looks at the sequence.
+/// The maximum number of lookups between two reads of the sequence count.
 const MOST: usize = 256;
 
 #[derive(FromZeros)]
@@ -31,11 +31,11 @@ struct Group([AtomicU32; 256]);
 
 /// The IPv4 forwarding table: encoded outcomes by prefix. Readers share it without a lock; writers exclude each other.
 ///
-/// It reserves 80 MB of address space. Memory is used where routes were written: five bytes for each /24, one kilobyte
-/// for each /24 that has longer prefixes in it.
+/// It reserves 80 MB of address space and uses memory only where routes were written: five bytes for each /24, and one kilobyte for each /24 with
+/// longer prefixes in it.
 pub struct Fib4 {
     short: Short,
-    /// A byte for each network, and what bytes stand for.
+    /// One byte for each network.
     bytes: Huge<AtomicU8>,
     digest: Digest,
     networks: Huge<AtomicU32>,
@@ -44,7 +44,7 @@ pub struct Fib4 {
     writer: Mutex<Writer>,
 }
 
-/// What only the writer needs.
+/// The writer's state.
 struct Writer {
     spare: Spare,
     users: Users,
@@ -70,25 +70,26 @@ impl Fib4 {
         }
     }
 
-    /// The encoded outcome for packets to `address`; 0 (`NoRoute`) where no route leads there.
+    /// The encoded outcome for packets to `address`, 0 (`NoRoute`) without a route.
     #[inline]
     pub fn lookup(&self, address: u32) -> u32 {
         self.read(|| {
             let found = self.digest.get(&self.bytes[(address >> 8) as usize]).unwrap_or_else(|| {
                 let found = self.network(address).load(Ordering::Acquire);
+                // The pointer may be stale by now: then the sequence count has changed, and the lookup repeats.
                 if entry::is_pointer(found) { self.host(found, address) } else { found }
             });
             self.or_short(found, address)
         })
     }
 
-    /// Fetches what a lookup of this address reads first.
+    /// Prefetches the first word that a lookup of this address reads.
     #[inline(always)]
     pub fn prefetch(&self, address: u32) {
         prefetch(&raw const self.bytes[(address >> 8) as usize]);
     }
 
-    /// Looks many addresses up, fetching their memory at once. Panics where the slices are of different lengths.
+    /// Looks up many addresses and prefetches their memory together. Panics if the slices differ in length.
     #[inline]
     pub fn lookup_bulk(&self, addresses: &[u32], words: &mut [u32]) {
         assert_eq!(addresses.len(), words.len(), "one answer for each address");
@@ -102,12 +103,12 @@ impl Fib4 {
         self.sequence.read(|| self.writer.lock(), look)
     }
 
-    /// At most 256 of them.
+    /// Looks up at most 256 addresses.
     #[inline(always)]
     fn lookup_some(&self, addresses: &[u32], words: &mut [u32]) {
         let bytes: &[AtomicU8; NETWORKS] = (&*self.bytes).try_into().expect("it has a byte for each");
-        // What is made of a byte waits for it in the processor's queues, which hold fewer of them than it can fetch at
-        // once. Prefetches wait for nothing: those of the next are under way while these are looked at.
+        // Instructions that use a loaded byte occupy the processor's reorder window until the byte arrives. The window holds fewer of them than the
+        // memory system can have loads in flight. Prefetches do not wait, so those of the next chunk run while this one is evaluated.
         let fetch = |some: &[u32]| some.iter().for_each(|address| prefetch(&raw const bytes[(address >> 8) as usize]));
         let mut ahead = addresses.chunks(BULK);
         ahead.next().into_iter().for_each(fetch);
@@ -123,7 +124,7 @@ impl Fib4 {
                 });
                 self.or_short(found, address)
             };
-            // Written out by eights, for there is little to do for each.
+            // Unrolled by eight: there is little work for each address.
             let ((eights, others), (answers, rest)) = (addresses.as_chunks::<8>(), words.as_chunks_mut::<8>());
             for (n, (addresses, words)) in eights.iter().zip(answers).enumerate() {
                 *words = std::array::from_fn(|i| one(n * 8 + i, addresses[i]));
@@ -137,10 +138,11 @@ impl Fib4 {
         }
     }
 
-    /// Looks those up of which the digest does not tell, a bit each, in the table itself.
+    /// Looks up in the table itself the addresses whose byte is `ASK`. `asking` has a bit for each.
     #[inline(never)]
     fn ask(&self, asking: [u32; MOST / BULK], addresses: &[u32], words: &mut [u32]) {
         let asking = || asking.into_iter().zip((0..).step_by(BULK)).flat_map(|(bits, first)| places(bits, first));
+        // Two passes: the first prefetches the words of all groups, the second reads them.
         for i in asking() {
             words[i] = self.network(addresses[i]).load(Ordering::Acquire);
             if let Some(group) = self.group(words[i]) {
@@ -153,7 +155,7 @@ impl Fib4 {
         }
     }
 
-    /// The outcome that was found or, where none was, what the short prefixes say.
+    /// The outcome found in the table. If there is none, that of the short prefixes.
     #[inline(always)]
     fn or_short(&self, found: u32, address: u32) -> u32 {
         let short = self.short.get((address >> 24) as u8);
@@ -165,7 +167,7 @@ impl Fib4 {
         &self.networks[(address >> 8) as usize]
     }
 
-    /// The group a word points to, if it does.
+    /// The group that a word points to, if it is a pointer.
     #[inline(always)]
     fn group(&self, pointer: u32) -> Option<&Group> {
         if entry::is_pointer(pointer) { self.groups.get(pointer & !POINTER) } else { None }
@@ -177,9 +179,8 @@ impl Fib4 {
         group.map_or(EMPTY, |group| group.0[(address & 255) as usize].load(Ordering::Acquire))
     }
 
-    /// Adds the route of a prefix or changes it: `word` is an encoded outcome other than `NoRoute`, bits of `prefix`
-    /// behind `length` (at most 32) are ignored. Takes time in proportion to the /24 networks the
-    /// prefix covers, at most 2^15 of them.
+    /// Adds or changes the route of a prefix. `word` is an encoded outcome other than `NoRoute`. Bits of `prefix` after `length` (at most 32) are
+    /// ignored. Takes time in proportion to the number of /24 networks in the prefix, at most 2^15.
     pub fn insert(&self, prefix: u32, length: u8, word: u32) {
         let Writer { spare, users } = &mut *self.writer.lock();
         match length {
@@ -191,7 +192,10 @@ impl Fib4 {
                 if let Some(group) = self.group(before) {
                     return paint_hosts(group, prefix, length, Paint::insert(length, word));
                 }
+                // The group is complete before the word points to it, and the word changes before its byte says `ASK`: a lookup at any moment finds
+                // the old or the new outcome.
                 let (index, group) = self.groups.take(spare, &self.sequence);
+                // The stores are releases although no word points to the group yet: a reader may still follow it from its earlier use.
                 group.0.iter().for_each(|host| host.store(before, Ordering::Release));
                 paint_hosts(group, prefix, length, Paint::insert(length, word));
                 slot.store(POINTER | index, Ordering::Release);
@@ -200,8 +204,7 @@ impl Fib4 {
         }
     }
 
-    /// Takes the route of a prefix away; its addresses go where `covering`, the longest prefix that covers it, says:
-    /// (length, word), or (0, 0) where there is none.
+    /// Removes the route of a prefix. `covering` is the longest shorter prefix that covers it, as (length, word), or (0, 0) if there is none.
     pub fn remove(&self, prefix: u32, length: u8, covering: (u8, u32)) {
         let Writer { spare, users } = &mut *self.writer.lock();
         match length {
@@ -212,10 +215,12 @@ impl Fib4 {
                 let pointer = slot.load(Ordering::Relaxed);
                 let Some(group) = self.group(pointer) else { return };
                 paint_hosts(group, prefix, length, Paint::remove(length, covering));
+                // All hosts have the same outcome again and no longer prefix is left: the network goes back to one word.
                 if let Some(common) = uniform(group) {
                     slot.store(common, Ordering::Release);
                     let byte = self.digest.byte(entry::word(common), users, &self.sequence);
                     self.digest.set(&self.bytes[(prefix >> 8) as usize], byte, users);
+                    // Last, when neither word nor byte lead to the group any more.
                     spare.give_back(pointer & !POINTER);
                 }
             }
@@ -229,33 +234,35 @@ impl Fib4 {
         for (slot, digest) in self.networks[start..start + count].iter().zip(&self.bytes[start..start + count]) {
             match self.group(slot.load(Ordering::Relaxed)) {
                 Some(group) => group.0.iter().for_each(|host| _ = paint.apply(host)),
+                // The table changes before its digest, so that a byte never promises an outcome that the table does not have yet.
                 None if paint.apply(slot) => self.digest.set(digest, byte, users),
                 None => {}
             }
         }
     }
 
-    /// Has large pages behind the table: worth it when most of its memory is used.
+    /// Puts huge pages behind the table. Useful when most of its memory is used.
     pub fn thicken(&self) {
         self.bytes.thicken();
         self.networks.thicken();
     }
 
-    /// Groups in use: /24 networks with longer prefixes in them.
+    /// Groups in use: the number of /24 networks with longer prefixes in them.
     pub fn groups(&self) -> usize {
         self.writer.lock().spare.used()
     }
 
-    /// Bytes of address space held.
+    /// Bytes of address space reserved.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.bytes) + size_of_val(&*self.networks) + self.groups.bytes(&self.writer.lock().spare)
     }
 }
 
-/// Where bits are set, the lowest at `first`.
+/// The positions of the set bits. The lowest bit has position `first`.
 fn places(mut bits: u32, first: usize) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let place = bits.trailing_zeros() as usize;
+        // Clears the lowest bit. With no bit left the subtraction fails and ends the iteration.
         bits &= bits.checked_sub(1)?;
         Some(first + place)
     })
@@ -267,8 +274,9 @@ fn paint_hosts(group: &Group, prefix: u32, length: u8, paint: Paint) {
     group.0[start..start + count].iter().for_each(|host| _ = paint.apply(host));
 }
 
-/// The word all of a group's hosts have in common, where no longer prefix is left in it.
+/// The word that all hosts of a group share, if no longer prefix is left in it.
 fn uniform(group: &Group) -> Option<u32> {
+    // Two /25 routes with one outcome also give equal words, but both routes remain: their length exceeds 24.
     let common = group.0[0].load(Ordering::Relaxed);
     let same = entry::length(common) <= NETWORK_BITS && group.0.iter().all(|h| h.load(Ordering::Relaxed) == common);
     same.then_some(common)
@@ -334,7 +342,7 @@ mod tests {
     #[test]
     fn more_outcomes_than_a_byte_can_tell_are_told_all_the_same() {
         let (fib, mut naive) = (Fib4::new(), Naive::new(32));
-        // They come, are replaced by as many others, and go in the order in which they came.
+        // Routes are added, replaced by as many others, and removed in the order of their arrival.
         for round in 0..3 {
             for n in 0..700 {
                 step(&fib, &mut naive, ((0x0a00_0000 + (n << 8), 24), 1 + (n as u32 + 350 * round) % 1000));
@@ -356,7 +364,7 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // The first network has one of two outcomes, others all there are: each byte soon stands for another.
+                // The first network alternates between two outcomes, the others use all outcomes: each byte is soon reused.
                 for round in 0..100_000 {
                     fib.insert(0x0a00_0000, 24, 1 + round % 2);
                     fib.insert(0x0b00_0000, 24, 3 + round % OUTCOMES);
@@ -405,7 +413,7 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Groups are given back and taken again for another network all the time.
+                // Groups are continually released and reused for another network.
                 for round in 0..100_000 {
                     let n = round % NETWORKS;
                     fib.insert(network(n) | 1, 32, 200 + n);

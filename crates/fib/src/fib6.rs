@@ -1,11 +1,12 @@
-//! Longest-prefix match for IPv6, and for either family in small: a first table over the leading 24 or 8 bits, below it a tree of 256-word groups, one an
-//! octet, in which stretches without a branch are one step.
+//! Longest-prefix match for IPv6, and for small tables of either family.
 //!
-//! The steps over stretches are the path compression of Morrison's PATRICIA (J. ACM 15(4), 1968): without them a host
-//! route would need 13 groups of a kilobyte each and as many accesses. A [`Stretch`] holds the bits that must match,
-//! what follows where they do, and what holds where they do not. So any word of the tree is a leaf, a pointer to a group
-//! or a pointer to a stretch, and every change of the tree becomes visible by one store of one word. What is pointed to
-//! is complete before; [`super::blocks`] says how it is reused.
+//! A first table covers the leading 24 or 8 bits. Below it is a tree of groups of 256 words, one octet a level. A path without a branch is a single
+//! step, a [`Stretch`].
+//!
+//! This is the path compression of Morrison's PATRICIA (J. ACM 15(4), 1968). Without it a host route would need 13 groups of a kilobyte each and as
+//! many accesses. A stretch holds the bits that must match, the word for addresses that match, and the word for the others. Any word of the tree is a
+//! leaf, a pointer to a group or a pointer to a stretch. Every change of the tree becomes visible by one store of one word. The writer completes a
+//! node before a word points to it; [`super::blocks`] describes how nodes are reused.
 
 mod change;
 
@@ -20,16 +21,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use zerocopy::FromZeros;
 
-/// Lookups whose memory is fetched at once.
+/// Lookups whose memory is prefetched together.
 const BULK: usize = 32;
-/// More steps than any address takes: each octet behind the root can be a stretch and a group.
+/// A bound no lookup reaches: each octet after the root can be a stretch and a group.
 const STEPS: usize = 32;
 
 /// Set in pointers to a stretch, clear in pointers to a group.
 const STRETCH: u32 = 1 << 30;
-/// Where a pointer to a group says which octet of the address, counted from the last, is the index.
+/// The position, in pointers to a group, of the number of the indexing octet, counted from the last.
 const OCTET: u32 = 26;
-/// Positions in what a tree holds.
+/// Indexes of the counts of nodes in a tree.
 const GROUPS: usize = 0;
 const STRETCHES: usize = 1;
 const INDEX: u32 = (1 << super::blocks::INDEX_BITS) - 1;
@@ -38,7 +39,7 @@ const INDEX: u32 = (1 << super::blocks::INDEX_BITS) - 1;
 #[repr(C, align(64))]
 struct Group([AtomicU32; 256]);
 
-/// Addresses that begin with `length` bits of the key go on at `hit`, others of this part of the tree are `miss`.
+/// Addresses that begin with `length` bits of the key continue at `hit`, the others of this part of the tree at `miss`.
 #[derive(FromZeros)]
 #[repr(C, align(32))]
 struct Stretch {
@@ -75,7 +76,7 @@ impl Stretch {
     }
 }
 
-/// The memory of the nodes of one tree or of many.
+/// The memory of the nodes of one or more trees.
 pub(super) struct Nodes {
     groups: Blocks<Group>,
     stretches: Blocks<Stretch>,
@@ -96,13 +97,13 @@ impl Nodes {
 
 /// A forwarding table as a tree: encoded outcomes by prefix. Readers share it without a lock; writers exclude each other.
 ///
-/// Its first table covers `ROOT` bits, 8 or 24. With 24 it reserves 64 MB of address space; memory is used where routes
-/// were written. Shorter addresses than IPv6's are the leading bits of one.
+/// Its first table covers `ROOT` bits, 8 or 24. With 24 bits it reserves 64 MB of address space and uses memory only where routes were written.
+/// Shorter addresses than IPv6's are the leading bits of one.
 pub struct Trie<const ROOT: u8> {
     short: Short,
     roots: Box<[AtomicU32]>,
     nodes: Arc<Nodes>,
-    /// Groups and stretches of this tree.
+    /// The number of groups and stretches of this tree.
     held: [AtomicUsize; 2],
 }
 
@@ -115,7 +116,7 @@ struct Writer {
     stretches: Spare,
 }
 
-/// What a word of the tree is.
+/// The kind of a word of the tree.
 #[derive(Clone, Copy)]
 enum Node<'a> {
     Leaf,
@@ -137,7 +138,7 @@ impl Fib6 {
 }
 
 impl<const ROOT: u8> Trie<ROOT> {
-    /// A tree without routes, its nodes in `nodes`.
+    /// A tree without routes that allocates its nodes from `nodes`.
     pub(super) fn within(nodes: Arc<Nodes>) -> Self {
         const { assert!(ROOT == 8 || ROOT == 24) };
         Trie {
@@ -149,10 +150,11 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// The encoded outcome for packets to `address`; 0 (`NoRoute`) where no route leads there.
+    /// The encoded outcome for packets to `address`, 0 (`NoRoute`) without a route.
     #[inline]
     pub fn lookup(&self, address: u128) -> u32 {
         entry::word(self.read(|| {
+            // The bound ends walks through nodes that are being reused; the sequence count then makes the reader repeat.
             let mut found = self.root(address).load(Ordering::Acquire);
             for _ in 0..STEPS {
                 if !entry::is_pointer(found) {
@@ -164,7 +166,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         }))
     }
 
-    /// Looks many addresses up, fetching their memory at once. Panics where the slices are of different lengths.
+    /// Looks up many addresses and prefetches their memory together. Panics if the slices differ in length.
     pub fn lookup_bulk(&self, addresses: &[u128], words: &mut [u32]) {
         assert_eq!(addresses.len(), words.len(), "one answer for each address");
         for (addresses, words) in addresses.chunks(BULK).zip(words.chunks_mut(BULK)) {
@@ -180,11 +182,12 @@ impl<const ROOT: u8> Trie<ROOT> {
     fn lookup_some(&self, addresses: &[u128], words: &mut [u32]) {
         let mut pointers = EMPTY;
         for (&address, word) in addresses.iter().zip(&mut *words) {
+            // A pointer has its highest bit set, so the union of all words shows if any lookup is unfinished.
             *word = self.root(address).load(Ordering::Acquire);
             self.fetch(*word, address);
             pointers |= *word;
         }
-        // All addresses take their first step, then all their second: the memory of each is fetched meanwhile.
+        // All addresses take their first step, then all their second. The prefetches of one round arrive while it handles the other addresses.
         for _ in 0..STEPS {
             if !entry::is_pointer(pointers) {
                 break;
@@ -203,7 +206,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// What was found or, where nothing was, what the short prefixes say.
+    /// The word found in the tree. If it is empty, that of the short prefixes.
     #[inline(always)]
     fn or_short(&self, found: u32, address: u128) -> u32 {
         let short = self.short.get((address >> 120) as u8);
@@ -244,7 +247,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// Groups and stretches in use.
+    /// The number of groups and stretches in use.
     pub fn nodes(&self) -> (usize, usize) {
         (self.held[GROUPS].load(Ordering::Relaxed), self.held[STRETCHES].load(Ordering::Relaxed))
     }
@@ -257,7 +260,7 @@ impl<const ROOT: u8> Trie<ROOT> {
     }
 }
 
-/// The slot of an address in the group a pointer leads to.
+/// The slot of an address in the group that a pointer leads to.
 #[inline(always)]
 fn octet(pointer: u32, address: u128) -> usize {
     usize::from(address.to_le_bytes()[(pointer >> OCTET & 15) as usize])
@@ -334,7 +337,7 @@ mod tests {
     fn a_route_that_replaces_another_of_other_length_leaves_no_gap() {
         let fib = Fib6::new();
         fib.insert(0, 8, 1);
-        // The other addresses of the bulk take many steps: long enough for several changes in between.
+        // The other addresses of the batch take many steps, which leaves time for several changes in between.
         (4..=16).for_each(|octets| fib.insert(u128::MAX, octets * 8, 3));
         let mut addresses = [u128::MAX; BULK];
         addresses[0] = 1;
@@ -369,7 +372,7 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Groups and stretches are given back and taken again for another network all the time.
+                // Groups and stretches are continually released and reused for another network.
                 for round in 0..100_000 {
                     let n = round % NETWORKS;
                     fib.insert(network(n) | 1, 128, 200 + n as u32);

@@ -1,16 +1,15 @@
-//! Groups of next hops that share a route's packets (equal-cost multipath), flow by flow.
+//! Groups of next hops that share a route's packets by flow (equal-cost multipath).
 //!
-//! A group is a fixed number of buckets, each of which names an adjacency. A packet's flow picks the bucket, so a flow
-//! stays with its next hop for as long as its bucket does (RFC 2992 says why flows and not packets). What moves is as
-//! little as can be, which RFC 2992's hash-threshold does not give ("resilient" hashing, as switches have it):
+//! A group is a fixed number of buckets, each of which names an adjacency. The hash of a packet's flow selects the bucket, so a flow stays with its
+//! next hop as long as its bucket does (RFC 2992 explains why flows are spread and not packets). Changes move as few buckets as possible, unlike RFC
+//! 2992's hash-threshold. Switches call this resilient hashing:
 //!
-//! - A member that fails or whose port is down: its buckets, and no others, are dealt to the members that are left. When
-//!   it is back, it has exactly these again.
-//! - A group made from another ([`Members::group`] with `from`): of members that left only their buckets move; a member
-//!   that came gets its share, and no bucket moves that need not.
+//! - If a member fails or its port goes down, its buckets are divided among the other members. No other bucket moves. When the member recovers, it
+//!   gets exactly these buckets back.
+//! - If a group is made from another one ([`Members::group`] with `from`), the buckets of removed members move. A new member gets its share. No other
+//!   bucket moves.
 //!
-//! Equal groups (the same members, the same buckets) are one, so that a million routes over the same next hops cost one
-//! table of two kilobytes.
+//! Groups with the same members and the same buckets are stored once: a million routes over the same next hops cost one table of two kilobytes.
 
 use super::adjacency::Hops;
 use std::collections::{HashMap, VecDeque};
@@ -18,19 +17,19 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use units::{AdjacencyId, GroupId};
 
-/// Buckets of a group: with 64 members of equal weight each has eight.
+/// Buckets of a group. Each of 64 members of equal weight has eight.
 pub(super) const BUCKETS: usize = 512;
-/// Bits of a flow's hash that do not pick the bucket.
+/// Bits of a flow's hash that do not select the bucket.
 const UNUSED: u32 = 32 - BUCKETS.trailing_zeros();
-/// Members of a group, at most.
+/// The maximum number of members of a group.
 pub(super) const MOST_MEMBERS: usize = 64;
-/// Groups there can be at once.
+/// The maximum number of groups.
 pub(super) const MOST_GROUPS: usize = 4096;
 
 #[repr(align(64))]
 struct Buckets([AtomicU32; BUCKETS]);
 
-/// Every group, by id; read without a lock.
+/// All groups by id. Readers take no lock.
 pub struct Groups(Box<[OnceLock<Box<Buckets>>]>);
 
 impl Groups {
@@ -38,7 +37,7 @@ impl Groups {
         Groups((0..MOST_GROUPS).map(|_| OnceLock::new()).collect())
     }
 
-    /// The member of a group that a flow goes by; one that does not exist for a group that does not.
+    /// The group member that a flow uses. An invalid adjacency if the group does not exist.
     #[inline]
     pub fn pick(&self, group: GroupId, flow: u32) -> AdjacencyId {
         let buckets = self.0.get(group.index()).and_then(OnceLock::get);
@@ -46,7 +45,7 @@ impl Groups {
         AdjacencyId(bucket.map_or(u32::MAX, |bucket| bucket.load(Ordering::Acquire)))
     }
 
-    /// The member of each bucket of a group, one after the other.
+    /// The member of each bucket of a group, in order.
     pub fn picks(&self, group: GroupId) -> impl Iterator<Item = AdjacencyId> + '_ {
         let buckets = self.0.get(group.index()).and_then(OnceLock::get).into_iter().flat_map(|buckets| &buckets.0);
         buckets.map(|bucket| AdjacencyId(bucket.load(Ordering::Acquire)))
@@ -64,29 +63,29 @@ impl Groups {
     }
 }
 
-/// A member of a group: its adjacency and how many times the share of a member of weight 1 it gets.
+/// A member of a group: its adjacency and its weight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Member {
     pub adjacency: AdjacencyId,
     pub weight: u16,
 }
 
-/// What makes a group this one: its members in order, and the member each bucket belongs to.
+/// The identity of a group: its sorted members, and the member that owns each bucket.
 type Content = (Box<[Member]>, Box<[u8; BUCKETS]>);
 
 struct Group {
     members: Box<[Member]>,
-    /// The member each bucket belongs to.
+    /// The member that owns each bucket.
     home: Box<[u8; BUCKETS]>,
-    /// The member that has it now.
+    /// The member that each bucket sends to now.
     now: Box<[u8; BUCKETS]>,
     holders: u32,
 }
 
-/// The writer's side: the groups there are, and who is in which. Every member is held by its group.
+/// The writer's side: all groups and their members. A group holds each of its members.
 ///
-/// A group's id is taken again in the order in which ids were given back, fresh ones first, so that a packet which has
-/// read a route but not yet its group is long gone.
+/// Fresh ids are used first, then released ids in the order of their release. A packet that looked up a route with the old id has left the router
+/// long before the id is reused.
 #[derive(Default)]
 pub(super) struct Members {
     groups: Vec<Option<Group>>,
@@ -96,8 +95,8 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// The group of `members`, each with another adjacency, held once more; nothing where there are too many groups. A
-    /// new one has as many buckets of `from` where they are as their numbers allow. A new group holds its adjacencies.
+    /// The group of `members`, whose adjacencies differ, with one more holder. `None` if there are too many groups. A new group holds its adjacencies
+    /// and keeps as many buckets of `from` in place as the shares allow.
     pub fn group(
         &mut self,
         mut members: Vec<Member>,
@@ -107,6 +106,7 @@ impl Members {
     ) -> Option<GroupId> {
         assert!((1..=MOST_MEMBERS).contains(&members.len()), "members are bounded where they are read");
         assert!(members.iter().map(|m| usize::from(m.weight)).sum::<usize>() <= BUCKETS, "so are their weights");
+        // Sorted, so that equal groups have equal contents in `ids`.
         members.sort_unstable();
         let before = from.and_then(|id| self.groups.get(id.index())?.as_ref());
         let home = match before {
@@ -131,6 +131,7 @@ impl Members {
         let (members, home) = content.clone();
         self.groups[id.index()] = Some(Group { members, now: home.clone(), home, holders: 1 });
         self.ids.insert(content, id);
+        // The group's buckets name its owners first, so that readers find a complete table. `deal` then moves the buckets of unusable members.
         self.slot(id).publish(id, groups);
         self.slot(id).deal(id, hops, groups);
         Some(id)
@@ -140,13 +141,13 @@ impl Members {
         self.groups[id.index()].as_mut().expect("whoever names a group holds it")
     }
 
-    /// Holds a group once more; false where nobody holds it.
+    /// Adds a holder to a group. False if the group does not exist.
     pub fn hold_again(&mut self, id: GroupId) -> bool {
         let group = self.groups.get_mut(id.index()).and_then(Option::as_mut);
         group.map(|group| group.holders += 1).is_some()
     }
 
-    /// Lets go. The last one ends the group; answers the adjacencies it held, to be released.
+    /// Removes a holder. The last one deletes the group. Returns the adjacencies that the group held; the caller releases them.
     pub fn release(&mut self, id: GroupId) -> Vec<AdjacencyId> {
         let group = self.slot(id);
         group.holders -= 1;
@@ -168,26 +169,26 @@ impl Members {
         held
     }
 
-    /// Whether an adjacency is a member of any group.
+    /// True if an adjacency is a member of any group.
     pub fn is_member(&self, adjacency: AdjacencyId) -> bool {
         self.of.contains_key(&adjacency)
     }
 
-    /// Whether an adjacency can be used has changed.
+    /// An adjacency has become usable or unusable.
     pub fn changed(&mut self, adjacency: AdjacencyId, hops: &Hops, groups: &Groups) {
         for id in self.of.get(&adjacency).cloned().unwrap_or_default() {
             self.slot(id).deal(id, hops, groups);
         }
     }
 
-    /// The members of a group, with the number of buckets each has now.
+    /// The members of a group, with the number of buckets that each has now.
     pub fn members(&self, id: GroupId) -> Vec<(Member, usize)> {
         let Some(Some(group)) = self.groups.get(id.index()) else { return Vec::new() };
         let buckets = |n: usize| group.now.iter().filter(|&&member| usize::from(member) == n).count();
         group.members.iter().enumerate().map(|(n, member)| (*member, buckets(n))).collect()
     }
 
-    /// Groups somebody holds.
+    /// The number of groups in use.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
@@ -200,8 +201,8 @@ impl Group {
         }
     }
 
-    /// Gives every bucket to its member where that can be used, and otherwise to one that can. Where none can nothing
-    /// moves: the packets that come find out when one can again.
+    /// Gives every bucket to its owner if that is usable, otherwise to a usable member. If none is usable, nothing moves: packets then trigger the
+    /// resolution of their neighbours.
     fn deal(&mut self, id: GroupId, hops: &Hops, groups: &Groups) {
         let usable: Vec<bool> = self.members.iter().map(|member| hops.is_usable(member.adjacency)).collect();
         if !usable.contains(&true) {
@@ -219,6 +220,7 @@ impl Group {
                 orphans.push(bucket);
             }
         }
+        // Usable owners get their buckets back before the shares are counted for the orphans.
         for &(bucket, member) in &moved {
             self.now[bucket] = member;
         }
@@ -226,7 +228,7 @@ impl Group {
             self.members.iter().zip(&usable).map(|(member, usable)| if *usable { member.weight } else { 0 }).collect();
         let mut shares = Shares::of(&weights, self.now.iter().copied());
         for bucket in orphans {
-            // An orphan's bucket is counted for a member without weight, which wants none.
+            // `shares` counts an orphan's bucket for its unusable owner, which has weight zero here and gets none.
             let member = shares.neediest();
             self.now[bucket] = member;
             moved.push((bucket, member));
@@ -237,7 +239,7 @@ impl Group {
     }
 }
 
-/// How many buckets each member should have, and has.
+/// The target share and the current number of buckets of each member.
 struct Shares {
     weights: Vec<i64>,
     total: i64,
@@ -252,12 +254,12 @@ impl Shares {
         Shares { total: weights.iter().sum(), weights, counts }
     }
 
-    /// How much a member lacks, in parts of a bucket: its share less what it has, times the sum of the weights.
+    /// The buckets that a member lacks, times the sum of the weights. Integers keep the comparison exact.
     fn lacks(&self, member: usize) -> i64 {
         self.weights[member] * BUCKETS as i64 - self.counts[member] * self.total
     }
 
-    /// Counts one more bucket for the member that lacks most, the first of equals; never one without weight.
+    /// Adds a bucket to the member that lacks most, the first of equals. Members of weight zero get none.
     fn neediest(&mut self) -> u8 {
         let weighty = (0..self.weights.len()).filter(|&member| self.weights[member] > 0);
         let neediest = weighty.max_by_key(|&member| (self.lacks(member), std::cmp::Reverse(member)));
@@ -266,14 +268,14 @@ impl Shares {
         neediest as u8
     }
 
-    /// Moves as few buckets as bring everybody to within one of its share.
+    /// Moves as few buckets as necessary to bring every member within one bucket of its share.
     fn even_out(&mut self, home: &mut [u8; BUCKETS]) {
         loop {
             let members = 0..self.weights.len();
             let poorest = members.clone().max_by_key(|&member| self.lacks(member)).expect("a group has members");
             let richest = members.min_by_key(|&member| (self.lacks(member), member)).expect("a group has members");
-            // A bucket moves where that brings the two nearer to their shares. As weights add up to no more than there
-            // are buckets, whoever has none lacks more than one.
+            // A bucket moves only if this brings both members nearer to their shares. The weights add up to at most the number of buckets, so a
+            // member without a bucket lacks at least one whole bucket, and gets one.
             if self.lacks(poorest) - self.lacks(richest) <= self.total {
                 return;
             }
@@ -285,7 +287,7 @@ impl Shares {
     }
 }
 
-/// The member each bucket belongs to: by weight, and as it was `before` as far as that allows.
+/// The owner of each bucket: by weight, and as `before` as far as the weights allow.
 fn assign(members: &[Member], before: Option<(&[Member], &[u8; BUCKETS])>) -> Box<[u8; BUCKETS]> {
     const NOBODY: u8 = u8::MAX;
     let place = |adjacency| members.iter().position(|member| member.adjacency == adjacency);
@@ -303,7 +305,7 @@ fn assign(members: &[Member], before: Option<(&[Member], &[u8; BUCKETS])>) -> Bo
     for owner in home.iter_mut().filter(|owner| **owner == NOBODY) {
         *owner = shares.neediest();
     }
-    // Where members only left, those who stayed keep all they have, though it be a bucket more than their share.
+    // If members were only removed, the others keep all their buckets, even one more than their share.
     if !only_left {
         shares.even_out(&mut home);
     }

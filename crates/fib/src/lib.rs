@@ -1,6 +1,6 @@
-//! Where packets go: longest-prefix match for IPv4 and IPv6, next hops and groups of them, a table for each VRF.
+//! Forwarding tables: longest-prefix match for IPv4 and IPv6, next hops and groups of them, and a table for each VRF.
 //!
-//! Workers look routes up while the control side changes them in place with atomic stores ([`Tables`]).
+//! Workers look up routes while the control side changes them in place with atomic stores ([`Tables`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The slowest longest-prefix table there is, to hold the others against.
+//! The simplest longest-prefix table, as the reference for tests of the others.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ impl Naive {
         address.checked_shr(behind).map_or(0, |bits| bits << behind)
     }
 
-    /// The longest of the prefixes up to `length` bits that cover `address`: its length and word.
+    /// The longest prefix of up to `length` bits that covers `address`: its length and word.
     pub fn covering(&self, address: u128, length: u8) -> Option<(u8, u32)> {
         let word = |length| self.routes.get(&(length, self.masked(address, length))).map(|word| (length, *word));
         (0..=length).rev().find_map(word)
@@ -29,7 +29,7 @@ impl Naive {
         self.covering(address, self.width).map_or(0, |(_, word)| word)
     }
 
-    /// Addresses where an answer may change: the ends of every prefix and their neighbours.
+    /// Addresses at which the outcome may change: the ends of every prefix and their neighbours.
     pub fn edges(&self) -> Vec<u128> {
         let all = u128::MAX >> (128 - u32::from(self.width));
         let ends = |(&(length, first), _): (&(u8, u128), _)| {
@@ -40,10 +40,10 @@ impl Naive {
     }
 }
 
-/// One step of a test: a prefix is set to a word or, where it is zero, removed.
+/// One step of a test: sets a prefix to a word, or removes it if the word is zero.
 pub type Step = ((u128, u8), u32);
 
-/// Prefixes of addresses of `width` bits that often lie within one another and often differ late.
+/// Prefixes of `width`-bit addresses that often contain one another and often differ late.
 pub fn prefixes(width: u8) -> impl Strategy<Value = (u128, u8)> {
     let all = u128::MAX >> (128 - u32::from(width));
     let base = prop_oneof![3 => Just(0u128), 2 => Just(all), 2 => Just(all / 3), 1 => Just(all / 7)];
@@ -55,7 +55,7 @@ pub fn prefixes(width: u8) -> impl Strategy<Value = (u128, u8)> {
     })
 }
 
-/// Steps over few enough prefixes that removals and changes meet routes.
+/// Steps over few prefixes, so that removals and changes meet existing routes.
 pub fn steps(width: u8) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(prefixes(width), 1..40).prop_flat_map(|prefixes| {
         let word = prop_oneof![2 => Just(0u32), 3 => 1u32..1 << 23];
@@ -63,11 +63,11 @@ pub fn steps(width: u8) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Words for a step that leads from `naive` to `naive` with it: what a forwarding table is told.
+/// The change that a forwarding table receives for one step.
 pub enum Told {
     Nothing,
     Insert,
-    /// With what covers the prefix afterwards.
+    /// Remove the prefix; this is the covering route afterwards.
     Remove((u8, u32)),
 }
 

@@ -1,28 +1,28 @@
-//! What a route says: one word, as the forwarding tables store it.
+//! The outcome of a route: one word, as the forwarding tables store it.
 
 use std::fmt;
 use units::{AdjacencyId, GroupId, InterfaceId};
 
-/// What to do with packets to a destination.
+/// How packets to a destination are forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Outcome {
-    /// No route leads there.
+    /// No route to the destination.
     NoRoute,
     /// Send it to this neighbour.
     Via(AdjacencyId),
-    /// Send it to one of these neighbours, by its flow.
+    /// Send it to one of these neighbours, selected by its flow.
     Group(GroupId),
-    /// The destination is on the link of this interface; who it is has to be asked.
+    /// The destination is on the link of this interface. Its neighbour has to be resolved.
     Connected(InterfaceId),
-    /// The destination is the router itself, by an address of this interface.
+    /// The destination is an address of the router, on this interface.
     Local(InterfaceId),
-    /// The destination is all hosts of this interface's prefix (or its all-zeros address): not forwarded.
+    /// The destination is the broadcast address of this interface's prefix, or its all-zeros address: not forwarded.
     Broadcast(InterfaceId),
-    /// Drop it without a word.
+    /// Drop it silently.
     Blackhole,
-    /// Drop it and tell the sender.
+    /// Drop it and send an ICMP unreachable error.
     Unreachable,
-    /// No unicast destination: a group, a link-local or an impossible address. What becomes of it is no matter of routes.
+    /// Not a unicast destination: a group, a link-local or an invalid address. Routes do not apply to it.
     Special,
 }
 
@@ -30,12 +30,12 @@ impl Outcome {
     /// Bits of a stored outcome.
     pub const BITS: u32 = 24;
     const INDEX: u32 = 21;
-    /// Set in the index of what is stored for a group, clear in that of an adjacency.
+    /// Set in the stored index of a group, clear in that of an adjacency.
     const GROUP: u32 = 1 << 20;
     /// One more than the largest adjacency, group or interface number that can be stored.
     pub const LIMIT: u32 = Self::GROUP;
 
-    /// As the tables store it: below 2^24; `NoRoute` is zero.
+    /// The stored form: below 2^24. `NoRoute` is zero.
     #[inline]
     pub fn encode(self) -> u32 {
         let (kind, index) = match self {
@@ -53,7 +53,7 @@ impl Outcome {
         kind << Self::INDEX | index
     }
 
-    /// From what the tables store; bits above the 24th are ignored.
+    /// The outcome of a stored word. Bits from the 24th up are ignored.
     #[inline(always)]
     pub fn decode(word: u32) -> Outcome {
         let index = word & (Self::LIMIT - 1);
@@ -72,7 +72,7 @@ impl Outcome {
         }
     }
 
-    /// The adjacency of a stored outcome, if it is [`Outcome::Via`]: what the fast path asks first.
+    /// The adjacency of a stored outcome, if it is [`Outcome::Via`]. The fast path tests this first.
     #[inline(always)]
     pub fn adjacency(word: u32) -> Option<AdjacencyId> {
         (word >> (Self::INDEX - 1) & 15 == 0b0010).then_some(AdjacencyId(word & (Self::LIMIT - 1)))

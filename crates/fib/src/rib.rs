@@ -1,11 +1,11 @@
-//! The routes behind the forwarding tables: for each prefix what every origin says, the best of which is forwarded by.
+//! The routes behind the forwarding tables: for each prefix the route of every origin. Packets use the best.
 
 use super::fib6::Trie;
 use super::{Fib4, Outcome};
 use prefix_trie::{Prefix, PrefixMap};
 
-/// Where a route comes from. Of the routes of one prefix the first of these is used; a neighbour replaces whatever says
-/// that the prefix is connected, for it is the answer to the question this leaves open.
+/// The origin of a route. Of the routes of one prefix the first in this order is used, with one exception. A neighbour's route replaces a `Connected`
+/// outcome of any origin, because it resolves exactly that outcome.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Origin {
     /// An address of the router.
@@ -14,7 +14,7 @@ pub enum Origin {
     Broadcast,
     /// The configuration's routes.
     Static,
-    /// Routes given while the router runs: by the API, for a routing protocol.
+    /// Routes added by the API while the router runs, for example by a routing protocol.
     Api,
     /// The prefix of an interface's address.
     Connected,
@@ -23,11 +23,11 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Every origin, the preferred first.
+    /// All origins in order of preference.
     pub const ALL: [Origin; 6] =
         [Origin::Local, Origin::Broadcast, Origin::Static, Origin::Api, Origin::Connected, Origin::Neighbour];
 
-    /// Its name in tables and on the command line.
+    /// The name in tables and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Origin::Local => "local",
@@ -40,7 +40,7 @@ impl Origin {
     }
 }
 
-/// The routes of one prefix: an encoded outcome by origin, 0 where the origin has none.
+/// The routes of one prefix: an encoded outcome for each origin, 0 if the origin has none.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Candidates([u32; Origin::ALL.len()]);
 
@@ -49,14 +49,15 @@ impl Candidates {
         self.0[origin as usize]
     }
 
-    /// The outcome leaving neighbours aside; 0 for none.
+    /// The outcome without neighbours' routes; 0 for none.
     pub fn governing(&self) -> u32 {
         self.iter().find(|(origin, _)| *origin != Origin::Neighbour).map_or(0, |(_, word)| word)
     }
 
-    /// The route packets go by, if there is any.
+    /// The route that packets use, if any.
     pub fn best(&self) -> Option<(Origin, u32)> {
         let neighbour = self.get(Origin::Neighbour);
+        // Any other route to the same prefix decides alone, unless it says that the prefix is connected.
         let open = matches!(Outcome::decode(self.governing()), Outcome::NoRoute | Outcome::Connected(_));
         if neighbour != 0 && open { Some((Origin::Neighbour, neighbour)) } else { self.iter().next() }
     }
@@ -66,13 +67,13 @@ impl Candidates {
         self.best().map_or(0, |(_, word)| word)
     }
 
-    /// The origins that have a route, with it, the preferred first.
+    /// The routes and their origins in order of preference.
     pub fn iter(&self) -> impl Iterator<Item = (Origin, u32)> + '_ {
         Origin::ALL.into_iter().map(|origin| (origin, self.get(origin))).filter(|(_, word)| *word != 0)
     }
 }
 
-/// What a forwarding table takes.
+/// The changes that a forwarding table supports.
 pub(super) trait Forwarding<A> {
     fn insert(&self, prefix: A, length: u8, word: u32);
     fn remove(&self, prefix: A, length: u8, covering: (u8, u32));
@@ -96,13 +97,13 @@ impl<const ROOT: u8> Forwarding<u128> for Trie<ROOT> {
     }
 }
 
-/// The routes of one family; `A` is `u32` or `u128`. Prefixes are (address, length) with no bit set behind the length.
+/// The routes of one family. `A` is `u32` or `u128`. Prefixes are (address, length) with no bit set after the length.
 pub(super) struct Rib<A>
 where
     (A, u8): Prefix,
 {
     map: PrefixMap<(A, u8), Candidates>,
-    /// Prefixes with a route that is no neighbour's.
+    /// Prefixes with a route of an origin other than `Neighbour`.
     said: usize,
 }
 
@@ -114,14 +115,14 @@ where
         Rib { map: PrefixMap::new(), said: 0 }
     }
 
-    /// Sets (0: clears) the route of a prefix from one origin, and makes `fib` say the best there is now. Answers the
-    /// route that origin had before.
+    /// Sets the route of a prefix from one origin (0 clears it) and updates `fib` with the best route. Returns the origin's previous route.
     pub fn change(&mut self, fib: &impl Forwarding<A>, prefix: (A, u8), origin: Origin, word: u32) -> u32 {
         let mut candidates = self.get(prefix);
         let (old, best) = (candidates.get(origin), candidates.word());
         if old == word {
             return old;
         }
+        // Counts the prefix at most once, however many origins have a route for it.
         let said = usize::from(candidates.governing() != 0);
         candidates.0[origin as usize] = word;
         self.said = self.said + usize::from(candidates.governing() != 0) - said;
@@ -131,6 +132,7 @@ where
             self.map.remove(&prefix);
         }
         match candidates.word() {
+            // A change of a less preferred route does not concern the forwarding table.
             now if now == best => {}
             0 => fib.remove(prefix.0, prefix.1, self.covering(prefix).map_or((0, 0), |(length, c)| (length, c.word()))),
             now => fib.insert(prefix.0, prefix.1, now),
@@ -143,7 +145,7 @@ where
         self.map.get(&prefix).copied().unwrap_or_default()
     }
 
-    /// The outcome of a prefix by the routes of itself and of those that cover it, leaving neighbours aside.
+    /// The outcome of a prefix by its own routes and those that cover it, without neighbours' routes.
     pub fn governing(&self, prefix: (A, u8)) -> u32 {
         match self.get(prefix).governing() {
             0 => self.covering(prefix).map_or(0, |(_, candidates)| candidates.governing()),
@@ -158,7 +160,7 @@ where
         self.map.get_lpm(&shorter).map(|((_, length), candidates)| (length, *candidates))
     }
 
-    /// The next `count` prefixes in order of address and length, from `from` or behind it.
+    /// The next `count` prefixes in order of address and length. `inclusive` says if `from` itself counts.
     pub fn page(&self, from: (A, u8), inclusive: bool, count: usize) -> Vec<((A, u8), Candidates)> {
         self.map.iter_from(&from, inclusive).take(count).map(|(prefix, c)| (prefix, *c)).collect()
     }
@@ -168,12 +170,12 @@ where
         self.map.len()
     }
 
-    /// Prefixes with a route that is no neighbour's.
+    /// Prefixes with a route of an origin other than `Neighbour`.
     pub fn said(&self) -> usize {
         self.said
     }
 
-    /// Bytes held.
+    /// Bytes of memory used.
     pub fn bytes(&self) -> usize {
         self.map.mem_size()
     }

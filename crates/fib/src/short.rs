@@ -1,9 +1,9 @@
-//! The routes of the shortest prefixes, kept beside a forwarding table instead of in it.
+//! The routes of the shortest prefixes, kept in a table beside the forwarding table.
 //!
-//! In a table with a word for each /24 a default route or 2000::/3 would be millions of words. Here it is 256, which all
-//! stay in the nearest cache; the table's memory is written, and so used, only for what is more specific. A word of the
-//! table that holds nothing leaves the answer to this one. The two are read one after the other, so that a route that
-//! replaces another could be missed in both: changes here are marked in the table's [`Sequence`], and the reader repeats.
+//! In a table with a word for each /24 a default route or 2000::/3 would fill millions of words. Here they fill 256, which all fit into the L1 cache.
+//! The large table is written, and uses memory, only for more specific routes. An empty word of the large table refers the lookup to this one. The
+//! two are read one after the other, so a reader could miss a route in both while one replaces the other. The writer marks changes here in the
+//! table's [`Sequence`], and the reader repeats.
 
 use super::Outcome;
 use super::sequence::Sequence;
@@ -12,7 +12,7 @@ use super::sync::{AtomicU32, Ordering};
 /// The longest of the short prefixes.
 pub(super) const LONGEST: u8 = 8;
 
-/// A route's outcome, with the length of its prefix above, by the first octet of the address; 0 for none.
+/// A route's outcome, with its prefix length in the upper bits, by the first octet of the address; 0 for none.
 pub(super) struct Short([AtomicU32; 256]);
 
 impl Short {
@@ -20,19 +20,19 @@ impl Short {
         Short(std::array::from_fn(|_| AtomicU32::new(0)))
     }
 
-    /// The outcome for addresses that begin with `octet`; the lowest 24 bits count.
+    /// The outcome for addresses that begin with `octet`, in the lowest 24 bits.
     #[inline(always)]
     pub fn get(&self, octet: u8) -> u32 {
         self.0[usize::from(octet)].load(Ordering::Acquire)
     }
 
-    /// A prefix of at most 8 bits has this route.
+    /// Sets the route of a prefix of at most 8 bits.
     pub fn insert(&self, octet: u8, length: u8, word: u32, sequence: &Sequence) {
         assert!(word != 0, "no route's word");
         self.change(octet, length, sequence, |entry| (length_of(entry) <= length).then(|| encode(length, word)));
     }
 
-    /// A prefix of at most 8 bits has no route any more; `covering` has.
+    /// Removes the route of a prefix of at most 8 bits in favour of `covering`.
     pub fn remove(&self, octet: u8, length: u8, covering: (u8, u32), sequence: &Sequence) {
         let covering = encode(covering.0, covering.1);
         self.change(octet, length, sequence, |entry| (length_of(entry) == length).then_some(covering));

@@ -1,17 +1,15 @@
-//! What all workers and the control side share: routes, forwarding tables and adjacencies.
+//! The state shared by all workers and the control side: routes, forwarding tables and adjacencies.
 //!
-//! Workers read without a lock. Changes are made in place and each is visible at once, so they are no part of a
-//! configuration's generation. Writers exclude each other for at most [`BATCH`] routes at a time and let whoever waits
-//! go first, so that the general path, which resolves neighbours, is never kept waiting by a full routing table.
+//! Workers read without a lock. Changes are made in place and are visible at once, so they are not part of a configuration's generation. Writers
+//! exclude each other. A writer releases its lock after [`BATCH`] routes in favour of waiting writers. A full routing table therefore never delays
+//! the general path, which resolves neighbours.
 //!
-//! A neighbour whose link-layer address is known is a host route, but only as long as the routes leave the question
-//! open: where the longest prefix that is no neighbour's says "connected on this neighbour's interface". So a neighbour
-//! learned on one link can never draw traffic that a route sends elsewhere (RFC 1812 5.2.4.3: the route comes first).
-//! Neighbours with link-local addresses have an adjacency and no route: the address means nothing without the interface,
-//! and routers do not forward by it (RFC 4291 2.5.6).
+//! A neighbour with a known link-layer address becomes a host route only if the other routes agree: the longest prefix of another origin must say
+//! "connected on this neighbour's interface". A neighbour learned on one link can therefore never attract traffic that a route sends elsewhere (RFC
+//! 1812 5.2.4.3: the route comes first). Neighbours with link-local addresses have an adjacency but no route. The address is ambiguous without the
+//! interface, and routers do not forward to it (RFC 4291 2.5.6).
 //!
-//! Each interface is in one VRF for as long as there is one of its id; what is looked up for a packet is looked up in
-//! the VRF of the interface it came in by.
+//! An interface belongs to one VRF for the lifetime of its id. Packets are looked up in the VRF of their ingress interface.
 
 mod covering;
 mod hops;
@@ -33,17 +31,17 @@ use std::sync::{Arc, OnceLock};
 use units::{InterfaceId, VrfId};
 use zerocopy::FromZeros;
 
-/// VRFs there can ever be, the main one included.
+/// The maximum number of VRFs, including the main one.
 pub const MOST_VRFS: usize = 4096;
-/// Interfaces there can ever be.
+/// The maximum number of interfaces.
 const INTERFACES: usize = u16::MAX as usize + 1;
 
-/// How much the tables take.
+/// The capacity of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableLimits {
     /// Adjacencies: next hops and neighbours together, at most 2^20.
     pub adjacencies: usize,
-    /// Prefixes of all VRFs and both families together, the neighbours' host routes not counted; at most 2^22.
+    /// Prefixes of all VRFs and both families together, without the neighbours' host routes; at most 2^22.
     pub routes: usize,
 }
 
@@ -56,18 +54,17 @@ impl Default for TableLimits {
 /// Routes, forwarding tables and adjacencies, shared by all workers and the control side.
 ///
 /// Locks are taken in the order state, hops, members.
-// Large: one place for what routes, groups, neighbours and interfaces change together, in a file each under `tables/`.
+// Large: one place for the changes that concern routes, groups, neighbours and interfaces together. Each has a file under `tables/`.
 pub struct Tables {
     fib4: Fib4,
     fib6: Fib6,
-    /// By id; the main one, which is none of them, has the first place.
+    /// VRFs by id. The first place, that of the main VRF, stays empty.
     vrfs: Box<[OnceLock<Box<Vrf>>]>,
-    /// The nodes of all of them.
+    /// The nodes of the trees of all VRFs.
     nodes: Arc<Nodes>,
     /// The VRF of each interface.
     places: Box<[AtomicU16]>,
-    /// By how much the medium below each interface carries less than the longest packet there can be: zero where it has no
-    /// bound, as for every interface at first.
+    /// The difference between 65,535 and the MTU of the link below each interface. Zero, the initial value, means no limit.
     short: Box<[AtomicU16; INTERFACES]>,
     adjacencies: Adjacencies,
     groups: Groups,
@@ -91,7 +88,7 @@ impl Tables {
         Self::with_limits(TableLimits::default())
     }
 
-    /// Tables without routes. Panics on limits beyond what the forms of the tables allow.
+    /// Tables without routes. Panics if the limits exceed the capacity of the table formats.
     pub fn with_limits(limits: TableLimits) -> Self {
         assert!(limits.routes <= 1 << 22, "at most 2^22 routes");
         Tables {
@@ -112,7 +109,7 @@ impl Tables {
         }
     }
 
-    /// How much they take.
+    /// The capacity of the tables.
     pub fn limits(&self) -> TableLimits {
         self.limits
     }
@@ -129,14 +126,13 @@ impl Tables {
         &self.fib6
     }
 
-    /// The longest IP packet that leaves by `interface` now, in bytes: the smaller of what its configuration says and what the
-    /// medium below it carries.
+    /// The current MTU of `interface` for IP packets, in bytes: the smaller of the configured one and that of the link below.
     #[inline(always)]
     pub fn mtu(&self, interface: InterfaceId, configured: u16) -> u16 {
         configured.min(!self.short[interface.index()].load(Ordering::Relaxed))
     }
 
-    /// The medium below `interface` carries IP packets of at most `mtu` bytes from now on; without one it has no bound.
+    /// Sets the MTU of the link below `interface` for IP packets; `None` means no limit.
     pub fn set_link_mtu(&self, interface: InterfaceId, mtu: Option<u16>) {
         self.short[interface.index()].store(!mtu.unwrap_or(u16::MAX), Ordering::Relaxed);
     }
@@ -159,8 +155,8 @@ impl Tables {
         VrfId(self.places[interface.index()].load(Ordering::Relaxed))
     }
 
-    /// Puts an interface that has no neighbour yet into a VRF. It stays there: one that is to be in another gets another
-    /// id. Panics beyond [`MOST_VRFS`].
+    /// Puts an interface without neighbours into a VRF for the lifetime of its id. To move it to another VRF, give it another id. Panics beyond
+    /// [`MOST_VRFS`].
     pub fn attach(&self, interface: InterfaceId, vrf: VrfId) {
         if vrf != VrfId::MAIN {
             self.vrfs[vrf.index()].get_or_init(|| Box::new(Vrf::new(&self.nodes)));
@@ -168,13 +164,13 @@ impl Tables {
         self.places[interface.index()].store(vrf.0, Ordering::Release);
     }
 
-    /// The tables of a VRF; nothing for the main one and for those that nothing was ever attached to.
+    /// The tables of a VRF. `None` for the main VRF, and for VRFs that never had an interface.
     #[inline(always)]
     pub fn vrf(&self, vrf: VrfId) -> Option<&Vrf> {
         self.vrfs.get(vrf.index())?.get().map(|vrf| &**vrf)
     }
 
-    /// The encoded outcome for IPv4 packets that came in by `interface`.
+    /// The encoded outcome for IPv4 packets received on `interface`.
     #[inline]
     pub fn lookup4(&self, interface: InterfaceId, destination: u32) -> u32 {
         match self.vrf(self.place(interface)) {
@@ -183,7 +179,7 @@ impl Tables {
         }
     }
 
-    /// The encoded outcome for IPv6 packets that came in by `interface`.
+    /// The encoded outcome for IPv6 packets received on `interface`.
     #[inline]
     pub fn lookup6(&self, interface: InterfaceId, destination: u128) -> u32 {
         match self.vrf(self.place(interface)) {
@@ -192,7 +188,7 @@ impl Tables {
         }
     }
 
-    /// What happens to packets to this destination that come in by `interface`.
+    /// The outcome for packets to this destination that are received on `interface`.
     pub fn lookup_from(&self, interface: InterfaceId, destination: IpAddr) -> Outcome {
         Outcome::decode(match destination {
             IpAddr::V4(address) => self.lookup4(interface, address.to_bits()),
@@ -200,7 +196,7 @@ impl Tables {
         })
     }
 
-    /// What happens to packets to this destination in the main VRF.
+    /// The outcome for packets to this destination in the main VRF.
     pub fn lookup(&self, destination: IpAddr) -> Outcome {
         Outcome::decode(match destination {
             IpAddr::V4(address) => self.fib4.lookup(address.to_bits()),
@@ -208,20 +204,19 @@ impl Tables {
         })
     }
 
-    /// Keys the hash by which flows pick members of groups. Routers one behind the other should have different keys:
-    /// with the same, the second would see only flows that picked the same way at the first (RFC 2991 4 on hashes).
+    /// The key of the flow hash that selects group members. Routers in series should have different keys: with equal keys the second router would see
+    /// only flows with the same selection at the first (RFC 2991 4 on hashes).
     #[inline(always)]
     pub fn flow_key(&self) -> u64 {
         self.flow_key.load(Ordering::Relaxed)
     }
 
-    /// Sets the key. Every flow of every group may move.
+    /// Sets the key. Any flow of any group may move.
     pub fn set_flow_key(&self, key: u64) {
         self.flow_key.store(key, Ordering::Relaxed);
     }
 
-    /// Bytes of memory the routes and forwarding tables use; of the tables' first levels bytes of address space, 128 MB
-    /// of which are used only where written.
+    /// Bytes used by routes and forwarding tables. For the first levels of the tables this is address space: 128 MB, used only where written.
     pub fn bytes(&self) -> usize {
         let ribs = self.state.lock().bytes();
         let vrfs: usize = self.vrfs.iter().filter_map(OnceLock::get).map(|vrf| vrf.bytes()).sum();

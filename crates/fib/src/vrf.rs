@@ -1,14 +1,14 @@
-//! Tables of routes beside the main one (virtual routing and forwarding; RFC 4364 3 calls them VRFs).
+//! Routing tables beside the main one (virtual routing and forwarding; RFC 4364 3 calls them VRFs).
 //!
-//! A router may have hundreds, most of them with few routes. So they have no table with a word for each /24 but a tree
-//! whose memory follows their routes, the same for both families: an IPv4 address is looked up as the leading 32 bits of
-//! a longer one. The nodes of all trees come from one store.
+//! A router may have hundreds of VRFs, most of them with few routes. A VRF therefore has no table with a word for each /24. It has a tree whose
+//! memory grows with its routes, the same for both families: an IPv4 address is looked up as the leading 32 bits of a longer one. The trees of all
+//! VRFs share one node allocator.
 
 use super::fib6::{Nodes, Trie};
 use super::rib::Forwarding;
 use std::sync::Arc;
 
-/// Lookups whose memory is fetched at once.
+/// Lookups whose memory is prefetched together.
 const BULK: usize = 32;
 
 /// The forwarding tables of one VRF.
@@ -22,13 +22,13 @@ impl Vrf {
         Vrf { v4: Trie::within(nodes.clone()), v6: Trie::within(nodes.clone()) }
     }
 
-    /// The encoded outcome for packets to an IPv4 address; 0 (`NoRoute`) where no route leads there.
+    /// The encoded outcome for packets to an IPv4 address, 0 (`NoRoute`) without a route.
     #[inline]
     pub fn lookup4(&self, address: u32) -> u32 {
         self.v4.lookup(leading(address))
     }
 
-    /// Looks many IPv4 addresses up, fetching their memory at once. Panics where the slices are of different lengths.
+    /// Looks up many IPv4 addresses and prefetches their memory together. Panics if the slices differ in length.
     pub fn lookup_bulk4(&self, addresses: &[u32], words: &mut [u32]) {
         assert_eq!(addresses.len(), words.len(), "one answer for each address");
         let mut keys = [0; BULK];
@@ -39,7 +39,7 @@ impl Vrf {
         }
     }
 
-    /// The encoded outcome for packets to an IPv6 address; 0 (`NoRoute`) where no route leads there.
+    /// The encoded outcome for packets to an IPv6 address, 0 (`NoRoute`) without a route.
     #[inline]
     pub fn lookup6(&self, address: u128) -> u32 {
         self.v6.lookup(address)

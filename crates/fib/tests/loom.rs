@@ -1,9 +1,8 @@
-//! The protocols by which tables are changed while they are read, in every interleaving that the memory
-//! model allows:
-//! `make loom`. What runs here are the crate's own files, with the model checker's atomics; only the tables are smaller.
+//! The protocols for changing tables during reads, in every interleaving that the memory model allows: `make loom`. The tests compile the crate's own
+//! files with the model checker's atomics; only the tables are smaller.
 
 #![cfg(loom)]
-// The files are taken whole, and a model needs a part of each.
+// The files are compiled whole; a model uses only a part of each.
 #![allow(dead_code, missing_docs)]
 
 mod sync {
@@ -56,12 +55,12 @@ impl Table {
         }
     }
 
-    /// As `Fib4::lookup`: the first host of a network.
+    /// Like `Fib4::lookup`, for the first host of a network.
     fn lookup(&self, network: usize) -> u32 {
         entry::word(self.sequence.read(|| (), || self.look(network)))
     }
 
-    /// As `Fib4::lookup_bulk`.
+    /// Like `Fib4::lookup_bulk`.
     fn lookup_both(&self) -> [u32; 2] {
         self.sequence.read(|| (), || [self.look(0), self.look(1)]).map(entry::word)
     }
@@ -75,7 +74,7 @@ impl Table {
         if found == 0 { short } else { found }
     }
 
-    /// As `Fib4::insert` and `Fib4::remove` of a whole network's route.
+    /// Like `Fib4::insert` and `Fib4::remove` for a whole network's route.
     fn paint(&self, network: usize, paint: Paint, users: &mut Users) {
         let byte = self.digest.byte(entry::word(paint.leaf), users, &self.sequence);
         if paint.apply(&self.networks[network]) {
@@ -83,7 +82,7 @@ impl Table {
         }
     }
 
-    /// As `Fib4::insert` of a host route, into a block that was given back.
+    /// Like `Fib4::insert` for a host route, into a released block.
     fn take_group(&self, network: usize, host: u32, users: &mut Users) {
         let before = self.networks[network].load(Ordering::Relaxed);
         self.sequence.step();
@@ -93,7 +92,7 @@ impl Table {
         self.digest.ask(&self.bytes[network], users);
     }
 
-    /// As `Fib4::remove` of the only host route.
+    /// Like `Fib4::remove` for the only host route.
     fn leave_group(&self, network: usize, covering: u32, users: &mut Users) {
         Paint::remove(32, (24, covering)).apply(&self.group[0]);
         let common = self.group[0].load(Ordering::Relaxed);
@@ -146,7 +145,7 @@ fn a_byte_that_stands_for_another_outcome_never_answers_for_the_network_it_was_t
         let reader = table.clone();
         let reader = thread::spawn(move || reader.lookup(0));
         table.paint(0, Paint::insert(24, 101), &mut users);
-        // There are two, and one is in use: this takes that of the outcome nobody has any more.
+        // There are two bytes and one is in use: this reuses the byte of the outcome that no network has any more.
         table.paint(1, Paint::insert(24, 102), &mut users);
         let seen = reader.join().unwrap();
         assert!([100, 101].contains(&seen), "{seen}");

@@ -1,5 +1,5 @@
-//! Users and groups of this machine by the files that name them (passwd(5), group(5)). Accounts that only a directory
-//! service knows have numbers and no names here: nothing is loaded into the process to ask for them.
+//! Users and groups of this machine from passwd(5) and group(5). Accounts that only a directory service knows have numbers but no names here: the
+//! process loads no name service modules.
 
 use std::fs;
 

@@ -1,9 +1,8 @@
-//! Functions in a thread of their own, on the core of their worker and below it in priority (sched(7), SCHED_IDLE): while the
-//! worker waits, they run; when its time is over the kernel stops them, wherever they are, and the worker goes on. They go on
-//! when it waits again.
+//! Preemptible function threads. Each runs on its worker's core at the lowest priority (sched(7), SCHED_IDLE), and only while the worker sleeps. When
+//! the worker wakes up, the kernel preempts the thread at any instruction. It continues at the worker's next sleep.
 //!
-//! An errand changes hands by one word that is only ever written by who has it: neither side waits for the other inside a
-//! lock, which a thread that is not running might hold for long.
+//! Ownership of a job changes with one atomic word, which only the present owner writes. Neither side ever waits for a lock: a preempted thread could
+//! hold it for long.
 
 use crate::clock::{self, ThreadClock};
 use plane::aside::{Aside, Asides, Errand, Lent};
@@ -12,40 +11,40 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use units::Nanos;
 
-/// Threads of a worker that were left behind and have not ended, at most: each may keep a part of the core for ever.
+/// The maximum number of abandoned threads of a worker that have not ended: each may use a part of the core for ever.
 pub const MOST_LEFT: usize = 4;
 
-/// Nothing is on the desk.
+/// There is no job.
 const EMPTY: u8 = 0;
-/// An errand is, and is the thread's.
+/// There is a job, and the thread owns it.
 const GIVEN: u8 = 1;
-/// It is done, and is the worker's.
+/// The job is done, and the worker owns it.
 const DONE: u8 = 2;
-/// The worker has left: the thread ends when it looks.
+/// The worker has abandoned the thread, which ends at its next check.
 const LEFT: u8 = 3;
 
-/// Makes threads for one worker. They belong to the processors that the thread may run on which gives them their first errand,
-/// and so to the core of a worker that is pinned to one.
+/// Creates the threads of one worker. A thread may run on the processors of the thread that gives it its first job, so it stays on the core of a
+/// pinned worker.
 #[derive(Clone, Debug, Default)]
 pub struct Threads {
     staff: Arc<Staff>,
 }
 
-/// How many threads there are.
+/// The numbers of threads.
 #[derive(Debug, Default)]
 struct Staff {
     alive: AtomicUsize,
-    /// Those that somebody gives errands to; the others are to end when they can.
+    /// Threads in use. The others end as soon as they can.
     hired: AtomicUsize,
 }
 
 impl Threads {
-    /// None yet.
+    /// No threads yet.
     pub fn new() -> Threads {
         Threads::default()
     }
 
-    /// Threads that were left behind with an errand and have not ended.
+    /// The number of abandoned threads that have not ended.
     pub fn left(&self) -> usize {
         self.staff.left()
     }
@@ -64,10 +63,10 @@ impl Asides for Threads {
     }
 }
 
-/// What a worker and a thread have between them.
+/// The state shared by a worker and a thread.
 struct Desk {
     state: AtomicU8,
-    /// Locked by who has the errand as `state` says, and so never waited for.
+    /// Locked only by the owner according to `state`, so no lock ever waits.
     errand: Mutex<Option<(Box<Errand>, Thread)>>,
 }
 
@@ -77,7 +76,7 @@ impl Desk {
     }
 }
 
-/// A thread that takes errands, once there was one.
+/// The worker's handle of a thread, created with its first job.
 struct Beside {
     staff: Arc<Staff>,
     hired: Option<Hired>,
@@ -87,7 +86,7 @@ struct Hired {
     desk: Arc<Desk>,
     thread: JoinHandle<()>,
     clock: Option<ThreadClock>,
-    /// What the thread had used of a processor when it was given its errand.
+    /// The processor time of the thread when it got its job.
     began: Nanos,
 }
 
@@ -98,7 +97,7 @@ impl Hired {
 }
 
 impl Beside {
-    /// A thread; none where too many are left behind, or the system gives none.
+    /// A thread, new if necessary. `None` if too many are abandoned, or the system has no more threads.
     fn hire(&mut self) -> Option<Hired> {
         if self.staff.left() >= MOST_LEFT {
             return None;
@@ -125,6 +124,7 @@ impl Aside for Beside {
         let Some(hired) = &mut self.hired else { return Err(errand) };
         *hired.desk.errand() = Some((errand, thread::current()));
         hired.began = hired.used();
+        // Last: from this store on the thread owns the job.
         hired.desk.state.store(GIVEN, Ordering::Release);
         hired.thread.thread().unpark();
         Ok(())
@@ -151,6 +151,7 @@ impl Aside for Beside {
         let Some(hired) = self.hired.take() else { return };
         hired.desk.state.store(LEFT, Ordering::Release);
         hired.thread.thread().unpark();
+        // The thread ends by itself once its function returns; it counts as abandoned until then.
         self.staff.hired.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -161,7 +162,7 @@ impl Drop for Beside {
     }
 }
 
-/// Counts a thread for as long as it lives.
+/// Counts a thread while it lives.
 struct Alive(Arc<Staff>);
 
 impl Alive {
@@ -177,9 +178,9 @@ impl Drop for Alive {
     }
 }
 
-/// Runs what is put on the desk, until it is left.
+/// Runs the jobs of a thread until the worker abandons it.
 fn attend(desk: &Desk) {
-    // Without it the thread has a part of the core while its worker wants all of it.
+    // If this fails, the thread takes a share of the core even while its worker needs all of it.
     let _ = crate::cores::yield_to_all();
     loop {
         match desk.state.load(Ordering::Acquire) {
@@ -193,13 +194,15 @@ fn attend(desk: &Desk) {
         let taken = desk.errand().take();
         let Some((mut errand, worker)) = taken else { return };
         errand.run();
+        // Time that functions ask for is burnt on this thread's own clock, so that preemption does not shorten it.
         let until = clock::processor_time() + errand.take_asked();
         while clock::processor_time() < until && desk.state.load(Ordering::Relaxed) != LEFT {
             std::hint::spin_loop();
         }
         *desk.errand() = Some((errand, worker.clone()));
+        // Fails only if the worker has abandoned the thread meanwhile.
         if desk.state.compare_exchange(GIVEN, DONE, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // What is on the desk goes home with it.
+            // The abandoned job is dropped here, and its packets return to their region.
             return;
         }
         worker.unpark();

@@ -1,8 +1,8 @@
-//! One router for an interface: a lock that ends with the process, however that ends.
+//! Allows only one router on an interface: a lock that ends with the process in any case.
 //!
-//! Two that forward from the same interface would each send on what comes in. The lock is an abstract Unix socket
-//! (unix(7)), named by the index of the interface in the network namespace the interface is in, which is also that of the
-//! name. Anybody may take such a name, so one that belongs to another user who is not root is not believed.
+//! Two routers on the same interface would both forward each received packet. The lock is an abstract Unix socket (unix(7)), named by the index of
+//! the interface. Name and index both belong to the interface's network namespace. Any user may bind such a name, so a holder that is another
+//! unprivileged user is ignored.
 
 use crate::remarks::OpenError;
 use rustix::net::sockopt::socket_peercred;
@@ -13,22 +13,21 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::{Arc, Weak};
 
-/// An interface that is ours as long as this lives.
+/// A claimed interface, held as long as this value lives.
 #[derive(Debug, Default)]
 pub(crate) struct Claim {
-    /// Nothing where somebody who has no right to it sits on the name.
+    /// `None` if a user without the right to it holds the name.
     _listener: Option<UnixListener>,
 }
 
-/// The interfaces of one network namespace that a router has claimed. A port that follows another on the same interface
-/// shares its claim.
+/// The claimed interfaces of one network namespace. A port that replaces another one on the same interface shares its claim.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     held: HashMap<u32, Weak<Claim>>,
 }
 
 impl Claims {
-    /// Claims the interface of that name and index, in the network namespace of the calling thread.
+    /// Claims the interface with this name and index, in the network namespace of the calling thread.
     pub(crate) fn claim(&mut self, interface: &str, index: u32) -> Result<Arc<Claim>, OpenError> {
         self.held.retain(|_, claim| claim.strong_count() > 0);
         if let Some(claim) = self.held.get(&index).and_then(Weak::upgrade) {
@@ -41,7 +40,7 @@ impl Claims {
     }
 }
 
-/// Why a name is not to be had: who has it, as far as the kernel says.
+/// The reason why a name is not available: its holder, as far as the kernel reports it.
 enum Refusal {
     Process(i32),
     Other(io::Error),
@@ -54,9 +53,10 @@ fn listen(index: u32) -> Result<Option<UnixListener>, Refusal> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => error,
         Err(error) => return Err(Refusal::Other(error)),
     };
-    // The credentials are those of whoever called listen(2).
+    // The credentials are those of the process that called listen(2).
     let holder = UnixStream::connect_addr(&address).and_then(|stream| Ok(socket_peercred(&stream)?));
     match holder {
+        // Otherwise any user could keep the router from its interfaces.
         Ok(holder) if !holder.uid.is_root() && holder.uid != getuid() => Ok(None),
         Ok(holder) => Err(Refusal::Process(holder.pid.as_raw_nonzero().get())),
         Err(_) => Err(Refusal::Other(error)),
@@ -79,7 +79,7 @@ fn taken(interface: &str, refusal: Refusal) -> OpenError {
 mod tests {
     use super::*;
 
-    /// No interface has such an index: names of tests do not meet those of routers.
+    /// No interface has such an index, so tests do not collide with routers.
     const INDEX: u32 = 0x7fff_fff0;
 
     #[test]

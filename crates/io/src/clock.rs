@@ -1,6 +1,6 @@
-//! The two places that read time: the monotonic clock, and the cycle counter the meter of a worker reads.
+//! The only code that reads time: the monotonic clock, and the cycle counter for a worker's meter.
 //!
-//! Everything else in the product is given its time as an argument.
+//! All other code gets its time as an argument.
 
 use cpu::meter::{Meter, Work};
 use quanta::Clock as Counter;
@@ -14,41 +14,40 @@ fn nanoseconds(time: Timespec) -> u64 {
     (time.tv_sec.max(0) as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
-/// Now, on CLOCK_MONOTONIC. Costs some 20 ns (vDSO), so once a batch and not once a packet.
+/// The current time of CLOCK_MONOTONIC. Costs some 20 ns (vDSO), so it is read once per batch and not per packet.
 pub fn now() -> Instant {
     Instant::new(nanoseconds(clock_gettime(ClockId::Monotonic)))
 }
 
-/// What to add to [`now`] to have nanoseconds since 1970-01-01 UTC. It moves when the system's clock is set: read it
-/// once for each capture.
+/// The offset from [`now`] to nanoseconds since 1970-01-01 UTC. It changes when the system's clock is set: read it once for each capture.
 pub fn epoch() -> Nanos {
     Nanos::new(nanoseconds(clock_gettime(ClockId::Realtime)).saturating_sub(now().get()))
 }
 
-/// How long the calling thread has run on any processor. What others took from it is not in it.
+/// The processor time of the calling thread.
 pub fn processor_time() -> Nanos {
     Nanos::new(nanoseconds(clock_gettime(ClockId::ThreadCPUTime)))
 }
 
-/// How long another thread has run on any processor: see [`processor_time`].
+/// The processor time of another thread: see [`processor_time`].
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadClock(libc::clockid_t);
 
 impl ThreadClock {
-    /// The clock of `thread`. Of a thread that has ended it says nothing: zero.
+    /// The clock of `thread`. It reads zero after the thread has ended.
     pub fn of<T>(thread: &JoinHandle<T>) -> io::Result<ThreadClock> {
         let mut clock = 0;
-        // SAFETY: the handle is there and was not joined, so the thread's name is valid; `clock` is there to be written.
+        // SAFETY: the handle exists and was not joined, so the thread id is valid; `clock` is valid for writes.
         match unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) } {
             0 => Ok(ThreadClock(clock)),
             error => Err(io::Error::from_raw_os_error(error)),
         }
     }
 
-    /// What it says. Costs a system call.
+    /// Reads the clock, which is a system call.
     pub fn read(&self) -> Nanos {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `time` is there to be written.
+        // SAFETY: `time` is valid for writes.
         match unsafe { libc::clock_gettime(self.0, &raw mut time) } {
             0 => Nanos::new(nanoseconds(Timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_nsec })),
             _ => Nanos::ZERO,
@@ -68,20 +67,19 @@ impl CycleCounter {
         CycleCounter { counter: Counter::new() }
     }
 
-    /// The counter as it stands, in its own ticks; some 7 ns.
+    /// The counter in its own ticks; takes some 7 ns.
     #[inline]
     pub fn read(&self) -> u64 {
         self.counter.raw()
     }
 
-    /// How long the counter took from `earlier` to `later`; zero where they are the other way round, as they can be when
-    /// read on different cores.
+    /// The time from `earlier` to `later`; zero if they are in reverse order, as reads on different cores can be.
     #[inline]
     pub fn between(&self, earlier: u64, later: u64) -> Nanos {
         Nanos::new(self.counter.delta_as_nanos(earlier, later))
     }
 
-    /// Keeps the processor busy for `time`, as the counter has it. What others take of the processor meanwhile counts.
+    /// Busy-waits for `time` by the counter. Time in which other threads preempt this one counts.
     #[inline]
     pub fn spin(&self, time: Nanos) {
         if time == Nanos::ZERO {
@@ -94,7 +92,7 @@ impl CycleCounter {
     }
 }
 
-/// The meter of a worker in the daemon: what work costs is what the cycle counter says it took.
+/// The meter of a worker in the daemon: the cost of work is its time by the cycle counter.
 #[derive(Clone, Debug)]
 pub struct CycleMeter {
     counter: CycleCounter,
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_function_asks_for_is_spent_on_the_processor() {
+    fn requested_time_is_spent_on_the_processor() {
         let mut meter = CycleMeter::new(CycleCounter::calibrated());
         let mut asked = Work::SWITCH;
         for micros in [1, 50, 300] {

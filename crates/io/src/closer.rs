@@ -1,18 +1,17 @@
-//! Closing things without keeping the worker that used them.
+//! Closes ports in the background.
 //!
-//! The kernel closes a packet or AF_XDP socket in some 50 ms: it waits until no processor can be inside it any more
-//! (synchronize_net). A worker that waited as long would leave its other ports to fill up and lose packets, so a thread of
-//! its own does.
+//! The kernel takes some 50 ms to close a packet or AF_XDP socket: it waits until no processor can be using it any more (synchronize_net). A worker
+//! that waited would let its other ports fill up and lose packets, so a separate thread closes them.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long the end of the program waits for what is closed; what is left then the kernel closes, or the next start.
+/// The time that the program waits at its end for the thread. The kernel, or the next start, closes the rest.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Ends things on a thread of its own, in the order in which they come. Clones are the same thread; it ends with the last.
+/// Drops values on a separate thread, in order of arrival. Clones share the thread; it ends with the last clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Closer {
     jobs: Sender<Job>,
@@ -28,16 +27,16 @@ impl Closer {
         Ok(Closer { jobs })
     }
 
-    /// Drops `what`, later. Without the thread, here and now.
+    /// Drops `what` later. Without the thread, drops it immediately.
     pub(crate) fn close(&self, what: impl Send + 'static) {
         let _ = self.jobs.send(Box::new(move || drop(what)));
     }
 
-    /// Waits until everything that came before is closed.
+    /// Waits until everything passed before is closed.
     pub(crate) fn finish(&self) {
         let (sender, done) = channel();
         let say = move || {
-            // Whoever asked may have lost patience.
+            // The caller may have timed out.
             let _ = sender.send(());
         };
         if self.jobs.send(Box::new(say)).is_ok() {
@@ -52,7 +51,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::Receiver;
 
-    /// Cannot be dropped before it is told.
+    /// Its drop blocks until the test signals it.
     struct Slow(Mutex<Receiver<()>>, Sender<&'static str>);
 
     impl Drop for Slow {
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_to_close_keeps_nobody_and_comes_before_the_next() {
+    fn slow_close_blocks_no_caller_and_keeps_the_order() {
         let closer = Closer::start().unwrap();
         let ((go, told), (ends, ended)) = (channel(), channel());
         closer.close(Slow(Mutex::new(told), ends));

@@ -1,11 +1,10 @@
-//! Processor cores: which of them this process may run on, and pinning a thread to one.
+//! Processor cores: the cores that this process may use, and pinning threads to them.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use std::io;
 use std::num::NonZeroU64;
 
-/// The cores that the calling thread may run on, in order: what the machine has, less what a cpuset or `taskset` has taken
-/// away.
+/// The cores that the calling thread may use, in order: those of the machine without those excluded by a cpuset or `taskset`.
 pub fn allowed() -> io::Result<Vec<u16>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).map(|core| core as u16).collect())
@@ -21,13 +20,13 @@ pub fn pin(core: u16) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// The calling thread wakes within a microsecond of when it wants to: by default the kernel lets it sleep 50 longer, to
-/// wake several at once (PR_SET_TIMERSLACK).
+/// Lets the calling thread wake up within a microsecond of its timeout. By default the kernel delays it by up to 50 us to wake several threads at
+/// once (PR_SET_TIMERSLACK).
 pub fn sleep_exactly() -> io::Result<()> {
     Ok(set_current_timer_slack(NonZeroU64::new(1000))?)
 }
 
-/// The calling thread runs where nobody else wants to, and stops as soon as somebody does (SCHED_IDLE, sched(7)).
+/// Lets the calling thread run only on otherwise idle time and yield to every other thread (SCHED_IDLE, sched(7)).
 pub fn yield_to_all() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameters outlive the call; 0 is the calling thread.

@@ -1,4 +1,4 @@
-//! Opens what a plan says is behind its ports, and what its decorators need.
+//! Opens the devices of a plan's ports, with their decorators.
 
 use crate::interfaces::{self, Interfaces};
 use crate::memif::{End, MemifPort};
@@ -17,57 +17,56 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::Nanos;
 
-/// Packets that a wire in memory holds in each direction.
+/// Capacity of an in-memory wire in packets, for each direction.
 const WIRE: usize = 1024;
 
-/// The devices of one router: opens ports of every kind.
+/// The devices of one router. Opens ports of every kind.
 #[derive(Default)]
 pub struct Devices {
     epoch: Nanos,
     remarks: Remarks,
     namespace: Option<Arc<Namespace>>,
-    /// The ends of wires in memory that no port has.
+    /// The ends of in-memory wires that belong to no port.
     ends: HashMap<String, Memory>,
     recordings: Vec<(PathBuf, Recording)>,
     interfaces: Interfaces,
-    /// Who hears of the packets at links that ports pretend to have, by the ports.
+    /// The observers of packets at emulated links, by port.
     witnesses: HashMap<String, Box<dyn LinkWitness>>,
 }
 
 impl Devices {
-    /// Devices of the machine as the calling threads see it. `epoch` is what times of captures begin at: see
-    /// [`crate::clock::epoch`].
+    /// Devices of the machine as the calling threads see it. `epoch` is the offset of times in captures: see [`crate::clock::epoch`].
     pub fn new(epoch: Nanos) -> Self {
         Devices { epoch, ..Devices::default() }
     }
 
-    /// `packet:`, `xdp:` and `tap:` ports are interfaces of this namespace, whichever thread opens them.
+    /// Opens `packet:`, `xdp:` and `tap:` ports in this namespace, independent of the calling thread.
     pub fn in_namespace(self, namespace: Arc<Namespace>) -> Self {
         Devices { namespace: Some(namespace), ..self }
     }
 
-    /// What `packet:` ports receive came when the kernel got it, and not when it is found: for ports that pretend to have
-    /// links, whose times begin there.
+    /// Takes the arrival time of `packet:` frames from the kernel instead of the time of reception. Ports with emulated links need this, because
+    /// their link times begin at arrival.
     pub fn stamped(mut self) -> Self {
         self.interfaces.stamped = true;
         self
     }
 
-    /// `witness` hears of every packet at the link that the port so called pretends to have.
+    /// Passes every packet at the emulated link of this port to `witness`.
     pub fn witnessed(mut self, port: &str, witness: Box<dyn LinkWitness>) -> Self {
         self.witnesses.insert(port.to_owned(), witness);
         self
     }
 
-    /// What the operator should know: what a port could not have, and what goes wrong later.
+    /// Advisories for the operator: missing features of a port, and later failures.
     pub fn remarks(&self) -> &Remarks {
         &self.remarks
     }
 
-    /// The end of the wire in memory of that name that no port has: the other end of a port's wire, or a new wire's whose
-    /// other end a port will have. Both use the frames of one region.
+    /// The free end of the in-memory wire with this name: the other end of a port's wire, or of a new wire whose other end a later port gets. Both
+    /// use frames of one region.
     pub fn take_end(&mut self, name: &str) -> Memory {
-        // An end whose other end is gone belongs to a port that was closed.
+        // If the other end is gone, it belonged to a port that was closed.
         if let Some(end) = self.ends.remove(name).filter(Port::is_up) {
             return end;
         }
@@ -76,12 +75,12 @@ impl Devices {
         ours
     }
 
-    /// The captures that are being written, with their files.
+    /// The captures in progress, with their files.
     pub fn recordings(&self) -> impl Iterator<Item = (&Path, &Recording)> {
         self.recordings.iter().map(|(path, recording)| (&**path, recording))
     }
 
-    /// Waits until all captures are written and all interfaces given back; their ports are gone.
+    /// Waits until all captures are written and all interfaces released. The ports must be gone.
     pub fn finish(self) {
         self.interfaces.finish();
         self.recordings.into_iter().for_each(|(_, recording)| recording.finish());
@@ -127,8 +126,8 @@ impl Devices {
         Ok(vec![port])
     }
 
-    /// Starts a capture. A file that another capture is being written to is moved aside, so that neither is lost: its
-    /// ports give way to the new ones later.
+    /// Starts a capture. A file that another capture still writes to is renamed, so that neither is lost: the ports of the old capture are replaced
+    /// later.
     fn start_capture(&mut self, path: &Path, name: &str) -> Result<recorder::Recorder, OpenError> {
         self.recordings.retain(|(_, recording)| !recording.is_finished());
         if let Some(at) = self.recordings.iter().position(|(old, _)| old == path) {
@@ -155,7 +154,7 @@ impl Opener for Devices {
         self.open_port(plan, region, queues).map_err(|error| refused(plan, error))
     }
 
-    /// Faults lie next to the device, so that captures show what the router gets.
+    /// Faults are next to the device, so that captures show the packets that the router receives.
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError> {
         let capture = plan.capture.as_deref().map(|path| self.start_capture(Path::new(path), &plan.name));
         let recorder = capture.transpose().map_err(|error| refused(plan, error))?;
@@ -167,7 +166,7 @@ impl Opener for Devices {
                 if let Some(f) = faults {
                     let rates =
                         FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
-                    // Each queue has faults of its own.
+                    // Each queue has its own fault generator.
                     port = Box::new(Faulty::new(port, rates, f.seed.wrapping_add(queue as u64)));
                 }
                 match sink {

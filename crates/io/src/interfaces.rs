@@ -1,5 +1,5 @@
-//! Ports on interfaces of the kernel, whatever their kind: opened in the network namespace of the router, claimed for it,
-//! and opened again when the interface comes back ([`crate::revive`]).
+//! Ports on kernel interfaces of any kind. They are opened in the router's network namespace, claimed for it, and reopened when the interface returns
+//! ([`crate::revive`]).
 
 use crate::claim::Claims;
 use crate::closer::Closer;
@@ -15,7 +15,7 @@ use packet::port::Port;
 use plan::PortPlan;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The kinds of port that are interfaces of the kernel.
+/// The kinds of port that are kernel interfaces.
 pub(crate) const KINDS: [&str; 3] = ["packet", "xdp", "tap"];
 
 /// The interfaces of one router.
@@ -26,21 +26,21 @@ pub(crate) struct Interfaces {
     parts: Option<Parts>,
 }
 
-/// What is there as soon as there is an interface.
+/// The parts that exist once there is an interface.
 struct Parts {
     shared: Arc<Shared>,
     closer: Closer,
     reviver: Reviver,
 }
 
-/// What opening a port needs, for the first time and again.
+/// The state for opening and reopening ports.
 struct Shared {
     held: Mutex<Held>,
     closer: Closer,
     remarks: Remarks,
 }
 
-/// What ports on the same interface share.
+/// The state that ports on the same interface share.
 #[derive(Default)]
 struct Held {
     claims: Claims,
@@ -49,7 +49,7 @@ struct Held {
     taps: Taps,
 }
 
-/// What a configuration says of a port.
+/// The configuration of a port.
 #[derive(Clone)]
 struct Wanted {
     port: String,
@@ -61,14 +61,14 @@ struct Wanted {
 #[derive(Clone)]
 enum Kind {
     Packet(PacketOptions),
-    /// With the frames of the router.
+    /// With the router's frames.
     Xdp(XdpOptions, Arc<Region>),
     Tap(TapOptions),
 }
 
 impl Interfaces {
-    /// Opens the device of `plan`, of one of [`KINDS`], in `namespace` or that of the calling thread: one port for each of
-    /// its queues, at most `queues`.
+    /// Opens the device of `plan`, of one of [`KINDS`], in `namespace` or that of the calling thread: one port for each of its queues, at most
+    /// `queues`.
     pub(crate) fn open(
         &mut self,
         plan: &PortPlan,
@@ -78,7 +78,7 @@ impl Interfaces {
         remarks: &Remarks,
     ) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let mtu = plan.interfaces.first().map_or(1500, |interface| interface.mtu.into());
-        // Without super-frames of the pool there is nowhere to put those of others.
+        // Without super-frames in the pool, received super-frames cannot be stored.
         let offloads = plan.device.offloads && region.super_frames() > 0;
         let kind = match &*plan.device.kind {
             "packet" => Kind::Packet(PacketOptions { offloads, stamped: self.stamped, ..PacketOptions::default() }),
@@ -104,7 +104,7 @@ impl Interfaces {
             let hint = format!("`ip link set {interface} up` where it should not be");
             remarks.add(format!("port {port}: {interface} is down; {hint}"));
         }
-        // Again as many as there are workers that have one.
+        // A reopened port must have the same number of queues, one for each worker that has one now.
         let wanted = Wanted { queues: opened.ports.len(), ..wanted };
         let again = Again { shared: parts.shared.clone(), wanted: wanted.clone(), pulse };
         Ok(parts.reviver.follow(&wanted.port, &wanted.interface, opened, Box::new(again)))
@@ -123,7 +123,7 @@ impl Interfaces {
         Ok(self.parts.as_ref().expect("made just now"))
     }
 
-    /// Waits until the ports that were dropped are closed.
+    /// Waits until the dropped ports are closed.
     pub(crate) fn finish(self) {
         self.parts.iter().for_each(|parts| parts.closer.finish());
     }
@@ -136,7 +136,7 @@ impl Shared {
         let Held { claims, packets, xdp, taps } = &mut *held;
         let interface = &wanted.interface;
         let claim_first = |claims: &mut Claims| {
-            // Where there is none, opening says so.
+            // If there is no interface, opening reports it.
             let found = Netlink::open().ok().and_then(|mut netlink| netlink.find_link(interface));
             found.map(|(index, _)| claims.claim(interface, index)).transpose()
         };
@@ -171,7 +171,7 @@ impl Shared {
                         (Opened { ports, index, most: xdp::MOST_MTU, claim }, None, remarks)
                     }
                     Err(OpenError { reason, hint }) => {
-                        // Where that fails as well, the operator has one error to mend, not two.
+                        // If that fails as well, the operator gets one error, not two.
                         let offloads = region.super_frames() > 0;
                         let options = PacketOptions { offloads, ..PacketOptions::default() };
                         let (opened, pulse, mut remarks) = open_packet(claims, &options)?;
@@ -182,7 +182,7 @@ impl Shared {
                 }
             }
             Kind::Tap(options) => {
-                // A queue of a device that is there could be had beside another router's.
+                // A queue of an existing device could be opened beside another router's.
                 let claim = claim_first(claims)?;
                 let opened = taps.open(interface, *options, wanted.queues, &self.closer)?;
                 let claim = claim.map_or_else(|| claims.claim(interface, opened.index), Ok)?;
@@ -196,11 +196,11 @@ impl Shared {
     }
 }
 
-/// Opens a port again.
+/// Reopens a port.
 struct Again {
     shared: Arc<Shared>,
     wanted: Wanted,
-    /// Of a tap device.
+    /// For tap devices.
     pulse: Option<Pulse>,
 }
 
@@ -208,7 +208,7 @@ impl Device for Again {
     fn reopen(&mut self) -> Result<Opened, OpenError> {
         let (opened, pulse) = self.shared.open(&self.wanted)?;
         let made = self.makes_its_interface();
-        // One that was made here stays one that is made here, also where somebody was quicker.
+        // A device made by the router counts as made by it again, even if another process recreated it first.
         self.pulse = pulse.map(|mut pulse| {
             pulse.made |= made;
             pulse

@@ -1,7 +1,7 @@
-//! Where Switchpath touches the machine: network interfaces, capture files, the clock and sleep.
+//! The router's interface to the machine: network interfaces, capture files, the clock and sleep.
 //!
-//! Everything that reads time, owns a descriptor or calls the kernel is here, so that the plane can stay pure. Unsafe code
-//! is confined to the modules that map memory or make a system call no safe wrapper has.
+//! All code that reads time, owns descriptors or calls the kernel is here, so that the plane stays pure. Unsafe code is confined to the modules that
+//! map memory or make system calls without a safe wrapper.
 
 pub mod accounts;
 pub mod aside;

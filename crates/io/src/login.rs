@@ -1,8 +1,7 @@
-//! Which interfaces carry the login of whoever gives a command: a router that takes one of them for itself cuts its
-//! operator off.
+//! Finds the interfaces that carry the operator's login. A router that takes over one of them disconnects its operator.
 //!
-//! A login is known by what sshd(8) puts in the environment of its sessions. sudo(8) and su(1) take that away, so the
-//! environments of the processes above are read too (proc_pid_environ(5)).
+//! A login is recognised by the environment variables that sshd(8) sets in its sessions. sudo(8) and su(1) remove them, so the environments of the
+//! parent processes are read too (proc_pid_environ(5)).
 
 use crate::netlink::{KernelError, LinkLayers, Netlink};
 use std::collections::BTreeMap;
@@ -10,15 +9,15 @@ use std::fmt;
 use std::fs;
 use std::net::IpAddr;
 
-/// Processes looked at, from this one upwards.
+/// The maximum number of ancestor processes to examine.
 const MOST_ANCESTORS: usize = 64;
 
-/// A login from somewhere else.
+/// A remote login.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Login {
-    /// Where it comes from; nothing where that is not known.
+    /// The client's address, if known.
     pub peer: Option<IpAddr>,
-    /// The address of this machine that it came to; nothing where that is not known.
+    /// The address of this machine that it uses, if known.
     pub local: Option<IpAddr>,
 }
 
@@ -27,16 +26,16 @@ pub struct Login {
 pub struct Carrier {
     /// Its name.
     pub interface: String,
-    /// How it is known: `it has 192.0.2.1, the address you are logged in to`.
+    /// The reason: `it has 192.0.2.1, the address you are logged in to`.
     pub because: String,
 }
 
 impl Login {
-    /// What the variables of an environment say of a login: `SSH_CONNECTION` has both addresses with their ports,
-    /// `SSH_CLIENT` (older) the client's, and `SSH_TTY` only says that there is one.
+    /// The login in the variables of an environment: `SSH_CONNECTION` has both addresses with their ports, `SSH_CLIENT` (older) the client's, and
+    /// `SSH_TTY` only shows that there is a login.
     fn of_environment<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Option<Login> {
         let address = |text: Option<&str>| {
-            // A link-local address carries its zone: `fe80::1%eth0`.
+            // A link-local address has its zone: `fe80::1%eth0`.
             let text = text?.split('%').next()?;
             text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
         };
@@ -50,7 +49,7 @@ impl Login {
         value("SSH_TTY").map(|_| Login::default())
     }
 
-    /// The login this process was started in, if it was started in one.
+    /// The login that started this process, if any.
     pub fn current() -> Option<Login> {
         let own: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -64,7 +63,7 @@ impl Login {
             if process <= 1 {
                 return None;
             }
-            // Of another user's process without the right to look: whoever is root finds it further up.
+            // Unreadable for another user's process without privileges: root finds the login further up.
             let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
             let environment = String::from_utf8_lossy(&environment).into_owned();
             let value = |name: &str| {
@@ -78,14 +77,14 @@ impl Login {
         None
     }
 
-    /// Whether it names any address.
+    /// True if it has any address.
     pub fn is_known(&self) -> bool {
         self.peer.is_some() || self.local.is_some()
     }
 
-    /// The interfaces that carry it, in the network namespace of the calling thread: the one that has its local address,
-    /// the one over which its peer is reached, where neither is known those with a default route; and with each the
-    /// interfaces it is made of (a VLAN's parent, a bridge's or bond's members).
+    /// The interfaces that carry it, in the network namespace of the calling thread. These are the one with the local address and the one that the
+    /// route to the peer uses. If neither address is known, they are those with a default route. The interfaces below each are included: a VLAN's
+    /// parent, a bridge's or bond's members.
     pub fn carriers(&self) -> Result<Vec<Carrier>, KernelError> {
         let mut netlink = Netlink::open()?;
         let mut found: BTreeMap<u32, String> = BTreeMap::new();
@@ -109,7 +108,7 @@ impl Login {
     }
 }
 
-/// Interfaces with those they are made of.
+/// Interfaces with those below them.
 fn with_parts(mut found: BTreeMap<u32, String>, links: &[LinkLayers]) -> Vec<Carrier> {
     let name = |index: u32| links.iter().find(|link| link.index == index).map(|link| link.name.clone());
     let mut open: Vec<u32> = found.keys().copied().collect();
@@ -142,7 +141,7 @@ impl fmt::Display for Login {
 impl std::str::FromStr for Login {
     type Err = String;
 
-    /// As it is displayed: `PEER,LOCAL`, with a dash for what is not known.
+    /// The format of its `Display`: `PEER,LOCAL`, with a dash for an unknown address.
     fn from_str(text: &str) -> Result<Login, String> {
         let wrong = || format!("'{text}' is no login: write PEER,LOCAL, two addresses, or a dash for an unknown one");
         let (peer, local) = text.split_once(',').ok_or_else(wrong)?;
@@ -185,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interface_is_made_of_carries_its_login() {
+    fn lower_links_of_an_interface_carry_its_login() {
         let link = |index: u32, name: &str, lower: Option<u32>, master: Option<u32>| LinkLayers {
             index,
             name: name.into(),
             lower,
             master,
         };
-        // A VLAN on a bridge of two ports; and something else.
+        // A VLAN on a bridge of two ports, and an unrelated link.
         let links = [
             link(1, "vlan", Some(2), None),
             link(2, "bridge", None, None),

@@ -1,9 +1,9 @@
-//! How much memory the machine has left.
+//! The available memory of the machine.
 
 use std::fs;
 use units::Bytes;
 
-/// Memory that programs can have without others having to give some up (proc(5), `MemAvailable`). None: the kernel does not say.
+/// Memory that programs can allocate without swapping (proc(5), `MemAvailable`). `None` if the kernel does not report it.
 pub fn available() -> Option<Bytes> {
     in_meminfo(&fs::read_to_string("/proc/meminfo").ok()?)
 }

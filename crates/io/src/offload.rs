@@ -1,34 +1,34 @@
-//! What an interface computes on behalf of the kernel, and how fast it is (ethtool(8)).
+//! Offloads of an interface, and its speed (ethtool(8)).
 //!
-//! Super-frames of up to 64 KB do not fit the frames of the pool, and partial checksums must be completed, so the ends we
-//! own have their offloads switched off, and a port switches off the joining of received frames on its own interface.
+//! Super-frames of up to 64 KB do not fit the frames of the pool, and partial checksums must be completed. The router therefore switches off the
+//! offloads of interfaces that it owns, and a port switches off the joining of received frames (GRO, LRO) on its own interface.
 
 use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use units::Rate;
 
-/// One thing that can be switched on and off, with its two commands of <linux/ethtool.h>.
+/// One offload, with its two commands of <linux/ethtool.h>.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offload {
-    /// Checking checksums of received packets.
+    /// Verifying checksums of received packets.
     ReceiveChecksum,
-    /// Filling in checksums of sent packets; without it there is no segmentation either.
+    /// Computing checksums of sent packets; segmentation depends on it.
     TransmitChecksum,
-    /// Cutting TCP super-frames in the interface (TSO).
+    /// Segmenting TCP super-frames in the interface (TSO).
     TcpSegmentation,
-    /// Cutting super-frames just before the interface (GSO).
+    /// Segmenting super-frames just before the interface (GSO).
     Segmentation,
     /// Joining received frames to super-frames (GRO).
     ReceiveJoining,
     /// Joining received frames in the interface itself (LRO).
     LargeReceive,
-    /// Taking 802.1Q tags out of received frames and handing them over beside them.
+    /// Removing 802.1Q tags from received frames and passing them as metadata.
     TagStripping,
 }
 
 impl Offload {
-    /// Those that make of frames what no wire carries, in the order in which they can be switched off.
+    /// The offloads that produce frames no wire carries, in the order in which they can be switched off.
     pub const ALL: [Offload; 6] = [
         Offload::LargeReceive,
         Offload::ReceiveJoining,
@@ -62,7 +62,7 @@ impl Offload {
         }
     }
 
-    /// Which bits of the command's value are meant: some are flags of one word (ETH_FLAG_LRO, ETH_FLAG_RXVLAN).
+    /// The bits of the command's value: some offloads are flags of one word (ETH_FLAG_LRO, ETH_FLAG_RXVLAN).
     const fn mask(self) -> u32 {
         match self {
             Offload::LargeReceive => 1 << 15,
@@ -72,7 +72,7 @@ impl Offload {
     }
 }
 
-/// Asks and changes interfaces of one network namespace: the one its socket was opened in.
+/// Queries and changes interfaces of the network namespace in which its socket was opened.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
@@ -85,14 +85,14 @@ impl Ethtool {
         Ok(Ethtool { socket: socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)? })
     }
 
-    /// Whether an offload is on.
+    /// True if an offload is on.
     pub fn is_on(&self, interface: &str, offload: Offload) -> io::Result<bool> {
         let mut words = [offload.commands().0, 0];
         sys::ethtool(&self.socket, interface, &mut words)?;
         Ok(words[1] & offload.mask() != 0)
     }
 
-    /// Switches an offload; needs CAP_NET_ADMIN. Answers whether that was a change.
+    /// Switches an offload; needs CAP_NET_ADMIN. Returns true if that was a change.
     pub fn switch(&self, interface: &str, offload: Offload, on: bool) -> io::Result<bool> {
         let (get, set) = offload.commands();
         let mut words = [get, 0];
@@ -106,7 +106,7 @@ impl Ethtool {
         Ok(true)
     }
 
-    /// Switches everything off that the interface has; what it does not know is off.
+    /// Switches off all offloads. Unknown ones count as off.
     pub fn switch_all_off(&self, interface: &str) -> io::Result<()> {
         for offload in Offload::ALL {
             match self.switch(interface, offload, false) {
@@ -119,7 +119,7 @@ impl Ethtool {
 
     /// The name of the interface's driver.
     pub fn driver(&self, interface: &str) -> io::Result<String> {
-        // struct ethtool_drvinfo: the name is 32 bytes, after the command.
+        // struct ethtool_drvinfo: the name has 32 bytes after the command.
         let mut words = [0; 49];
         words[0] = 3;
         sys::ethtool(&self.socket, interface, &mut words)?;
@@ -127,7 +127,7 @@ impl Ethtool {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Whether the interface of that name is still the one of that index, switched on and connected.
+    /// True if the interface with this name still has this index and is operational.
     pub fn is_running(&self, interface: &str, index: u32) -> bool {
         sys::is_running(&self.socket, interface, index)
     }
@@ -142,24 +142,24 @@ impl Ethtool {
         sys::interface_mtu(&self.socket, interface)
     }
 
-    /// What the interface says it carries; nothing where it does not say (no carrier, or no rate of its own).
+    /// The interface's reported speed. `None` if it reports none (no carrier, or no speed of its own).
     pub fn link_rate(&self, interface: &str) -> Option<Rate> {
         link_rate(&self.socket, interface)
     }
 }
 
-/// Offloads of an interface that were on and are off as long as this lives.
+/// Offloads of an interface that were on, and are off as long as this value lives.
 #[derive(Debug)]
 pub struct SwitchedOff {
     ethtool: Ethtool,
     interface: String,
-    /// Its index: an interface made anew under the name is another one, which nobody has changed.
+    /// Its index: a new interface with the same name was not changed and is not restored.
     index: Option<u32>,
     offloads: Vec<Offload>,
 }
 
 impl SwitchedOff {
-    /// Switches `offloads` off, in the network namespace of the calling thread; what the interface does not know is off.
+    /// Switches `offloads` off, in the network namespace of the calling thread. Unknown ones count as off.
     pub fn new(interface: &str, offloads: &[Offload]) -> io::Result<Self> {
         let ethtool = Ethtool::open()?;
         let index = ethtool.index(interface);
@@ -175,7 +175,7 @@ impl SwitchedOff {
         Ok(off)
     }
 
-    /// Whether any of them was on.
+    /// True if any of them was on.
     pub fn has_changed_any(&self) -> bool {
         !self.offloads.is_empty()
     }
@@ -187,13 +187,13 @@ impl Drop for SwitchedOff {
             return;
         }
         for offload in &self.offloads {
-            // The interface may have gone.
+            // The interface may be gone.
             let _ = self.ethtool.switch(&self.interface, *offload, true);
         }
     }
 }
 
-/// As [`Ethtool::link_rate`], by any socket of the namespace.
+/// Like [`Ethtool::link_rate`], with any socket of the namespace.
 pub(crate) fn link_rate(socket: impl AsFd, interface: &str) -> Option<Rate> {
     // struct ethtool_cmd: the speed in Mbit/s is the first half of word 3 and, its higher bits, of word 7.
     let mut words = [0; 11];

@@ -1,4 +1,4 @@
-//! Sending many frames in one system call, straight from the frames of the pool (sendmmsg(2)).
+//! Sends many frames in one system call, directly from the frames of the pool (sendmmsg(2)).
 
 use crate::vnet;
 use packet::{BATCH, Packet};
@@ -6,17 +6,17 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::{mem, ptr};
 
-/// The messages of one call, kept from call to call.
+/// The messages of a call, reused by the next.
 pub(crate) struct Outbox {
     messages: Vec<libc::mmsghdr>,
-    /// The header, the frame, and the rest of the frame where that is not in one piece.
+    /// The header, the frame, and the tail of a frame that is not in one piece.
     parts: Vec<[libc::iovec; 3]>,
     headers: Vec<[u8; vnet::HEADER]>,
-    /// Whether each frame is preceded by its header.
+    /// True if each frame is preceded by its header.
     prefixed: bool,
 }
 
-// SAFETY: the pointers in it are used within `send` only, which sets them anew.
+// SAFETY: its pointers are only used within `send`, which sets them anew.
 unsafe impl Send for Outbox {}
 
 impl std::fmt::Debug for Outbox {
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Outbox {
 }
 
 impl Outbox {
-    /// For a socket with PACKET_VNET_HDR, where `prefixed`, or without.
+    /// For a socket with PACKET_VNET_HDR if `prefixed`, otherwise without.
     pub(crate) fn new(prefixed: bool) -> Outbox {
         Outbox {
             messages: Vec::with_capacity(BATCH),
@@ -36,7 +36,7 @@ impl Outbox {
         }
     }
 
-    /// Sends `packets` as long as the socket takes them; answers how many it took, at least one, or why not the first.
+    /// Sends `packets` as long as the socket accepts them. Returns the number accepted, at least one, or the error of the first.
     pub(crate) fn send(&mut self, socket: impl AsFd, packets: &[Packet]) -> io::Result<usize> {
         assert!(packets.len() <= BATCH, "no more than a batch");
         let Outbox { messages, parts, headers, prefixed } = self;
@@ -57,8 +57,8 @@ impl Outbox {
             message.msg_hdr.msg_iovlen = (end - first) as _;
             message
         }));
-        // SAFETY: each message points to one to three parts, and each part to bytes of a header or of a packet, all of
-        // which outlive the call; the kernel reads them, and writes the lengths in `messages`.
+        // SAFETY: each message points to one to three parts. Each part points to bytes of a header or packet that outlive the call. The kernel reads
+        // these and writes only the lengths in `messages`.
         let sent = unsafe {
             let fd = socket.as_fd().as_raw_fd();
             libc::sendmmsg(fd, messages.as_mut_ptr(), messages.len() as u32, libc::MSG_DONTWAIT as _)

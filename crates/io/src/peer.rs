@@ -1,5 +1,4 @@
-//! Who is at the other end of a Unix socket, by the word of the kernel (unix(7), SO_PEERCRED and SO_PEERGROUPS): as it was
-//! when it connected.
+//! The peer's credentials on a Unix socket, as the kernel recorded them when it connected (unix(7), SO_PEERCRED and SO_PEERGROUPS).
 
 use rustix::net::sockopt;
 use std::io;
@@ -7,10 +6,10 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// SO_PEERGROUPS of <asm-generic/socket.h>.
 const SO_PEERGROUPS: libc::c_int = 59;
-/// NGROUPS_MAX: the most groups a process can be in.
+/// NGROUPS_MAX: the maximum number of groups of a process.
 const MOST_GROUPS: usize = 65536;
 
-/// The user and the groups of the process at the other end.
+/// The user and the groups of the peer process.
 pub fn credentials(socket: impl AsFd) -> io::Result<(u32, Vec<u32>)> {
     let peer = sockopt::socket_peercred(&socket)?;
     let mut groups = vec![peer.gid.as_raw()];
@@ -33,9 +32,9 @@ fn supplementary_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // There are more: the kernel has said how many.
+            // There are more groups: the kernel has stored their number.
             Some(libc::ERANGE) if groups.len() < MOST_GROUPS => groups.resize(MOST_GROUPS, 0),
-            // Before Linux 4.13 there was no such question.
+            // Linux before 4.13 does not support this option.
             Some(libc::ENOPROTOOPT) => return Ok(Vec::new()),
             _ => return Err(error),
         }

@@ -1,14 +1,13 @@
-//! Going before other programs of the machine, for measurements: what those are doing shall not be in the figures.
+//! Priority over other programs of the machine, so that they do not disturb measurements.
 
 use rustix::process::{getpriority_process, setpriority_process};
 use std::io;
 use std::marker::PhantomData;
 
-/// While this lives the calling thread, and every thread it starts meanwhile, runs before all ordinary ones (SCHED_RR,
-/// sched(7)).
+/// While this value lives, the calling thread and every thread that it starts have priority over all ordinary threads (SCHED_RR, sched(7)).
 #[derive(Debug)]
 pub struct Precedence {
-    /// It is the thread's that took it.
+    /// It belongs to the thread that created it.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -22,16 +21,16 @@ impl Precedence {
 
 impl Drop for Precedence {
     fn drop(&mut self) {
-        // Anybody may give up what they have.
+        // Lowering a priority needs no privilege.
         let _ = schedule(libc::SCHED_OTHER, 0);
     }
 }
 
-/// While this lives the calling thread, and every thread it starts meanwhile, has nearly all of a processor that it shares with ordinary
-/// ones (a nice value of -20, sched(7)); unlike with [`Precedence`] those go on, and a thread that never rests is not stopped.
+/// While this value lives, the calling thread and every thread that it starts have nearly all of a processor shared with ordinary threads (a nice
+/// value of -20, sched(7)). Unlike with [`Precedence`], the others continue to run, and a thread that never sleeps is not throttled.
 #[derive(Debug)]
 pub struct Favour {
-    /// What it was before. It is the thread's that took it.
+    /// The previous nice value. It belongs to the thread that created this value.
     before: i32,
     _not_send: PhantomData<*const ()>,
 }
@@ -41,7 +40,7 @@ impl Favour {
     ///
     /// # Errors
     ///
-    /// Where that is not there.
+    /// Fails without that capability.
     pub fn take() -> io::Result<Favour> {
         let before = getpriority_process(None)?;
         setpriority_process(None, -20)?;
@@ -51,13 +50,13 @@ impl Favour {
 
 impl Drop for Favour {
     fn drop(&mut self) {
-        // Anybody may give up what they have.
+        // Lowering a priority needs no privilege.
         let _ = setpriority_process(None, self.before);
     }
 }
 
 fn schedule(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
-    // SAFETY: all zeros is a valid `sched_param`, which has more in it with some C libraries.
+    // SAFETY: all zeros is a valid `sched_param`, which has more fields with some C libraries.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority;
     // SAFETY: zero is the calling thread; the kernel only reads the parameters.
@@ -71,7 +70,7 @@ mod tests {
     use std::thread;
 
     fn policy() -> libc::c_int {
-        // SAFETY: it only asks; zero is the calling thread.
+        // SAFETY: the call only reads; zero is the calling thread.
         unsafe { libc::sched_getscheduler(0) }
     }
 

@@ -1,5 +1,5 @@
-//! What comes back of datagrams that did not arrive: routers and hosts on the way answer with an ICMP error that quotes them, and the kernel
-//! hands that to the socket which sent them, whoever owns it (ip(7) and ipv6(7), IP_RECVERR).
+//! Reads the ICMP errors about undelivered datagrams. Routers and hosts on the path quote the datagram, and the kernel passes the quote to the socket
+//! that sent it, without privileges (ip(7) and ipv6(7), IP_RECVERR).
 
 use crate::sys::set_option;
 use std::io::{self, ErrorKind};
@@ -7,32 +7,32 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Bytes of a datagram that are read of a quote.
+/// The maximum number of quoted bytes to read.
 const MOST: usize = 2048;
 
-/// Why a datagram was sent back.
+/// The reason for an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// Its time to live ended there.
+    /// The time to live expired there.
     Expired,
-    /// It arrived, and nobody listens on its port.
+    /// It arrived, but no process listens on its port.
     NobodyListens,
-    /// Anything else: there is no way, it is not let through, it is too long.
+    /// Another reason: no route, prohibited, too long.
     Unreachable,
 }
 
-/// A datagram that was sent back.
+/// An undelivered datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quote {
-    /// Who answered; none where this host found out by itself.
+    /// The sender of the error; `None` if this host itself detected it.
     pub from: Option<IpAddr>,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// What the datagram said, as it came to them, from behind its UDP header on; as much as they quoted of it.
+    /// The datagram's payload as it arrived there, as far as it was quoted.
     pub data: Vec<u8>,
 }
 
-/// Has the kernel keep the quotes of what a socket sends, for [`next`].
+/// Makes the kernel keep the errors of a socket for [`next`].
 pub fn keep(socket: &UdpSocket) -> io::Result<()> {
     let on: libc::c_int = 1;
     if socket.local_addr()?.is_ipv4() {
@@ -42,7 +42,7 @@ pub fn keep(socket: &UdpSocket) -> io::Result<()> {
     }
 }
 
-/// What a socket sends from now on may go so many hops.
+/// Sets the hop limit of a socket.
 pub fn set_hops(socket: &UdpSocket, hops: u8) -> io::Result<()> {
     let hops = libc::c_int::from(hops);
     if socket.local_addr()?.is_ipv4() {
@@ -52,10 +52,10 @@ pub fn set_hops(socket: &UdpSocket, hops: u8) -> io::Result<()> {
     }
 }
 
-/// The next quote; none where there is none yet. Never waits.
+/// The next error, `None` if there is none yet. Never blocks.
 pub fn next(socket: &UdpSocket) -> io::Result<Option<Quote>> {
     let mut data = vec![0u8; MOST];
-    // As `struct cmsghdr` is aligned; more than the two structures that the kernel puts there.
+    // Aligned like `struct cmsghdr`, and larger than the two structures that the kernel stores there.
     let mut control = [0u64; 64];
     let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
     // SAFETY: all zeros is a valid `msghdr`.
@@ -65,7 +65,7 @@ pub fn next(socket: &UdpSocket) -> io::Result<Option<Quote>> {
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = mem::size_of_val(&control) as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: `message` names memory that is ours, as long as it says, and outlives the call.
+    // SAFETY: `message` points to memory of this function with the stated lengths, which outlives the call.
     let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
     let Ok(length) = usize::try_from(length) else {
         let error = io::Error::last_os_error();
@@ -78,8 +78,8 @@ pub fn next(socket: &UdpSocket) -> io::Result<Option<Quote>> {
     Ok(Some(read(&bytes, data)))
 }
 
-/// What the kernel says of a quote: headers of 16 bytes (length, level, type), and behind one of them `struct sock_extended_err` of 16 bytes and
-/// the address of whoever answered.
+/// Parses control messages with headers of 16 bytes (length, level, type). One of them contains `struct sock_extended_err` of 16 bytes and the
+/// address of the error's sender.
 fn read(mut control: &[u8], data: Vec<u8>) -> Quote {
     let header = mem::size_of::<libc::cmsghdr>();
     let mut quote = Quote { from: None, why: Why::Unreachable, data };
@@ -109,7 +109,7 @@ fn read(mut control: &[u8], data: Vec<u8>) -> Quote {
             }
             _ => {}
         }
-        // The next is aligned as a header.
+        // The next header is aligned.
         control = control.get(length.next_multiple_of(mem::size_of::<usize>())..).unwrap_or_default();
     }
     quote
@@ -122,9 +122,9 @@ mod tests {
     use std::os::fd::AsFd;
     use units::Nanos;
 
-    /// On this host the answer is there at once: nobody listens on a port that was just given back.
+    /// On this host the error arrives at once: no process listens on a port that was just released.
     #[test]
-    fn what_nobody_takes_is_quoted_to_whoever_sent_it() {
+    fn undelivered_datagram_is_quoted_to_its_sender() {
         for here in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(other) = UdpSocket::bind(here) else { continue };
             let (socket, port) = (UdpSocket::bind(here).unwrap(), other.local_addr().unwrap());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_say_is_nobody_s() {
+    fn quote_without_sender_address_has_none() {
         for control in [&[][..], &[1; 9], &[0; 64], &[0xff; 64]] {
             assert_eq!(read(control, Vec::new()), Quote { from: None, why: Why::Unreachable, data: Vec::new() });
         }

@@ -1,4 +1,4 @@
-//! Sockets for IP packets of a protocol of one's own (raw(7), ipv6(7)). The kernel writes and reads their headers; to open one takes root or CAP_NET_RAW.
+//! Raw IP sockets of one protocol (raw(7), ipv6(7)). The kernel writes and reads the IP headers. Opening one needs root or CAP_NET_RAW.
 
 use packet::wire::Ipv4;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
@@ -6,8 +6,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::num::NonZeroU32;
 
-/// A socket for packets of IPv4 or IPv6 with this protocol. It is no datagram socket, but std's type has all the calls for it; ports mean nothing and are 0.
-/// What is received by IPv4 begins with its header ([`behind_header`]), by IPv6 it does not.
+/// A socket for IPv4 or IPv6 packets of this protocol. It is not a datagram socket, but std's type has all the calls for it; ports have no meaning
+/// and are 0. Received IPv4 packets begin with their header ([`behind_header`]), IPv6 packets do not.
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ pub fn socket(is_ipv4: bool, protocol: u8) -> io::Result<UdpSocket> {
     Ok(socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?.into())
 }
 
-/// What the IPv4 header carries that was received with it.
+/// The payload of an IPv4 packet that was received with its header.
 pub fn behind_header(received: &[u8]) -> Option<&[u8]> {
     Ipv4::parse_unsummed(received).ok().map(|packet| packet.payload)
 }
@@ -30,11 +30,11 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     use std::time::Duration;
 
-    /// One that is not assigned, so that nobody else sends it here.
+    /// An unassigned protocol, which no other program uses.
     const PROTOCOL: u8 = 187;
 
     #[test]
-    fn what_one_sends_the_other_receives() {
+    fn raw_socket_delivers_packets_to_its_peer() {
         for here in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
             let open = || match socket(here.is_ipv4(), PROTOCOL) {
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => None,

@@ -1,7 +1,7 @@
-//! Capturing beside forwarding: frames go through a bounded ring to a thread that writes them.
+//! Captures beside forwarding: frames go through a bounded ring to a thread that writes them.
 //!
-//! A forwarding thread never waits for the disk. A frame that the ring has no room for is counted and forgotten. While the disk is full,
-//! frames are counted and forgotten as well, which is said when it begins; the capture goes on when there is room again.
+//! A forwarding thread never waits for the disk. A frame without room in the ring is counted and discarded. While the disk is full, frames are
+//! counted and discarded as well, and an advisory reports the beginning. The capture continues when there is room again.
 
 use crate::pcap::{Application, Direction, Interface, LinkType, Record, WriteError, Writer};
 use crate::remarks::{OpenError, Remarks};
@@ -15,16 +15,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use units::{Instant, Nanos};
 
-/// Bytes between the forwarding thread and the writing one: some 40 ms at 1 Gbit/s.
+/// Bytes of the ring between the forwarding and the writing thread: some 40 ms at 1 Gbit/s.
 const RING: usize = 4 << 20;
-/// How long frames may lie in the ring. Ringing the writer for each would cost a system call.
+/// How long frames may stay in the ring. Waking the writer for each would cost a system call.
 const PAUSE: Nanos = Nanos::millis(20);
-/// Pauses between two attempts to write again to a disk that was full: a second.
+/// Pauses between two attempts to write to a full disk: one second.
 const RETRY: u32 = 50;
-/// What goes before each frame in the ring: time, length on the wire, bytes, bytes of comment, direction.
+/// The header of each frame in the ring: time, length on the wire, bytes, bytes of comment, direction.
 const HEADER: usize = 8 + 4 + 4 + 2 + 1;
 
-/// The forwarding side of a capture. When it is dropped, the writer writes what is in the ring and ends.
+/// The forwarding side of a capture. When it is dropped, the writer writes the rest of the ring and ends.
 #[derive(Debug)]
 pub struct Recorder {
     ring: Producer<u8>,
@@ -34,13 +34,13 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Shared {
     waker: Waker,
-    /// No more frames come.
+    /// No more frames will arrive.
     closed: AtomicBool,
     written: AtomicU64,
     lost: AtomicU64,
 }
 
-/// The writing side: to learn how a capture goes, and to wait for its end.
+/// The writing side: reports the progress of a capture, and waits for its end.
 #[derive(Debug)]
 pub struct Recording {
     shared: Arc<Shared>,
@@ -53,25 +53,25 @@ impl Recording {
         self.shared.written.load(Ordering::Relaxed)
     }
 
-    /// Frames that are in no file: the ring was full, or the disk.
+    /// Frames that are in no file, because the ring or the disk was full.
     pub fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
     }
 
-    /// Whether the writer has ended.
+    /// True if the writer has ended.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits until the writer has ended, which it does when its [`Recorder`] is dropped.
+    /// Waits until the writer has ended. It ends when its [`Recorder`] is dropped.
     pub fn finish(self) {
         // A panic was reported when it happened.
         let _ = self.thread.join();
     }
 }
 
-/// Starts a capture of Ethernet frames in a new file, which replaces one that is there. `name` is the interface in it,
-/// `epoch` what is added to times ([`crate::clock::epoch`]).
+/// Starts a capture of Ethernet frames in a new file. An existing file is replaced. `name` is the interface in the capture, and `epoch` the offset of
+/// its times ([`crate::clock::epoch`]).
 pub fn start(path: &Path, name: &str, epoch: Nanos, remarks: Remarks) -> Result<(Recorder, Recording), OpenError> {
     let wrong = |error: String| OpenError {
         reason: format!("the capture '{}' cannot be written: {error}", path.display()),
@@ -94,7 +94,7 @@ pub fn start(path: &Path, name: &str, epoch: Nanos, remarks: Remarks) -> Result<
 }
 
 impl Recorder {
-    /// Hands a frame over, or counts it as lost where there is no room. Never blocks and never allocates.
+    /// Passes on a frame, or counts it as lost if there is no room. Never blocks and never allocates.
     pub fn record(&mut self, now: Instant, direction: Direction, original: usize, frame: &[u8], comment: &str) {
         let comment = &comment.as_bytes()[..comment.floor_char_boundary(usize::from(u16::MAX))];
         let mut header = [0; HEADER];
@@ -107,7 +107,7 @@ impl Recorder {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        // The ring's end may lie anywhere in the record.
+        // The end of the ring may be anywhere in the record.
         let (mut room, mut wrapped) = chunk.as_mut_slices();
         for mut part in [&header, comment, frame] {
             while !part.is_empty() {
@@ -141,14 +141,14 @@ impl Drop for Recorder {
     }
 }
 
-/// The thread that writes.
+/// The writing thread.
 struct Writing {
     frames: Consumer<u8>,
     writer: Writer<File>,
     shared: Arc<Shared>,
-    /// Frames given to the writer, and not known to be lost.
+    /// Frames passed to the writer and not known to be lost.
     accepted: u64,
-    /// While the disk is full: pauses until it is tried again.
+    /// While the disk is full: pauses until the next attempt.
     failing: Option<u32>,
     what: String,
     remarks: Remarks,
@@ -159,7 +159,7 @@ impl Writing {
         let mut sleeper = Sleeper::new(self.shared.waker.clone());
         let mut scratch = Vec::new();
         loop {
-            // Read before the ring is emptied: what comes after the close is nothing.
+            // Read before the ring is emptied: no frame is added after the close.
             let closed = self.shared.closed.load(Ordering::Acquire);
             self.retry();
             while self.next(&mut scratch) {
@@ -178,7 +178,7 @@ impl Writing {
             if closed {
                 break;
             }
-            // A poll of one valid descriptor does not fail.
+            // Polling one valid descriptor does not fail.
             let _ = sleeper.sleep([], PAUSE);
         }
         let lost = self.shared.lost.load(Ordering::Relaxed);
@@ -188,16 +188,17 @@ impl Writing {
         }
     }
 
-    /// The disk takes no more.
+    /// Handles a write error of the disk.
     fn fail(&mut self, error: &WriteError) {
         self.failing = Some(RETRY);
         self.remarks.add(format!("{}: {error}; it goes on when the disk has room again", self.what));
         self.shared.written.store(error.written, Ordering::Relaxed);
+        // Frames in the writer's buffer are lost with the failed write.
         self.shared.lost.fetch_add(self.accepted - error.written, Ordering::Relaxed);
         self.accepted = error.written;
     }
 
-    /// Tries now and then whether a disk that was full has room again.
+    /// Tests now and then if a full disk has room again.
     fn retry(&mut self) {
         let Some(pauses) = &mut self.failing else { return };
         *pauses = pauses.saturating_sub(1);
@@ -214,7 +215,7 @@ impl Writing {
         };
     }
 
-    /// Takes the next frame out of the ring, header first.
+    /// Removes the next frame from the ring, header first.
     fn next(&mut self, scratch: &mut Vec<u8>) -> bool {
         scratch.resize(HEADER, 0);
         if self.frames.pop_entire_slice(scratch).is_err() {
@@ -231,6 +232,7 @@ impl Writing {
         let (comment, data) = bytes[HEADER..].split_at(comment);
         debug_assert_eq!(data.len(), length);
         let comment = std::str::from_utf8(comment).expect("it was text, cut between characters");
+        // Counted before the write: a failure subtracts the frames that did not reach the file.
         self.accepted += 1;
         let link = LinkType::ETHERNET;
         self.writer.packet(&Record { time, interface: 0, link, original, data, direction, comment })

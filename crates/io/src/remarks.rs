@@ -1,15 +1,15 @@
-//! What ports tell the operator: why one could not be opened, and what they could not have or found out later.
+//! Messages of ports for the operator: the reason why one could not be opened, and advisories about missing features and later failures.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Why something could not be opened: what is wrong, and what to do.
+/// The reason why a port or file could not be opened, and a remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenError {
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: String,
 }
 
@@ -21,17 +21,17 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Remarks kept for the operator: the newest ones, where nobody takes them. Clones share them.
+/// Advisories kept for the operator. If they are not read, only the newest are kept. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Remarks {
     kept: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Remarks {
-    /// The most that are kept.
+    /// The maximum number of advisories.
     pub const MOST: usize = 256;
 
-    /// Adds one, a sentence without its full stop. Never on the way of a packet: it takes a lock.
+    /// Adds an advisory, a sentence without its full stop. Not for the fast path: it takes a lock.
     pub fn add(&self, remark: String) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == Self::MOST {
@@ -40,7 +40,7 @@ impl Remarks {
         kept.push_back(remark);
     }
 
-    /// Takes what there is, oldest first.
+    /// Removes and returns all advisories, oldest first.
     pub fn take(&self) -> Vec<String> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }

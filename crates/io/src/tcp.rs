@@ -1,5 +1,4 @@
-//! Connections of the kernel's TCP as somebody looks at them who compares it with others: which congestion control they have, and how they are
-//! doing (tcp(7), TCP_INFO).
+//! TCP connections of the kernel for experiments: sets their congestion control and reads their state (tcp(7), TCP_INFO).
 
 use crate::sys::{get_option, set_option};
 use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags, SocketType, bind, connect, listen, socket_with, sockopt};
@@ -8,14 +7,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// What a connection is to be like, said before it is made.
+/// The settings of a connection before it is established.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner<'a> {
-    /// The congestion control, as `net.ipv4.tcp_available_congestion_control` names them.
+    /// The congestion control, by its name in `net.ipv4.tcp_available_congestion_control`.
     pub control: &'a str,
-    /// The longest segment, with the options of its header (TCP_MAXSEG).
+    /// The maximum segment size, including the options of its header (TCP_MAXSEG).
     pub segment: u16,
-    /// Bytes that wait in the socket before they are sent for the first time, at most (TCP_NOTSENT_LOWAT).
+    /// The maximum of unsent bytes in the socket (TCP_NOTSENT_LOWAT).
     pub unsent: u32,
 }
 
@@ -28,11 +27,11 @@ impl Manner<'_> {
         Ok(socket)
     }
 
-    /// Listens at an address of the network that the calling thread is in.
+    /// Listens at an address, in the calling thread's network.
     ///
     /// # Errors
     ///
-    /// What the kernel says; that there is no such file where it does not know the congestion control.
+    /// Returns the kernel's error; "no such file" if it does not know the congestion control.
     pub fn listen(&self, at: SocketAddr) -> io::Result<TcpListener> {
         let socket = self.socket()?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -41,11 +40,11 @@ impl Manner<'_> {
         Ok(socket.into())
     }
 
-    /// A connection, within some time.
+    /// Connects within this time.
     ///
     /// # Errors
     ///
-    /// As of [`Manner::listen`], and that nobody answers.
+    /// See [`Manner::listen`]; in addition a time-out.
     pub fn connect(&self, to: SocketAddr, within: Duration) -> io::Result<TcpStream> {
         let socket = self.socket()?;
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(within))?;
@@ -55,33 +54,33 @@ impl Manner<'_> {
     }
 }
 
-/// What its sender is doing (`tcp_ca_state`).
+/// The state of the sender's congestion control (`tcp_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Doing {
-    /// Nothing is amiss, or not yet known to be.
+    /// No congestion detected.
     Open,
-    /// It takes its window down for marks.
+    /// Reducing the window because of ECN marks.
     Reducing,
-    /// It makes up for losses.
+    /// Recovering from losses.
     Recovering,
-    /// It does so after a time-out.
+    /// Recovering after a retransmission time-out.
     TimedOut,
 }
 
-/// How a connection is doing.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
-    /// What its sender is doing.
+    /// The state of its congestion control.
     pub doing: Doing,
-    /// Data in a segment, in bytes.
+    /// Data bytes of a segment.
     pub segment: u32,
-    /// Segments sent and not acknowledged, and of those how many were selectively acknowledged, are taken for lost, were sent again.
+    /// Unacknowledged segments.
     pub outstanding: u32,
-    /// See there.
+    /// Those of them that were selectively acknowledged.
     pub selected: u32,
-    /// See there.
+    /// Those of them that are considered lost.
     pub lost: u32,
-    /// See there.
+    /// Those of them that were retransmitted.
     pub repeated: u32,
     /// The smoothed round-trip time, in microseconds.
     pub smoothed_us: u32,
@@ -89,36 +88,36 @@ pub struct State {
     pub threshold: u32,
     /// The congestion window, in segments.
     pub window: u32,
-    /// Bytes acknowledged so far; the beginning of the connection counts as one.
+    /// Bytes acknowledged so far; the SYN counts as one.
     pub acknowledged: u64,
-    /// Segments sent, and sent again.
+    /// Segments sent, including retransmissions.
     pub sent: u32,
-    /// See there.
+    /// Retransmitted segments.
     pub again: u32,
-    /// Segments sent again of which the receiver said that it had them, and times that acknowledgements told of segments that had overtaken others.
+    /// Retransmissions that the receiver reported as duplicates.
     pub in_vain: u32,
-    /// See there.
+    /// Reordering events seen in acknowledgements.
     pub reordered: u32,
 }
 
 impl State {
-    /// Segments that are under way.
+    /// The number of segments in flight.
     pub fn in_flight(&self) -> u32 {
         (self.outstanding + self.repeated).saturating_sub(self.selected + self.lost)
     }
 }
 
-/// Words of `struct tcp_info` until `tcpi_reord_seen`; what a kernel does not tell is zero.
+/// Words of `struct tcp_info` up to `tcpi_reord_seen`. Values that a kernel does not report are zero.
 const WORDS: usize = 56;
 
-/// How a connection is doing now.
+/// The current state of a connection.
 ///
 /// # Errors
 ///
-/// That it is no TCP connection.
+/// If it is not a TCP connection.
 pub fn state(connection: impl AsFd) -> io::Result<State> {
     let words = get_option(connection, libc::IPPROTO_TCP, libc::TCP_INFO, [0u32; WORDS])?;
-    // Offsets of the kernel's interface, linux/tcp.h.
+    // Offsets in the kernel's structure, linux/tcp.h.
     let word = |offset: usize| words[offset / 4];
     let [_, doing, ..] = word(0).to_ne_bytes();
     let acknowledged = [word(120).to_ne_bytes(), word(124).to_ne_bytes()].concat();
@@ -164,7 +163,7 @@ mod tests {
         near.write_all(&[7; 5000]).unwrap();
         let mut bytes = [0; 5000];
         far.read_exact(&mut bytes).unwrap();
-        // The last acknowledgement comes when the receiver has waited for more, 40 ms; it is asked for by data in return.
+        // The last acknowledgement is delayed by up to 40 ms; data in the other direction carries it at once.
         far.write_all(&[1]).unwrap();
         near.read_exact(&mut [0]).unwrap();
         let after = state(&near).unwrap();

@@ -1,17 +1,15 @@
-//! A tool for tests and benchmarks: numbered UDP packets, made by the kernel itself at some ten million a second, and
-//! something at the other end that counts them.
+//! A traffic generator for tests and benchmarks. The kernel itself makes numbered UDP packets, some ten million a second, and a program at the other
+//! end counts them.
 //!
-//! The [`Source`] is an XDP program that is run on frames of its own (BPF_PROG_RUN with live frames, Linux 5.18) and sends
-//! them by a link, as a driver sends what an XDP program redirects. The frames come back and are used again with whatever
-//! the routers on their way did to them, so the program writes the whole packet anew each time. The [`Sink`] is a
-//! program where the packets end.
+//! The [`Source`] is an XDP program that runs on its own frames (BPF_PROG_RUN with live frames, Linux 5.18). It sends them on a link like a driver
+//! that carries out an XDP redirect. The frames return and are reused with the changes of the routers on the path, so the program rewrites the whole
+//! packet each time. The [`Sink`] is a program at the end of the path.
 //!
-//! The program also sits on the link, in the stack, where it lets everything pass: for one that is attached nowhere the
-//! kernel rewrites its dispatcher before and after each run, which takes some 15 ms.
+//! The source program is also attached to the link, in the stack, where it passes everything. For an unattached program the kernel rewrites its
+//! dispatcher before and after each run, which takes some 15 ms.
 //!
-//! A virtual Ethernet link takes redirected frames only where its other end polls for them (NAPI): where an XDP program is
-//! attached there, or the joining of received frames is on. [`Passage`] is a program that does nothing, for ends that have
-//! neither.
+//! A virtual Ethernet link accepts redirected frames only if its other end polls for them (NAPI). It polls if it has an XDP program, or if GRO is on.
+//! [`Passage`] is an XDP program without effect, for ends that have neither.
 
 use crate::bpf::instruction::{
     self, Instruction, action, add, and, context, copy, exit, load32, load64, set, set_map, set64, skip_if_different,
@@ -23,33 +21,33 @@ use std::io;
 use std::net::Ipv4Addr;
 use units::Mac;
 
-/// Bytes of a packet: 64 with the frame check sequence that no virtual link has.
+/// Bytes of a packet: 64 with the frame check sequence, which virtual links do not have.
 pub const LENGTH: usize = 60;
-/// The UDP port packets go to: discard (RFC 863).
+/// The destination UDP port: discard (RFC 863).
 pub const PORT: u16 = 9;
-/// Packets belong to so many flows, by turns: their source ports differ.
+/// The number of flows, in turns: their source ports differ.
 pub const FLOWS: u16 = 64;
-/// The most frames that are made at once.
+/// The maximum number of frames made at once.
 pub const BATCH: u32 = 64;
 
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
-/// Where the number of a packet lies, and what is after it.
+/// Offset of a packet's number, and of the fields after it.
 const NUMBER: i16 = 44;
 const MARK: i16 = 52;
-/// That a packet is of a source's making.
+/// Marks packets of a source.
 const MARKED: u32 = 0x5377_7068;
-/// Where the UDP source port lies.
+/// Offset of the UDP source port.
 const SOURCE_PORT: i16 = 34;
-/// The link that frames of a run come in by: the loopback, which is the first of every network namespace.
+/// The ingress link of a run's frames: the loopback, which is the first link of every network namespace.
 const LOOPBACK: i32 = 1;
 
-/// Registers that calls keep, by what is in them.
+/// Registers that calls preserve, by their contents.
 const DATA: u8 = 6;
 const VALUE: u8 = 7;
 const NUMBERED: u8 = 8;
 
-/// Where packets come from and go to.
+/// The endpoints of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Journey {
     /// The sender's and the first router's link-layer addresses.
@@ -59,7 +57,7 @@ pub struct Journey {
 }
 
 impl Journey {
-    /// A packet, with the number zero.
+    /// A packet with number zero.
     fn packet(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         ethernet::write_header(&mut bytes[..14], self.link.1, self.link.0, None, ethertype::IPV4);
@@ -80,11 +78,11 @@ impl Journey {
     }
 }
 
-/// A program being put together.
+/// A program under construction.
 #[derive(Default)]
 struct Text {
     code: Vec<Instruction>,
-    /// Which of it go to the end where something is not as it should be.
+    /// Instructions that jump to the end if a check fails.
     leaving: Vec<usize>,
 }
 
@@ -99,24 +97,24 @@ impl Text {
         self.put([jump])
     }
 
-    /// Has the frame in [`DATA`], where it is at least [`LENGTH`] bytes; the context says where it begins and ends.
+    /// Loads the address of the frame to [`DATA`] if it has at least [`LENGTH`] bytes. The offsets of its bounds are those in the context.
     fn frame(&mut self, (data, end): (i16, i16)) -> &mut Self {
         self.put([load32(DATA, 1, data), load32(3, 1, end)]);
         self.put([copy(4, DATA), add(4, LENGTH as i32)]).leave(skip_if_greater(4, 3, 0))
     }
 
-    /// Has the address of the value `key` of `map` in [`VALUE`].
+    /// Loads the address of the value at `key` of `map` to [`VALUE`].
     fn value(&mut self, map: &Map, key: i32) -> &mut Self {
         self.put([set(2, key), store32(10, -4, 2), copy(2, 10), add(2, -4)]).put(set_map(1, map));
         self.put([instruction::call(instruction::call::MAP_LOOKUP)]).leave(skip_if_equal(0, 0, 0)).put([copy(VALUE, 0)])
     }
 
-    /// Adds one to the value `key` of `map`, and has the sum in [`NUMBERED`].
+    /// Increments the value at `key` of `map` and loads the sum to [`NUMBERED`].
     fn count(&mut self, map: &Map, key: i32) -> &mut Self {
         self.value(map, key).put([load64(NUMBERED, VALUE, 0), add(NUMBERED, 1), store64(VALUE, 0, NUMBERED)])
     }
 
-    /// The program; at the end it answers `otherwise`.
+    /// The program. After a failed check it returns `otherwise`.
     fn finish(mut self, otherwise: i32) -> Vec<Instruction> {
         for at in self.leaving {
             self.code[at] = self.code[at].over((self.code.len() - at - 1) as i16);
@@ -126,18 +124,17 @@ impl Text {
     }
 }
 
-/// Makes packets.
+/// The packet generator.
 #[derive(Debug)]
 pub struct Source {
     program: Program,
-    /// How many there were.
+    /// The number of packets made.
     numbers: Map,
     _attached: Attached,
 }
 
 impl Source {
-    /// Packets that leave by the link of that index, in the network namespace of the calling thread. Needs CAP_BPF and
-    /// CAP_NET_ADMIN.
+    /// Makes packets that leave by the link with this index, in the network namespace of the calling thread. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn new(journey: &Journey, index: u32) -> io::Result<Source> {
         let numbers = Map::create(MapKind::Array, 1)?;
         let mut text = Text::default();
@@ -155,42 +152,41 @@ impl Source {
         Ok(Source { program, numbers, _attached: attached })
     }
 
-    /// Sends `count` packets, at least one, from a thread in the network namespace of the link. What the link's queue had no
-    /// room for is lost there.
+    /// Sends `count` packets, at least one, from a thread in the network namespace of the link. Packets without room in the link's queue are lost.
     pub fn send(&self, count: u32) -> io::Result<()> {
         self.program.run_live(&[0; LENGTH], count, BATCH)
     }
 
-    /// How many it has sent.
+    /// The number of packets sent.
     pub fn sent(&self) -> io::Result<u64> {
         self.numbers.get(0)
     }
 }
 
-/// What has arrived at a [`Sink`].
+/// The packets that arrived at a [`Sink`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counted {
     /// Packets.
     pub packets: u64,
-    /// Those of them that came after one sent later, or a second time.
+    /// Those of them that were reordered or duplicated.
     pub late: u64,
 }
 
-/// Counts packets of a source, and ends them; others pass.
+/// Counts and drops the packets of a source; other packets pass.
 #[derive(Debug)]
 pub struct Sink {
     _attached: Attached,
     counts: Map,
 }
 
-/// What a sink counts.
+/// The counters of a sink.
 const PACKETS: i32 = 0;
 const HIGHEST: i32 = 1;
 const LATE: i32 = 2;
 
 impl Sink {
-    /// At the end of the link of that index, in the network namespace of the calling thread: in its driver, or where the
-    /// stack of the host begins. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Attaches a sink to the link with this index, in the network namespace of the calling thread: in its driver, or at the start of the host's
+    /// stack. Needs CAP_BPF and CAP_NET_ADMIN.
     pub fn attach(index: u32, hook: Hook) -> io::Result<Sink> {
         const BEFORE: u8 = 9;
         let (kind, data, drop, pass) = match hook {
@@ -211,20 +207,20 @@ impl Sink {
         Ok(Sink { _attached: program.attach(hook, index)?, counts })
     }
 
-    /// What has arrived.
+    /// The packets that arrived so far.
     pub fn counted(&self) -> io::Result<Counted> {
         Ok(Counted { packets: self.counts.get(PACKETS as u32)?, late: self.counts.get(LATE as u32)? })
     }
 }
 
-/// Lets everything pass, in the driver of a link.
+/// An XDP program that passes everything, in the driver of a link.
 #[derive(Debug)]
 pub struct Passage {
     _attached: Attached,
 }
 
 impl Passage {
-    /// On the link of that index, in the network namespace of the calling thread.
+    /// Attaches it to the link with this index, in the network namespace of the calling thread.
     pub fn attach(index: u32) -> io::Result<Passage> {
         let program = Program::load(Kind::Xdp, "switchpath_pass", &[set(0, action::PASS), exit()])?;
         Ok(Passage { _attached: program.attach(Hook::XdpNative, index)? })

@@ -1,8 +1,7 @@
-//! The header that goes with a frame between the kernel and a router: what is still to be done to it
-//! (`struct virtio_net_hdr`: OASIS virtio 1.2, 5.1.6; in the byte order of the machine, as tap devices and packet sockets
-//! have it unless told otherwise).
+//! The offload header of a frame between the kernel and the router (`struct virtio_net_hdr`: OASIS virtio 1.2, 5.1.6). It is in the machine's byte
+//! order, the default of tap devices and packet sockets.
 //!
-//! What comes in may come from a guest, so nothing in it is believed: a header that does not fit its frame is an error.
+//! A received header may come from a guest, so it is untrusted: a header that does not fit its frame is an error.
 
 use packet::Packet;
 use packet::pool::{Offload, PartialChecksum, Segmentation};
@@ -10,24 +9,24 @@ use packet::pool::{Offload, PartialChecksum, Segmentation};
 /// Its length in bytes.
 pub(crate) const HEADER: usize = 10;
 
-/// Super-frames that are received at once at most. They are copied in and soon copied out again: more of them would have left the second-level cache
-/// by then. A TCP that is not held back by its own pacing moves a fourth more bytes with two than with thirty-two.
+/// The maximum number of super-frames per receive call. They are copied in and soon copied out again: more would leave the second-level cache in
+/// between. A TCP without its own pacing limit moves a quarter more bytes with two than with thirty-two.
 pub(crate) const SUPER_FRAMES_AT_ONCE: usize = 2;
 
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// Or'ed to the kind: the first segment alone has the CWR flag (RFC 3168 6.1.2).
+/// Combined with the kind: only the first segment has the CWR flag (RFC 3168 6.1.2).
 const GSO_ECN: u8 = 0x80;
-/// CWR in the flags of a TCP header, and where these and its length are.
+/// CWR in the flags of a TCP header, and the offsets of the flags and the length.
 const CWR: u8 = 0x80;
 const TCP_FLAGS: usize = 13;
 const TCP_LENGTH: usize = 12;
 const TCP_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 
-/// The header says what cannot be, or what is not carried (UFO).
+/// The header is contradictory, or asks for an unsupported offload (UFO).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unusable;
 
@@ -35,14 +34,13 @@ fn u16_at(header: &[u8; HEADER], at: usize) -> u16 {
     u16::from_ne_bytes([header[at], header[at + 1]])
 }
 
-/// Whether there is anything to read in a header.
+/// True if a header is not empty.
 #[inline]
 pub(crate) fn is_plain(header: &[u8; HEADER]) -> bool {
     header[0] & NEEDS_CHECKSUM == 0 && header[1] == 0
 }
 
-/// Puts down with a packet what its header says. `moved` is by how many bytes the frame has grown at its front since, for
-/// a tag.
+/// Stores the offloads of a header in its packet. `moved` is the number of bytes that were inserted at the front of the frame since, for a tag.
 pub(crate) fn note(header: &[u8; HEADER], moved: u16, packet: &mut Packet) -> Result<(), Unusable> {
     if is_plain(header) {
         return Ok(());
@@ -57,12 +55,12 @@ pub(crate) fn note(header: &[u8; HEADER], moved: u16, packet: &mut Packet) -> Re
     };
     let checksum = (flags & NEEDS_CHECKSUM != 0)
         .then(|| PartialChecksum { start: u16_at(header, 6).saturating_add(moved), offset: u16_at(header, 8) });
-    // Without segmentation the size means nothing.
+    // Without segmentation the size has no meaning.
     let size = if segmentation == Segmentation::None { 0 } else { size };
     if packet.set_offload(Offload { segmentation, size, checksum }) { Ok(()) } else { Err(Unusable) }
 }
 
-/// The header for a packet that leaves.
+/// The header of an outgoing packet.
 pub(crate) fn header(packet: &Packet) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     if !packet.is_offloaded() {
@@ -78,7 +76,7 @@ pub(crate) fn header(packet: &Packet) -> [u8; HEADER] {
     }
     if segmentation != Segmentation::None {
         put(4, size);
-        // How long the headers are is a hint; without it the kernel finds out.
+        // The header length is only a hint; without it the kernel computes it.
         let length = match segmentation {
             Segmentation::Udp => Some(UDP_HEADER),
             _ => tcp(TCP_LENGTH).map(|words| (usize::from(words >> 4) * 4).max(TCP_HEADER)),
@@ -93,6 +91,7 @@ pub(crate) fn header(packet: &Packet) -> [u8; HEADER] {
         Segmentation::Udp => GSO_UDP,
     };
     let is_tcp = matches!(segmentation, Segmentation::Tcp4 | Segmentation::Tcp6);
+    // A super-frame with CWR needs this flag, so that the kernel sets CWR in the first segment only.
     let ecn = if is_tcp && tcp(TCP_FLAGS).is_some_and(|flags| flags & CWR != 0) { GSO_ECN } else { 0 };
     header[0] = if checksum.is_some() { NEEDS_CHECKSUM } else { 0 };
     header[1] = kind | ecn;
@@ -111,7 +110,7 @@ mod tests {
         [&[flags, kind][..], &words].concat().try_into().unwrap()
     }
 
-    /// A frame of zeros of that length with the header; what was noted, and the header it leaves with.
+    /// A frame of zeros of that length with the header: the stored offload, and its outgoing header.
     fn through(header: &[u8; HEADER], moved: u16, bytes: &[u8]) -> Option<(Offload, [u8; HEADER])> {
         let mut pool = Pool::new(Region::new(1));
         let mut packet = pool.take().unwrap();
@@ -136,7 +135,7 @@ mod tests {
             let (offload, left) = through(&header, 0, &frame).unwrap();
             assert_eq!((offload.segmentation, left), (kind, header));
         }
-        // With a tag put in, everything lies four bytes further; DATA_VALID is for the receiver only.
+        // With an inserted tag all offsets are four larger; DATA_VALID is for the receiver only.
         frame[38 + TCP_LENGTH] = 8 << 4;
         frame[38 + TCP_FLAGS] = CWR;
         let (_, left) = through(&of(1 | 2, GSO_TCP4 | GSO_ECN, 66, 1448, 34, 16), 4, &frame).unwrap();
@@ -162,7 +161,7 @@ mod tests {
         #[test]
         fn no_header_and_no_frame_does_harm(header: [u8; HEADER], moved in 0u16..5, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             if let Some((offload, left)) = through(&header, moved, &bytes) {
-                // What leaves says the same.
+                // The outgoing header is equivalent.
                 let again = through(&left, 0, &bytes).map(|(offload, _)| offload);
                 prop_assert_eq!(again, Some(offload));
             }

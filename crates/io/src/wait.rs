@@ -1,4 +1,4 @@
-//! Sleeping until there is work: ports that have something to read, another thread that rings, or a time.
+//! Sleeps until there is work: a readable port, a wakeup by another thread, or a time.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
@@ -10,26 +10,26 @@ use std::ptr;
 use std::sync::Arc;
 use units::Nanos;
 
-/// Wakes a sleeping worker from another thread (eventfd(2)). Clones ring the same bell.
+/// Wakes a sleeping worker from another thread (eventfd(2)). Clones wake the same worker.
 #[derive(Clone, Debug)]
 pub struct Waker {
     bell: Arc<OwnedFd>,
 }
 
 impl Waker {
-    /// A bell that has not been rung.
+    /// A waker that is not signalled.
     pub fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Waker { bell: Arc::new(bell) })
     }
 
-    /// Rings: the sleeper wakes, or does not fall asleep when it next tries. Never blocks.
+    /// Wakes the sleeper, or keeps it from falling asleep at its next attempt. Never blocks.
     pub fn wake(&self) {
-        // EAGAIN: rung 2^64 - 2 times already, and so it is ringing.
+        // EAGAIN: the counter is at its maximum of 2^64 - 2, so the waker is signalled.
         let _ = write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// Silences the bell; true where it had been rung. Whoever sleeps with a [`Sleeper`] need not.
+    /// Resets the signal; true if it was set. A [`Sleeper`] resets it by itself.
     pub(crate) fn silence(&self) -> bool {
         read(&self.bell, &mut [0u8; 8]).is_ok()
     }
@@ -41,25 +41,25 @@ impl AsFd for Waker {
     }
 }
 
-/// Sleeps of the calling thread end when they should, as near as the machine can, and not up to 50 us later so that others can be woken
-/// with it (PR_SET_TIMERSLACK, prctl(2)).
+/// Makes sleeps of the calling thread end on time, as exactly as the machine can. By default the kernel delays them by up to 50 us to wake several
+/// threads at once (PR_SET_TIMERSLACK, prctl(2)).
 pub fn sleep_exactly() {
-    // Where it is refused a sleep takes a little longer, as everywhere.
+    // If this fails, sleeps take a little longer, as by default.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Why a sleep ended.
+/// The reason why a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Woken {
-    /// Another thread rang; the bell is silent again.
+    /// Another thread woke it; the signal is reset.
     Rung,
     /// A descriptor is readable or has failed.
     Ready,
-    /// The time is over, or a signal came.
+    /// The time-out expired, or a signal arrived.
     Timeout,
 }
 
-/// Sleeps on behalf of one worker. Keeps its memory, so that a sleep allocates nothing.
+/// Sleeps for one worker. Keeps its memory, so that a sleep does not allocate.
 #[derive(Debug)]
 pub struct Sleeper {
     waker: Waker,
@@ -67,13 +67,13 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// A sleeper that `waker` wakes.
+    /// A sleeper for `waker`.
     pub fn new(waker: Waker) -> Self {
         Sleeper { waker, polled: Vec::new() }
     }
 
-    /// Sleeps until a descriptor is readable, the waker rings, or `timeout` is over (never where it is [`Nanos::MAX`]).
-    /// Descriptors that cannot be polled (regular files) count as readable at once.
+    /// Sleeps until a descriptor is readable, the waker is signalled, or `timeout` expires (never for [`Nanos::MAX`]). Descriptors that cannot be
+    /// polled (regular files) count as readable.
     pub fn sleep<'fd>(
         &mut self,
         descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
@@ -82,8 +82,7 @@ impl Sleeper {
         self.sleep_on(descriptors.into_iter().map(|fd| fd.as_raw_fd()), timeout)
     }
 
-    /// As [`Sleeper::sleep`], by the numbers of descriptors, as the ports of a worker give them. One that is not open
-    /// counts as readable at once.
+    /// Like [`Sleeper::sleep`], by the numbers of descriptors, as a worker's ports provide them. A closed descriptor counts as readable.
     pub fn sleep_on(&mut self, descriptors: impl IntoIterator<Item = RawFd>, timeout: Nanos) -> io::Result<Woken> {
         let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         self.polled.clear();
@@ -94,8 +93,8 @@ impl Sleeper {
             tv_nsec: (timeout.get() % 1_000_000_000) as libc::c_long,
         };
         let limit = if timeout == Nanos::MAX { ptr::null() } else { &raw const limit };
-        // SAFETY: `polled` holds as many initialised entries as it says; `limit` is null or points to a timespec that
-        // outlives the call; a null signal mask is allowed.
+        // SAFETY: `polled` holds as many initialised entries as stated; `limit` is null or points to a timespec that outlives the call; a null signal
+        // mask is allowed.
         let ready =
             unsafe { libc::ppoll(self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t, limit, ptr::null()) };
         if ready < 0 {

@@ -1,5 +1,5 @@
-//! Capture files: what is written reads back, here and in tshark; what others wrote is read; what is broken is refused
-//! with its place.
+//! Capture files: written captures read back, here and in tshark. Files of other programs are readable. Broken files are refused with the position of
+//! the error.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,7 +12,7 @@ use std::process::Command;
 use std::rc::Rc;
 use units::{Instant, Nanos};
 
-/// A record that owns what it says.
+/// A record that owns its data.
 #[derive(Clone, PartialEq, Debug)]
 struct Owned {
     time: u64,
@@ -71,7 +71,7 @@ fn written(interfaces: &[Interface], records: &[Owned]) -> Vec<u8> {
     file
 }
 
-/// Everything up to the end or the first error.
+/// All records up to the end or the first error.
 fn read(file: &[u8]) -> (Vec<Owned>, Option<io::pcap::ReadError>) {
     let mut reader = match Reader::new(file) {
         Ok(reader) => reader,
@@ -104,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_reads_back(records in prop::collection::vec(any_record(), 0..100)) {
+    fn written_captures_read_back(records in prop::collection::vec(any_record(), 0..100)) {
         let interfaces = [interface("left"), interface(""), interface("größer")];
         let file = written(&interfaces, &records);
         let mut reader = Reader::new(&file[..]).unwrap();
@@ -144,7 +144,7 @@ proptest! {
     }
 }
 
-/// Classic pcap with two packets, the second cut by the capture.
+/// Classic pcap with two packets, the second truncated by the capture.
 fn pcap(big_endian: bool, nanoseconds: bool) -> Vec<u8> {
     let u32 = |v: u32| if big_endian { v.to_be_bytes() } else { v.to_le_bytes() };
     let u16 = |v: u16| if big_endian { v.to_be_bytes() } else { v.to_le_bytes() };
@@ -165,8 +165,7 @@ fn pcapng_block(big_endian: bool, kind: u32, body: &[u8]) -> Vec<u8> {
     [&u32(kind), &length, body, &length].concat()
 }
 
-/// pcapng of two sections: binary and decimal time resolutions, a time offset, every kind of packet block, and blocks of
-/// kinds that are passed over.
+/// pcapng of two sections: binary and decimal time resolutions, a time offset, every kind of packet block, and blocks of kinds that are skipped.
 fn pcapng(big_endian: bool) -> Vec<u8> {
     let u32 = |v: u32| if big_endian { v.to_be_bytes() } else { v.to_le_bytes() };
     let u16 = |v: u16| if big_endian { v.to_be_bytes() } else { v.to_le_bytes() };
@@ -274,7 +273,7 @@ fn a_packet_of_an_unknown_interface_is_refused_with_its_place() {
     assert_eq!(error.offset, 28);
 }
 
-/// A disk with room for so many bytes.
+/// A disk of limited capacity.
 struct Disk {
     bytes: Vec<u8>,
     room: usize,
@@ -299,7 +298,7 @@ impl Sink for Disk {
     }
 }
 
-/// The same, whose room the test changes meanwhile.
+/// The same disk, whose capacity the test changes meanwhile.
 struct Shared(Rc<RefCell<Disk>>);
 
 impl Write for Shared {
@@ -338,7 +337,7 @@ fn a_full_disk_surfaces_and_what_was_written_stays_readable() {
 
 #[test]
 fn a_capture_goes_on_when_the_disk_has_room_again() {
-    // From where the file has its header only to where it has several chunks.
+    // From room for the header only to room for several chunks.
     for room in [100, 500, 65_000, 66_000, 200_000] {
         let disk = Rc::new(RefCell::new(Disk { bytes: Vec::new(), room: 1000 }));
         let mut writer = Writer::new(Shared(disk.clone()), &Application::default(), Nanos::ZERO).unwrap();
@@ -415,7 +414,7 @@ fn tshark_reads_times_lengths_directions_and_comments() {
     assert_eq!(lines[1], ["1700000001.000000001", "1500", "60", "right", "", "0x00000002"]);
 }
 
-/// The captures of others, where they are.
+/// The captures of other programs, if available.
 fn shared_captures() -> Vec<PathBuf> {
     let data = std::env::var_os("SWITCHPATH_DATA").map(PathBuf::from);
     let data = data.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
@@ -445,7 +444,7 @@ fn captures_of_others_read_as_tshark_reads_them() {
     }
 }
 
-/// Hand-made captures near the edges of the reader, by name: the fuzzer starts from them.
+/// Handmade captures near edge cases of the reader, by name: the fuzzer starts from them.
 fn made() -> Vec<(&'static str, Vec<u8>)> {
     let patched = |mut file: Vec<u8>, at: usize, bytes: &[u8]| {
         file[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,5 +1,5 @@
-//! What a process that has given its privileges away can still do, and what it cannot. Each scene is a process of its own,
-//! for nothing of it can be undone; no test harness, because that starts threads.
+//! The operations that a process without its privileges can and cannot do. Each scene is a process of its own, because it cannot be undone. There is
+//! no test harness, because that starts threads.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -15,11 +15,11 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
-/// Tells a copy of this program which scene it is.
+/// The variable that names the scene for a copy of this program.
 const SCENE: &str = "SWITCHPATH_TEST_SCENE";
 const PLACE: &str = "SWITCHPATH_TEST_PLACE";
 
-/// What a scene does in its directory.
+/// A scene, run in its directory.
 type Play = fn(&Path);
 
 fn main() {
@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// The lines of every thread's status that tell of privileges.
+/// The privilege lines of every thread's status.
 fn threads() -> Vec<String> {
     let wanted = ["Uid:", "CapEff:", "CapPrm:", "CapBnd:", "NoNewPrivs:", "Seccomp:"];
     let status = |entry: std::io::Result<fs::DirEntry>| {
@@ -63,13 +63,13 @@ fn threads() -> Vec<String> {
     fs::read_dir("/proc/self/task").unwrap().map(status).collect()
 }
 
-/// Confines this process, which has a second thread and a socket, and tries what is forbidden to everybody.
+/// Confines this process, which has a second thread and a socket, and tries operations that are always forbidden.
 fn confine(place: &Path, policy: Policy) -> privilege::Confined {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (sender, receiver) = channel::<()>();
     let other = thread::spawn(move || {
         receiver.recv().unwrap_err();
-        // The second thread is held to the same.
+        // The second thread has the same restrictions.
         File::open("/etc/hostname").unwrap_err()
     });
     let policy = Policy { read: vec![place.join("read")], write: vec![place.join("write")], ..policy };
@@ -92,7 +92,7 @@ fn confine(place: &Path, policy: Policy) -> privilege::Confined {
         assert_eq!(other.join().unwrap().kind(), ErrorKind::PermissionDenied);
     }
     println!("{confined:?}");
-    // And life goes on.
+    // Other operations still work.
     assert_eq!(thread::spawn(|| 6 * 7).join().unwrap(), 42);
     UdpSocket::bind("127.0.0.1:0").unwrap();
     fs::write(place.join("write/new"), "y").unwrap();
@@ -104,7 +104,7 @@ fn confine(place: &Path, policy: Policy) -> privilege::Confined {
 
 fn calls_are_refused() {
     assert_eq!(Command::new("/bin/true").status().unwrap_err().kind(), ErrorKind::PermissionDenied);
-    // SAFETY: it is refused, and would be no part of Rust's model of memory or of the ownership of descriptors.
+    // SAFETY: the call is refused, and would affect neither Rust's memory model nor the ownership of descriptors.
     let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWUSER) };
     assert_eq!(unshared, Err(rustix::io::Errno::PERM));
     let socket = socket_with(AddressFamily::VSOCK, SocketType::STREAM, SocketFlags::CLOEXEC, None);
@@ -130,7 +130,7 @@ fn as_root(place: &Path) {
     let all = threads();
     let held = u64::from_str_radix(all[0].split("CapEff: ").nth(1).unwrap().split(';').next().unwrap(), 16).unwrap();
     assert_eq!(held & !bits, 0, "{all:?}");
-    // Root's files are not its own any more where it needs a capability for them; ports are.
+    // Root needs a capability for other users' files and no longer has it; ports still work.
     socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None).unwrap();
     assert!(socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).is_ok());
 }
@@ -157,7 +157,7 @@ fn with_nothing_left(place: &Path) {
     assert_eq!(refused.unwrap_err(), rustix::io::Errno::PERM);
 }
 
-/// As any user: there is nothing to give away, and the fences hold all the same.
+/// For an unprivileged user there is nothing to drop, but the restrictions apply.
 fn without_rights(place: &Path) {
     let nobody = accounts::user("nobody").filter(|_| rustix::process::getuid().is_root());
     if let Some(user) = nobody {

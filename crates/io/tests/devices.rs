@@ -1,4 +1,4 @@
-//! From the text of a configuration to open ports: devices, their decorators, and what is said where one cannot be had.
+//! From configuration text to open ports: devices, their decorators, and the errors for unavailable devices.
 
 #![allow(clippy::print_stdout)]
 
@@ -33,7 +33,7 @@ fn port(device: &str, more: &str) -> PortPlan {
         .remove(0)
 }
 
-/// Opens a port as a router does.
+/// Opens a port like a router.
 fn open(devices: &mut Devices, plan: &PortPlan, region: &Arc<Region>) -> Box<dyn Port> {
     let decorate = devices.decorate(plan, 1).unwrap().remove(0);
     decorate(devices.open(plan, region, 1).unwrap().remove(0))
@@ -57,7 +57,7 @@ fn receive(port: &mut dyn Port, pool: &mut Pool, now: Instant) -> Vec<(u8, u8)> 
     seen
 }
 
-/// First byte, time and direction of each frame of a capture.
+/// The first byte, time and direction of each frame of a capture.
 fn recorded(path: &Path) -> Vec<(u8, u64, Direction)> {
     let mut reader = Reader::new(File::open(path).unwrap()).unwrap();
     let mut seen = Vec::new();
@@ -82,7 +82,7 @@ fn two_memory_ports_of_one_name_are_the_ends_of_a_wire() {
     send(&mut end, &mut pool, &[3], Instant::START);
     assert_eq!(receive(&mut *again, &mut pool, Instant::START), [(3, 0)]);
     drop(again);
-    // Nobody took the other end of this one's wire; it is not given to the next port.
+    // The other end of this port's wire was never taken; it is not given to the next port.
     drop(open(&mut devices, &plan, &region));
     assert!(open(&mut devices, &plan, &region).is_up());
 }
@@ -105,11 +105,11 @@ fn an_interface_is_given_back_in_the_background_and_not_taken_from_the_port_that
         let before = clock::now();
         drop(port);
         quickest = quickest.min(clock::now().since(before));
-        // Where they do not overlap, the next one opens while the one before it closes.
+        // If they do not overlap, the next port opens while the one before it closes.
         port = next.unwrap_or_else(|| open(&mut devices, &plan, &region));
         assert!(!joining());
     }
-    // Closing takes the kernel some 50 ms, in which the other ports of the worker would fill up.
+    // Closing takes the kernel some 50 ms, in which the worker's other ports would fill up.
     assert!(quickest < Nanos::millis(20), "{quickest:?}");
     drop(port);
     assert!(devices.remarks().take().is_empty());
@@ -136,18 +136,18 @@ fn an_xdp_port_falls_back_one_step_at_a_time_and_says_so_once() {
     };
     let remarks = remarks_of("xdp:eth0");
     if let [remark] = &remarks[..] {
-        // Not even root may have programs here.
+        // Here even root may not load programs.
         assert!(remark.contains("AF_PACKET in place of AF_XDP") && remark.contains("CAP_BPF"), "{remark}");
         return println!("skipped: {remark}");
     }
     assert!(remarks.is_empty(), "{remarks:?}");
-    // The driver takes no program where the other end sends frames it could not hold.
+    // The driver refuses the program if the other end may send frames that exceed its buffers.
     let mtu = |mtu| other.run(|| Netlink::open().unwrap().set_mtu("eth0", mtu).unwrap()).unwrap();
     mtu(9000);
     let [remark] = &remarks_of("xdp:eth0")[..] else { panic!("one remark") };
     assert!(remark.starts_with("port lan: the driver of eth0 takes no XDP program"), "{remark}");
     mtu(1500);
-    // Somebody else has a program there.
+    // Another program is attached there.
     let index = host.run(|| Netlink::open().unwrap().link("eth0").unwrap().index).unwrap();
     let _passage = host.run(|| Passage::attach(index).unwrap()).unwrap();
     let [remark] = &remarks_of("xdp:eth0")[..] else { panic!("one remark") };
@@ -168,7 +168,7 @@ fn a_captured_port_writes_both_directions_and_a_new_capture_moves_the_old_aside(
     send(&mut end, &mut pool, &[1], Instant::START);
     assert_eq!(receive(&mut *port, &mut pool, Instant::new(10)), [(1, 0)]);
     send(&mut *port, &mut pool, &[2], Instant::new(20));
-    // A reload with other decorators: the new capture starts before the port gives up the old one.
+    // A reload with other decorators: the new capture starts before the port closes the old one.
     let decorate = devices.decorate(&plan, 1).unwrap().remove(0);
     send(&mut *port, &mut pool, &[3], Instant::new(30));
     let mut port = decorate(port.undecorated());
@@ -226,7 +226,7 @@ fn a_capture_is_replayed_into_another() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_said_with_the_port_the_reason_and_a_hint() {
+fn failed_open_reports_port_reason_and_hint() {
     let (region, mut devices) = (Region::new(1), Devices::new(Nanos::ZERO));
     for (plan, says) in [
         (port("packet:no-such-link", ""), "no network interface 'no-such-link'"),
@@ -249,7 +249,7 @@ fn a_recorder_never_blocks_and_counts_what_it_could_not_take() {
     let remarks = Remarks::default();
     let (mut recorder, recording) = recorder::start(&path, "lan", Nanos::ZERO, remarks.clone()).unwrap();
     let frame = [7; 60];
-    // Far more than the ring holds, faster than a disk.
+    // Far more than the ring holds, and faster than a disk.
     for i in 0..200_000u64 {
         recorder.record(Instant::new(i), Direction::In, 60, &frame, "sent");
     }

@@ -1,5 +1,5 @@
-//! What becomes of super-frames, as tshark sees it: every checksum right, every byte of a stream once and in its place,
-//! whatever the router did to them on the way. They are cut in the router, or, where it passes them on whole, behind it.
+//! The output of super-frames, dissected by tshark: every checksum is correct, and every byte of a stream occurs once and in its place. The
+//! super-frames are segmented in the router, or behind it if the router forwards them whole.
 
 #![allow(clippy::print_stdout)]
 
@@ -24,7 +24,7 @@ const FROM6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 7);
 /// Bytes of each stream.
 const STREAM: usize = 100_000;
 
-/// Out of `lan` or its VLAN 10, into `wan` or its VLAN 20.
+/// From `lan` or its VLAN 10 to `wan` or its VLAN 20.
 fn config(mtu: u16) -> String {
     let mut text = format!(
         r#"
@@ -59,7 +59,7 @@ address = ["203.0.113.1/24", "2001:db8:3::1/64"]
     text
 }
 
-/// A stream of TCP, or of datagrams, to one destination.
+/// A TCP stream, or datagrams, to one destination.
 struct Stream {
     vlan: Option<u16>,
     to: IpAddr,
@@ -70,11 +70,11 @@ struct Stream {
 }
 
 impl Stream {
-    /// The super-frame with `payload`, which begins at `at` of the stream.
+    /// The super-frame with `payload` at offset `at` of the stream.
     fn frame(&self, at: usize, payload: &[u8]) -> (Vec<u8>, Offload) {
         let mut message = [&46_000u16.to_be_bytes()[..], &self.port.to_be_bytes()].concat();
         let field = if self.protocol == protocol::TCP {
-            // Acknowledges, pushes, and has reduced its window; its options are timestamps.
+            // ACK, PSH and CWR; the options are timestamps.
             message.extend((1 + at as u32).to_be_bytes());
             message.extend([0, 0, 0, 1, 0x80, 0x98, 0x20, 0, 0, 0, 0, 0]);
             message.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
@@ -145,7 +145,7 @@ impl Stream {
     }
 }
 
-/// Every kind of super-frame, each with a port of its own.
+/// Every kind of super-frame, each with its own port.
 fn streams() -> Vec<Stream> {
     let options: (u8, &[u8]) = (0, &[1, 1, 1, 1]);
     let destination_options: (u8, &[u8]) = (60, &[0, 0, 1, 4, 0, 0, 0, 0]);
@@ -170,7 +170,7 @@ fn streams() -> Vec<Stream> {
     streams
 }
 
-/// Cuts what came whole, and completes what came partial.
+/// Segments whole super-frames and completes partial checksums.
 fn finished((mut frame, todo): (Vec<u8>, Offload), mark: bool) -> Vec<Vec<u8>> {
     let l3 = Ethernet::parse(&frame).unwrap().payload;
     if mark {
@@ -228,7 +228,7 @@ const FIELDS: [&str; 15] = [
     "tcp.analysis.flags",
 ];
 
-/// What tshark says of each frame, by the names of [`FIELDS`]; nothing where it does not run.
+/// The fields of each frame in tshark, by the names of [`FIELDS`]. `None` if tshark does not run.
 fn dissected(path: &Path) -> Option<Vec<BTreeMap<&'static str, String>>> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(path);
@@ -263,7 +263,7 @@ fn tshark_finds_every_checksum_right_and_every_stream_whole() {
     ] {
         let mut rig = Rig::offloading(8192, Layout::Three, &config(mtu), &[("wan", takes)]);
         let mut frames = Vec::new();
-        // Over a small MTU only streams go that may be cut smaller.
+        // Over a small MTU, only streams that may be segmented to smaller sizes.
         let streams: Vec<Stream> =
             streams().into_iter().filter(|s| mtu == 1500 || s.to.is_ipv4() && s.protocol == protocol::TCP).collect();
         for at in (0..STREAM).step_by(STREAM / 4) {

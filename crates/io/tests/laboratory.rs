@@ -1,4 +1,4 @@
-//! Hosts on one machine: cables, addresses, routes, programs and sockets in them, and that nothing of them stays behind.
+//! Hosts on one machine: their cables, addresses, routes, programs and sockets, and their complete removal.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use units::{Mac, Nanos};
 
-/// A laboratory, or a word on why the test is skipped.
+/// A laboratory, or a message that the test is skipped.
 fn lab() -> Option<Lab> {
     Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
 }
@@ -25,7 +25,7 @@ fn v6(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Whether a datagram from one host reaches an address of the other, waiting for it in the kernel.
+/// True if a datagram from one host reaches an address of the other.
 fn reaches(from: &Host, to: &Host, address: IpAddr) -> bool {
     let server = to.run(|| UdpSocket::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
     server.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
@@ -151,7 +151,7 @@ fn a_namespace_is_gone_when_nothing_holds_it() {
     let inner = lab.host("inner").unwrap();
     lab.cable(&outer.plug("out"), &inner.plug("in")).unwrap();
     drop(inner);
-    // The kernel takes namespaces down in the background, and the cable's other end with them.
+    // The kernel removes namespaces in the background, and the cable's other end with them.
     outer
         .run(|| {
             let mut netlink = Netlink::open().unwrap();
@@ -166,7 +166,7 @@ fn a_namespace_is_gone_when_nothing_holds_it() {
 }
 
 #[test]
-fn what_the_probe_promises_holds() {
+fn successful_probe_allows_a_laboratory() {
     match probe() {
         Ok(Permission::Capability) => assert!(Lab::new().is_ok()),
         Ok(Permission::UserNamespace) => {

@@ -1,5 +1,5 @@
-//! Two ends of a shared-memory link: packets cross whole and in order, either end may come and go, and a peer that breaks
-//! the rules is hung up on.
+//! Two ends of a shared-memory link: packets arrive complete and in order, either end may restart, and a peer that violates the protocol is
+//! disconnected.
 
 #![allow(clippy::print_stdout)]
 
@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use units::{Instant, Nanos};
 
-/// Long enough for a machine that is busy, short enough for a test.
+/// Long enough for a busy machine, short enough for a test.
 const PATIENCE: Nanos = Nanos::secs(10);
 
 struct Side {
@@ -31,14 +31,14 @@ impl Side {
         Side { port, pool: Pool::new(Region::new(4096)), sleeper: Sleeper::new(Waker::new().unwrap()), remarks }
     }
 
-    /// Sleeps as a worker does, on what the port says.
+    /// Sleeps like a worker, on the port's waiter.
     fn sleep(&mut self) {
         if let Waiter::Descriptor(fd) = self.port.waiter() {
             assert_ne!(self.sleeper.sleep_on([fd], PATIENCE).unwrap(), Woken::Timeout, "nothing happens");
         }
     }
 
-    /// The same for a tenth of a second. Answers whether something happened.
+    /// The same, for at most a tenth of a second. True if it was woken.
     fn nap(&mut self) -> bool {
         let Waiter::Descriptor(fd) = self.port.waiter() else { return true };
         self.sleeper.sleep_on([fd], Nanos::millis(100)).unwrap() != Woken::Timeout
@@ -52,7 +52,7 @@ impl Side {
         seen
     }
 
-    /// Sends as many of `frames` as there is room for; answers how many.
+    /// Sends as many of `frames` as there is room for. Returns their number.
     fn send(&mut self, frames: &[Vec<u8>]) -> usize {
         let mut batch = Batch::new();
         for frame in frames.iter().take(self.port.room().min(BATCH)) {
@@ -65,7 +65,7 @@ impl Side {
         sent - discard_refused(&mut batch, &mut self.pool) as usize
     }
 
-    /// Looks around, asleep in between, until the port is as `up` says.
+    /// Polls the port, asleep in between, until its state is `up`.
     fn until(&mut self, up: bool) {
         for _ in 0..1000 {
             self.receive();
@@ -82,7 +82,7 @@ fn ends(path: &Path) -> (End, End) {
     (End::Listen(path.to_owned()), End::Connect(path.to_owned()))
 }
 
-/// A frame that says which it is, and is of a length of its own.
+/// A frame with its number, and a length of its own.
 fn frame(number: u32) -> Vec<u8> {
     let mut bytes = vec![number as u8; 60 + (number as usize * 37) % 1455];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -171,7 +171,7 @@ fn a_second_listener_is_told_that_the_path_is_taken_and_a_dead_one_is_replaced()
     let error = MemifPort::open(&End::Listen(path.clone()), "b", Remarks::default()).unwrap_err();
     assert!(error.reason.contains("Address already in use"), "{error}");
     drop(a);
-    // As a killed program leaves it: a socket nobody listens on.
+    // The remains of a killed program: a socket without a listener.
     let dead = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
     rustix::net::bind(&dead, &SocketAddrUnix::new(&path).unwrap()).unwrap();
     drop(dead);
@@ -184,7 +184,7 @@ fn raw_peer(path: &Path) -> OwnedFd {
     peer
 }
 
-/// What the server answers last, before it hangs up.
+/// The last message of the server before it disconnects.
 fn last_words(peer: &OwnedFd) -> Option<Message> {
     let mut last = None;
     let mut bytes = [0; LENGTH];
@@ -239,15 +239,14 @@ impl Drop for Testpmd {
     }
 }
 
-/// DPDK's own end of the link, which sends everything back with the addresses exchanged. Nothing where it is not
-/// installed (Debian: dpdk-dev).
+/// DPDK's memif end, which returns every frame with swapped addresses. `None` if it is not installed (Debian: dpdk-dev).
 fn testpmd(role: &str, path: &Path) -> Option<Testpmd> {
     let device = format!("net_memif0,role={role},socket={},socket-abstract=no,id=0", path.display());
     let mut command = std::process::Command::new("dpdk-testpmd");
     command.args(["--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0,1"]);
     command.args([&format!("--vdev={device}"), "--", "--forward-mode=macswap", "--port-topology=loop"]);
     command.args(["--no-mlockall", "--disable-link-check", "--total-num-mbufs=4096", "--auto-start"]);
-    // It throws away what has come before it begins to forward, unless told not to: the first frames after the link is up.
+    // By default it discards frames that arrived before forwarding starts: the first frames after the link is up.
     command.arg("--no-flush-rx");
     command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     command.spawn().ok().map(Testpmd)
@@ -273,8 +272,8 @@ fn dpdk_speaks_the_same_protocol_in_either_role() {
             }
             let back = a.receive();
             if back.is_empty() && sent > returned {
-                // DPDK may ask whether to ring before its packets are to be seen, and then does not. A worker does not sleep
-                // for longer than this without looking again.
+                // DPDK may check for a sleeping receiver before its packets are visible, and then sends no signal. A worker checks again after at
+                // most this time.
                 naps = if a.nap() { 0 } else { naps + 1 };
                 assert!(naps < 100, "{returned} of {sent} came back from DPDK's {role}, and then nothing");
             }
@@ -291,7 +290,7 @@ fn dpdk_speaks_the_same_protocol_in_either_role() {
     }
 }
 
-/// A frame with addresses, for a station that looks at them.
+/// A frame with addresses, for a host that checks them.
 fn addressed(number: u32) -> Vec<u8> {
     let mut bytes = frame(number);
     bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);

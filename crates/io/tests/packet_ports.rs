@@ -1,5 +1,4 @@
-//! `packet:` ports against the kernel: hosts talk through two of them, frames arrive as they were sent, and the interface
-//! is as it was when a port closes.
+//! `packet:` ports against the kernel: hosts communicate through two of them, frames arrive unchanged, and closing a port restores the interface.
 
 #![allow(clippy::print_stdout)]
 
@@ -19,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use units::{Mac, Nanos, Rate};
 
-/// A laboratory, or a word on why the test is skipped.
+/// A laboratory, or a message that the test is skipped.
 fn lab() -> Option<Lab> {
     Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
 }
@@ -28,7 +27,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Two hosts on one cable, the second with nothing to say for itself.
+/// Two hosts on one cable. The second sends nothing by itself.
 fn pair(lab: &Lab) -> (Host, Host) {
     let (left, right) = (lab.host("left").unwrap(), lab.host("right").unwrap());
     for host in [&left, &right] {
@@ -48,13 +47,13 @@ fn small() -> PacketOptions {
     PacketOptions { receive_slots: 64, ..PacketOptions::default() }
 }
 
-/// Sleeps until the port has something, for at most `timeout`.
+/// Sleeps until the port is readable, for at most `timeout`.
 fn wait(port: &PacketPort, timeout: Nanos) {
     let Waiter::Descriptor(fd) = port.waiter() else { return };
     Sleeper::new(Waker::new().unwrap()).sleep_on([fd], timeout).unwrap();
 }
 
-/// Frames received until there are `count` or a second passes without one, as (bytes, refused).
+/// Frames received until there are `count`, or a second passes without one, as (bytes, refused).
 fn receive(port: &mut PacketPort, pool: &mut Pool, count: usize) -> Vec<(Vec<u8>, u8)> {
     let (mut frames, mut batch) = (Vec::new(), Batch::new());
     while frames.len() < count {
@@ -74,7 +73,7 @@ fn receive(port: &mut PacketPort, pool: &mut Pool, count: usize) -> Vec<(Vec<u8>
     frames
 }
 
-/// Sends frames; answers how many the interface refused at once.
+/// Sends frames. Returns the number that the interface refused immediately.
 fn transmit(port: &mut PacketPort, pool: &mut Pool, frames: &[Vec<u8>]) -> u64 {
     let mut batch = Batch::new();
     for frame in frames {
@@ -86,13 +85,13 @@ fn transmit(port: &mut PacketPort, pool: &mut Pool, frames: &[Vec<u8>]) -> u64 {
     discard_refused(&mut batch, pool)
 }
 
-/// A broadcast frame of an experimental type, numbered, so many bytes long.
+/// A numbered broadcast frame of an experimental type with this length.
 fn frame(number: u32, length: usize) -> Vec<u8> {
     let header = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[0x88, 0xb5], &number.to_be_bytes()].concat();
     header.into_iter().chain((0..).map(|i: usize| (i * 7) as u8)).take(length).collect()
 }
 
-/// A wire made of two ports: what one receives the other sends. Runs beside `work`.
+/// A wire between two ports, each of which sends the frames of the other. Runs during `work`.
 fn bridged<R>(ports: [PacketPort; 2], work: impl FnOnce() -> R) -> (R, [PortStatistics; 2]) {
     let (stop, waker) = (AtomicBool::new(false), Waker::new().unwrap());
     let mut sleeper = Sleeper::new(waker.clone());
@@ -123,7 +122,7 @@ fn bridged<R>(ports: [PacketPort; 2], work: impl FnOnce() -> R) -> (R, [PortStat
             assert_eq!(pool.outside(), 0);
             ports.each_ref().map(|port| port.statistics())
         });
-        // The bridge ends also where the work panics.
+        // The bridge also ends if `work` panics.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         stop.store(true, Ordering::Release);
         waker.wake();
@@ -152,7 +151,7 @@ fn ping(from: &Host, address: &str) -> Option<bool> {
     Some(from.spawn(command).inspect_err(|error| println!("skipped: ping: {error}")).ok()?.wait().unwrap().success())
 }
 
-/// Sends `bytes` through a TCP connection of the two kernels and answers what arrived.
+/// Sends `bytes` through a TCP connection of the two kernels and returns the received bytes.
 fn tcp(client: &Host, server: &Host, address: &str, bytes: &[u8]) -> Vec<u8> {
     let listener = server.run(|| TcpListener::bind((ip(address), 0)).unwrap()).unwrap();
     let target: SocketAddr = listener.local_addr().unwrap();
@@ -191,7 +190,7 @@ fn checksums_left_to_the_network_card_are_filled_in() {
     for host in [&client, &server] {
         host.run(|| Ethtool::open().unwrap().switch("eth0", Offload::TransmitChecksum, true).unwrap()).unwrap();
     }
-    // With partial checksums no connection would open, and no datagram be accepted.
+    // With partial checksums no connection would open and no datagram would be accepted.
     let (text, _) = bridged(ports, || {
         let server4 = server.run(|| UdpSocket::bind("10.0.0.2:0").unwrap()).unwrap();
         server4.set_read_timeout(Some(Nanos::secs(2).into())).unwrap();
@@ -249,7 +248,7 @@ fn tags_that_the_kernel_takes_out_are_put_back() {
 }
 
 #[test]
-fn what_is_too_long_is_flagged_on_the_way_in_and_counted_on_the_way_out() {
+fn long_frames_are_flagged_on_receive_and_counted_on_transmit() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     for host in [&left, &right] {
@@ -270,7 +269,7 @@ fn what_is_too_long_is_flagged_on_the_way_in_and_counted_on_the_way_out() {
     let arrived: Vec<(usize, u8)> =
         receive(&mut to, &mut pool, 4).iter().map(|(b, refused)| (b.len(), *refused)).collect();
     assert_eq!(arrived[..2], [(142, 0), (2048, 0)]);
-    // There is no super-frame in this pool: what is shown is what a slot holds.
+    // The pool has no super-frames: the packet has only the bytes of the slot.
     assert!(arrived[2..].iter().all(|&(length, refused)| length > 1900 && refused == too_long), "{arrived:?}");
     let mut few = Pool::new(Region::with_super_frames(64, 1));
     left.run(|| {
@@ -459,7 +458,7 @@ fn opening_says_what_is_wrong_and_what_to_do() {
 fn a_frame_the_other_end_never_takes_does_not_stop_those_behind_it() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
-    // A veth drops what is longer than the MTU of its other end, and says so to the sender, who cannot know it before.
+    // A veth drops frames that exceed the MTU of its other end and reports an error, but the sender cannot know that MTU beforehand.
     right.run(|| Netlink::open().unwrap().set_mtu("eth0", 600).unwrap()).unwrap();
     let (mut from, mut to) = (open(&left, "eth0", small()), open(&right, "eth0", small()));
     let mut pool = Pool::new(Region::new(256));
@@ -473,7 +472,7 @@ fn a_frame_the_other_end_never_takes_does_not_stop_those_behind_it() {
     assert_eq!((arrived, from.room()), (vec![60, 61, 62], packet::BATCH));
     let late = from.refused_late();
     assert_eq!((at_once, late), (0, Unsent { packets: 3, bytes: 1400 + 1000 + 1500 }));
-    // The length is known by now: nothing waits for a frame that is no shorter.
+    // The length is known by now: frames of at least this length do not wait.
     let begun = clock::now();
     let at_once = transmit(&mut from, &mut pool, &lengths.map(|length| frame(length as u32, length)));
     let arrived: Vec<usize> = receive(&mut to, &mut pool, 3).iter().map(|(bytes, _)| bytes.len()).collect();
@@ -483,7 +482,7 @@ fn a_frame_the_other_end_never_takes_does_not_stop_those_behind_it() {
         "{:?}",
         clock::now().since(begun)
     );
-    // Where the other end takes it again, so does the port.
+    // Once the other end accepts the length again, so does the port.
     right.run(|| Netlink::open().unwrap().set_mtu("eth0", 1500).unwrap()).unwrap();
     assert_eq!(transmit(&mut from, &mut pool, &[frame(7, 1400)]), 0);
     assert_eq!(receive(&mut to, &mut pool, 1).len(), 1);

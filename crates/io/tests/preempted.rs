@@ -1,5 +1,5 @@
-//! Functions of a path in a thread of their own, below the worker: a router in memory with the real clock, real threads and
-//! one processor, on which one function takes as long as it likes.
+//! Preemptible functions of a path in their own thread, below the worker. The router is in memory, with the real clock, real threads and one
+//! processor. One function takes arbitrarily long.
 
 use io::aside::Threads;
 use io::clock::{self, CycleCounter, CycleMeter};
@@ -15,8 +15,7 @@ use units::Nanos;
 const DEAR: u16 = 7;
 const QUICK: u16 = 9;
 const FRAMES: usize = 2048;
-/// How long anything may take on a machine that is busy with other things: those come before a thread that yields to all, so
-/// there is little work for it here.
+/// The time limit of every operation. On a busy machine all other threads have priority over the preemptible thread, so it has little work here.
 const PATIENCE: Nanos = Nanos::secs(60);
 
 fn config(path: &str) -> String {
@@ -31,7 +30,7 @@ struct Real {
 }
 
 impl Real {
-    /// One whose path `dear` has these keys, driven by the calling thread, which stays on its core.
+    /// A router whose path `dear` has these keys. The calling thread runs it and stays on its core.
     fn running(path: &str) -> Real {
         cores::pin(cores::allowed().unwrap()[0]).unwrap();
         let threads = Threads::new();
@@ -49,7 +48,7 @@ impl Real {
         self.rig.send("lan", &Udp::crossing(9, port).frame(&number.to_be_bytes()));
     }
 
-    /// Answers how long it took.
+    /// Runs a step and returns its duration.
     fn step(&mut self) -> Nanos {
         let now = clock::now();
         self.rig.now = now;
@@ -57,9 +56,9 @@ impl Real {
         clock::now().since(now)
     }
 
-    /// Port and number of what has come.
+    /// Port and number of the received frames.
     fn came(&mut self) -> Vec<(u16, u32)> {
-        // The router also says who it is, and asks.
+        // The router also sends announcements and requests.
         let read = |frame: Vec<u8>| {
             let port = u16::from_be_bytes([frame[36], frame[37]]);
             (frame[12..14] == [8, 0]).then(|| (port, u32::from_be_bytes(frame[42..46].try_into().unwrap())))
@@ -80,7 +79,7 @@ impl Real {
         self.rig.report().paths.iter().find(|path| path.path == id).map_or(0, |path| path.queued)
     }
 
-    /// Time that the task of the path was charged.
+    /// The time that the path's task was charged.
     fn charged(&self) -> Nanos {
         let id = self.rig.router.snapshot().paths.last().expect("there is a path").id;
         let report = self.rig.report();
@@ -91,7 +90,7 @@ impl Real {
         self.rig.report().ledger.dropped_for(reason)
     }
 
-    /// Threads that were left behind see that, and every frame of the router is at home.
+    /// Stops the router. Abandoned threads end, and every frame returns.
     fn end(mut self) {
         self.rig.worker.shut_down(clock::now());
         let (threads, region) = (self.threads.clone(), self.rig.router.region().clone());
@@ -104,7 +103,7 @@ impl Real {
     }
 }
 
-/// A thread of its own, so that what it is pinned to is nobody else's.
+/// A separate thread, so that pinning affects no other code.
 fn alone(test: impl FnOnce() + Send + 'static) {
     if let Err(panic) = thread::spawn(test).join() {
         std::panic::resume_unwind(panic);
@@ -129,11 +128,11 @@ fn a_function_that_does_not_return_gives_the_core_back_after_each_slice() {
         steps.sort();
         let (median, charged) = (steps[steps.len() / 2], real.charged());
         assert_eq!(real.on_path(), 1, "it is away still");
-        // A slice is 100 us; whatever else runs here takes the core for milliseconds at a time.
+        // A slice is 100 us; other programs take the core for milliseconds at a time.
         assert!(median < Nanos::millis(5), "{median}");
         assert!(charged > Nanos::millis(5), "it was lent the core all the time: {charged}");
 
-        // A new configuration waits for it, for a second.
+        // A new configuration waits one second for it.
         let plan = plan::check(&config(""), "rig.toml", &plane::catalogue()).unwrap();
         let prepared = real.rig.router.prepare(&plan, &mut real.rig.wires).unwrap();
         let (mut published, began) = (real.rig.router.publish(prepared), clock::now());
@@ -162,7 +161,7 @@ fn packets_that_take_many_slices_come_back_in_order_and_others_leave_between_the
             dear.len() == 6
         });
         assert_eq!(dear, (0..6).collect::<Vec<u32>>());
-        // 3 ms are 30 slices; after each there is a turn for others.
+        // 3 ms are 30 slices; other tasks get a turn after each.
         assert!(between > 15, "{between} of others");
         assert!(real.charged() >= Nanos::millis(3), "{}", real.charged());
         real.until("all are out", |real| real.rig.report().held == 0);

@@ -1,4 +1,4 @@
-//! `pcap:` ports: packets come when the capture, or the pace, says so; what is transmitted can be read again.
+//! `pcap:` ports: packets arrive according to the capture or the pace, and transmitted packets can be read again.
 
 use io::pcap::{Application, Interface, LinkType, PcapOptions, PcapPort, Reader, Record, Writer};
 use io::remarks::Remarks;
@@ -12,7 +12,7 @@ use units::{Instant, Nanos, Rate};
 
 const BEGAN: Instant = Instant::new(5_000_000_000);
 
-/// A capture of frames of these lengths at these microseconds; a frame of more than 3000 bytes was cut to 60.
+/// A capture of frames of these lengths at these microseconds. A frame of more than 3000 bytes is truncated to 60.
 fn capture(packets: &[(u64, u32)]) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("in.pcapng");
@@ -33,7 +33,7 @@ fn open(path: &Path, pace: Pace) -> PcapPort {
     PcapPort::open(&PcapOptions { read: Some(path), pace, ..PcapOptions::default() }, Remarks::default()).unwrap()
 }
 
-/// Receives whenever the port says something is due; answers when each packet came, in microseconds after the first.
+/// Receives whenever the port has a due packet. Returns the arrival times in microseconds after the first.
 fn arrivals(port: &mut PcapPort) -> Vec<u64> {
     let (mut pool, mut batch, mut now) = (Pool::new(Region::new(512)), Batch::new(), BEGAN);
     let mut times = Vec::new();
@@ -59,7 +59,7 @@ fn arrivals(port: &mut PcapPort) -> Vec<u64> {
 
 #[test]
 fn packets_come_at_the_pace_that_is_asked_for() {
-    // Times go back once, as they do in captures of several cores.
+    // The times go back once, as in captures of several cores.
     let (_directory, path) = capture(&[(0, 1000), (10, 500), (250, 1500), (200, 100), (1000, 60)]);
     let check = |pace: Pace, expected: [u64; 5]| assert_eq!(arrivals(&mut open(&path, pace)), expected, "{pace}");
     check(Pace::Recorded, [0, 10, 250, 250, 1000]);
@@ -102,7 +102,7 @@ fn packets_that_find_no_frame_come_later() {
 fn cut_and_oversized_packets_are_flagged() {
     let (_directory, path) = capture(&[(0, 60), (1, 9000), (2, 2048), (3, 2049)]);
     let too_long = DropReason::FrameTooLong as u8 + 1;
-    // Without super-frames, and with: what is cut in the capture stays cut.
+    // Without super-frames, and with: a packet truncated in the capture stays truncated.
     for (region, last) in [(Region::new(4), (2048, too_long)), (Region::with_super_frames(4, 1), (2049, 0))] {
         let mut port = open(&path, Pace::Fast);
         let (mut pool, mut batch) = (Pool::new(region), Batch::new());
@@ -114,7 +114,7 @@ fn cut_and_oversized_packets_are_flagged() {
 }
 
 #[test]
-fn what_is_transmitted_can_be_read_again() {
+fn transmitted_packets_can_be_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.pcapng");
     let options = PcapOptions { write: Some(&path), name: "lan", epoch: Nanos::secs(1000), ..PcapOptions::default() };
@@ -152,7 +152,7 @@ fn a_full_disk_is_said_once_and_the_packets_are_counted() {
     let path = directory.path().join("out.pcapng");
     let options = PcapOptions { write: Some(&path), name: "wan", ..PcapOptions::default() };
     let mut port = PcapPort::open(&options, remarks.clone()).unwrap();
-    // A limit on the size of files stands in for a full disk: for this process, so within a child of its own.
+    // A limit on the file size simulates a full disk. It applies to a process, so it is set in a child process.
     if std::env::var_os("SWITCHPATH_TEST_SMALL_FILES").is_none() {
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "a_full_disk_is_said_once_and_the_packets_are_counted", "--nocapture"]);
@@ -162,7 +162,7 @@ fn a_full_disk_is_said_once_and_the_packets_are_counted() {
     }
     let limit = rustix::process::Rlimit { current: Some(100_000), maximum: Some(100_000) };
     rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
-    // SAFETY: no handler runs; a write beyond the limit then answers EFBIG.
+    // SAFETY: no handler runs; a write beyond the limit then returns EFBIG.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let (mut pool, mut batch) = (Pool::new(Region::new(4)), Batch::new());
     let mut refused = 0;
@@ -202,7 +202,7 @@ fn a_capture_that_breaks_off_ends_the_replay_and_says_where() {
 }
 
 #[test]
-fn what_cannot_be_replayed_or_written_is_refused_with_a_reason() {
+fn unusable_captures_are_refused_with_a_reason() {
     let (directory, path) = capture(&[(0, 60)]);
     let (empty, other) = (directory.path().join("empty"), directory.path().join("other"));
     fs::write(&empty, "").unwrap();

@@ -1,4 +1,4 @@
-//! The tool of tests and benchmarks is right itself: every packet it says it sent is one, and is counted once.
+//! Tests of the traffic generator: it sends the stated number of packets, and each is counted once.
 
 #![allow(clippy::print_stdout)]
 
@@ -17,7 +17,7 @@ fn index(host: &Host, link: &str) -> u32 {
     host.run(|| Netlink::open().unwrap().link(link).unwrap().index).unwrap()
 }
 
-/// Two ends of a cable and a source at the left, or a word on why the test is skipped.
+/// Two ends of a cable and a source at the left, or a message that the test is skipped.
 fn ends() -> Option<(Host, Host, Source)> {
     let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
     let hosts = ["left", "right"].map(|name| lab.host(name).unwrap());
@@ -28,7 +28,7 @@ fn ends() -> Option<(Host, Host, Source)> {
         link: (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])),
         network: ([198, 18, 0, 1].into(), [198, 19, 0, 1].into()),
     };
-    // Nobody polls yet for the first one, which is lost.
+    // The first packet is lost, because the other end does not poll yet.
     let link = index(&left, "eth0");
     let source = left
         .run(|| Source::new(&journey, link).and_then(|source| source.send(1).map(|()| source)))
@@ -39,14 +39,14 @@ fn ends() -> Option<(Host, Host, Source)> {
 }
 
 #[test]
-fn what_is_sent_arrives_in_order_and_is_counted() {
+fn sent_packets_arrive_in_order_and_are_counted() {
     let Some((left, right, source)) = ends() else { return };
     let sink = right.run(|| Sink::attach(index(&right, "eth0"), Hook::XdpNative).unwrap()).unwrap();
     counts(&left, &source, &sink);
 }
 
 #[test]
-fn what_ends_where_the_stack_begins_is_counted_as_well() {
+fn sink_in_the_stack_counts_packets_as_well() {
     let Some((left, right, source)) = ends() else { return };
     let _passage = right.run(|| Passage::attach(index(&right, "eth0")).unwrap()).unwrap();
     match right.run(|| Sink::attach(index(&right, "eth0"), Hook::TcxIngress)).unwrap() {
@@ -60,7 +60,7 @@ fn counts(left: &Host, source: &Source, sink: &Sink) {
         let before = (source.sent().unwrap(), sink.counted().unwrap().packets);
         left.run(|| source.send(count).unwrap()).unwrap();
         assert_eq!(source.sent().unwrap() - before.0, u64::from(count));
-        // The other end polls on the same processor, before the call is over or a moment after.
+        // The other end polls on the same processor, before the call returns or a moment after.
         let deadline = clock::now() + units::Nanos::secs(5);
         while sink.counted().unwrap().packets - before.1 < u64::from(count) && clock::now() < deadline {
             std::thread::yield_now();

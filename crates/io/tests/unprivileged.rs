@@ -1,5 +1,5 @@
-//! The laboratory as a user without any right has it: [`io::netns::enter`] first thing, before there is a second thread.
-//! No test harness, because that starts threads. And what is left of a laboratory after kill -9: nothing.
+//! The laboratory of an unprivileged user: [`io::netns::enter`] is called before there is a second thread. There is no test harness, because that
+//! starts threads. After kill -9 nothing of a laboratory is left.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,11 +12,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use units::Nanos;
 
-/// Tells the copy of this program that has no rights what it is.
+/// The variable that marks the unprivileged copy of this program.
 const NOBODY: &str = "SWITCHPATH_TEST_NOBODY";
 const SKIPPED: i32 = 77;
 
-/// Tells the copy of this program that will be killed.
+/// The variable that marks the copy of this program that will be killed.
 const VICTIM: &str = "SWITCHPATH_TEST_VICTIM";
 
 fn main() {
@@ -26,7 +26,7 @@ fn main() {
     if std::env::var_os(NOBODY).is_some() || !rustix::process::getuid().is_root() {
         return without_rights();
     }
-    nothing_survives_kill_9();
+    laboratory_leaves_nothing_after_kill_9();
     let mut command = Command::new(std::env::current_exe().unwrap());
     match command.env(NOBODY, "1").uid(65534).gid(65534).status() {
         Err(error) => println!("skipped: this program cannot be started as another user: {error}"),
@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// Makes a laboratory with a program in it, says which, and waits to be killed.
+/// Creates a laboratory with a program in it, reports the program's id, and waits to be killed.
 fn victim() {
     let lab = netns::enter().and_then(|_| Lab::new()).unwrap_or_else(|forbidden| {
         println!("skipped: {forbidden}");
@@ -55,7 +55,7 @@ fn victim() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-fn nothing_survives_kill_9() {
+fn laboratory_leaves_nothing_after_kill_9() {
     let links = || io::netlink::Netlink::open().unwrap().links().unwrap();
     let before = links();
     let mut victim = Command::new(std::env::current_exe().unwrap());

@@ -1,5 +1,5 @@
-//! `xdp:` ports against the kernel: frames arrive as they were sent, every frame lent to the kernel comes back, and the
-//! interface is as it was when a port closes or its process is killed.
+//! `xdp:` ports against the kernel: frames arrive unchanged, and every lent frame returns. The interface is restored when a port closes or its
+//! process is killed.
 
 #![allow(clippy::print_stdout)]
 
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use units::{Nanos, Rate};
 
-/// A laboratory with AF_XDP, or a word on why the test is skipped.
+/// A laboratory with AF_XDP, or a message that the test is skipped.
 fn lab() -> Option<Lab> {
     let lab = Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()?;
     let (host, region) = (lab.host("probe").unwrap(), Region::new(1024));
@@ -32,7 +32,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Two hosts on one cable, with nothing to say for themselves.
+/// Two hosts on one cable that send nothing by themselves.
 fn pair(lab: &Lab) -> (Host, Host) {
     let (left, right) = (lab.host("left").unwrap(), lab.host("right").unwrap());
     for host in [&left, &right] {
@@ -44,7 +44,7 @@ fn pair(lab: &Lab) -> (Host, Host) {
 
 /// Ports that share frames.
 struct Ports {
-    /// By the host they are of: each is another network namespace.
+    /// By host: each is another network namespace.
     interfaces: HashMap<String, Interfaces>,
     region: Arc<Region>,
     pool: Pool,
@@ -66,7 +66,7 @@ impl Ports {
         let Ports { interfaces, region, pool, .. } = self;
         let interfaces = interfaces.entry(host.name().to_owned()).or_default();
         let (mut ports, remarks) = host.run(|| interfaces.open(link, region, queues, options).unwrap()).unwrap();
-        // A port takes frames for receiving when it is first asked to receive.
+        // A port lends frames for receiving at its first receive call.
         ports.iter_mut().for_each(|port| port.receive(clock::now(), &mut Batch::new(), pool));
         (ports, remarks)
     }
@@ -77,7 +77,7 @@ impl Ports {
         ports.remove(0)
     }
 
-    /// Every frame is where it was before a port was opened.
+    /// Every frame is back in its place of before the ports were opened.
     fn close(self, ports: impl IntoIterator<Item = XdpPort>) {
         ports.into_iter().for_each(drop);
         assert_eq!(self.pool.outside(), 0);
@@ -86,13 +86,13 @@ impl Ports {
     }
 }
 
-/// Sleeps until the port has something, for at most `timeout`.
+/// Sleeps until the port is readable, for at most `timeout`.
 fn wait(port: &XdpPort, timeout: Nanos) {
     let Waiter::Descriptor(fd) = port.waiter() else { return };
     Sleeper::new(Waker::new().unwrap()).sleep_on([fd], timeout).unwrap();
 }
 
-/// Frames received until there are `count` or a second passes without one.
+/// Frames received until there are `count`, or a second passes without one.
 fn receive(port: &mut XdpPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8>> {
     let (mut frames, mut batch) = (Vec::new(), Batch::new());
     while frames.len() < count {
@@ -113,7 +113,7 @@ fn receive(port: &mut XdpPort, pool: &mut Pool, count: usize) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Sends frames; answers how many the interface refused at once.
+/// Sends frames. Returns the number that the interface refused immediately.
 fn transmit(port: &mut XdpPort, pool: &mut Pool, frames: &[Vec<u8>]) -> u64 {
     let mut batch = Batch::new();
     for frame in frames {
@@ -125,7 +125,7 @@ fn transmit(port: &mut XdpPort, pool: &mut Pool, frames: &[Vec<u8>]) -> u64 {
     discard_refused(&mut batch, pool)
 }
 
-/// A broadcast frame of an experimental type, numbered, so many bytes long.
+/// A numbered broadcast frame of an experimental type with this length.
 fn frame(number: u32, length: usize) -> Vec<u8> {
     let header = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[0x88, 0xb5], &number.to_be_bytes()].concat();
     header.into_iter().chain((0..).map(|i: usize| (i * 7) as u8)).take(length).collect()
@@ -167,7 +167,7 @@ fn frames_arrive_as_they_were_sent_and_in_order_both_ways() {
 fn frames_beyond_a_full_ring_or_without_memory_are_counted() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
-    // A ring of 64, and frames for more; then frames for 64, and a larger ring.
+    // A ring of 64 with more frames; then 64 frames with a larger ring.
     for (ring, fill) in [(64, 256), (256, 64)] {
         let mut ports = Ports::new(8192);
         let mut from = ports.open(&left, "eth0");
@@ -207,7 +207,7 @@ fn a_port_has_room_for_what_it_says_and_leaves_most_frames_to_others() {
     }
     assert_eq!(port.statistics(), PortStatistics::default());
     ports.close([port]);
-    // Too few frames for a port to be of use.
+    // Too few frames for a usable port.
     let ports = Ports::new(256);
     let mut few = Interfaces::default();
     let error = left.run(|| few.open("eth0", &ports.region, 1, &XdpOptions::default()).err()).unwrap();
@@ -216,7 +216,7 @@ fn a_port_has_room_for_what_it_says_and_leaves_most_frames_to_others() {
 }
 
 #[test]
-fn what_is_too_long_for_the_interface_is_counted_as_its_mtu_changes() {
+fn frames_beyond_a_changed_mtu_are_counted() {
     let Some(lab) = lab() else { return };
     let (left, right) = pair(&lab);
     let mtu = |mtu| {
@@ -231,14 +231,14 @@ fn what_is_too_long_for_the_interface_is_counted_as_its_mtu_changes() {
     assert_eq!(receive(&mut to, &mut ports.pool, 2), [frame(1, 1018), frame(3, 60)]);
     assert_eq!((from.refused_late(), from.mtu()), (Unsent::default(), Some(1000)));
     mtu(1500);
-    // The interface is asked now and then.
+    // The interface's MTU is read at intervals.
     let deadline = clock::now() + Nanos::secs(5);
     while transmit(&mut from, &mut ports.pool, &[frame(4, 1518)]) > 0 {
         assert!(clock::now() < deadline, "its MTU is {:?}", from.mtu());
     }
     assert_eq!(receive(&mut to, &mut ports.pool, 1), [frame(4, 1518)]);
     assert_eq!(from.refused_late(), Unsent::default());
-    // Until it is asked again, the kernel says that it has dropped the frame.
+    // Until it is read again, the kernel reports the drop.
     mtu(1000);
     let at_once = transmit(&mut from, &mut ports.pool, &[frame(5, 1518), frame(6, 60)]);
     assert_eq!(receive(&mut to, &mut ports.pool, 1), [frame(6, 60)]);
@@ -264,7 +264,7 @@ fn a_full_ring_is_sent_in_order_once_the_interface_is_on_again() {
             from.receive(clock::now(), &mut Batch::new(), &mut ports.pool);
             assert_eq!((from.room(), from.is_up()), (0, false));
         }
-        // What nobody looks after wakes nobody.
+        // A port that is never received from wakes no worker.
         assert!(matches!(from.waiter(), Waiter::Descriptor(_)));
         switch(true);
         from.receive(clock::now(), &mut Batch::new(), &mut ports.pool);
@@ -285,7 +285,7 @@ fn without_a_free_frame_packets_are_lost_and_counted_until_there_are_some() {
     let mut to = theirs.open(&right, "eth0");
     let lent = 2048 / 8;
     for _ in 0..3 {
-        // Others have every frame that the kernel has not.
+        // The other pool has every frame that the kernel does not have.
         let kept: Vec<_> = std::iter::from_fn(|| theirs.pool.take()).collect();
         assert_eq!(kept.len(), 2048 - lent);
         let lost = to.statistics().lost_before_receive;
@@ -297,7 +297,7 @@ fn without_a_free_frame_packets_are_lost_and_counted_until_there_are_some() {
             to.receive(clock::now(), &mut held, &mut theirs.pool);
         }
         assert!(held.as_slice().iter().zip(&frames).all(|(packet, frame)| packet.bytes() == frame));
-        // Nothing is there to receive into, however often it is asked for.
+        // No frame is available to receive into, however often the port tries.
         transmit(&mut from, &mut ours.pool, &frames[..10]);
         (0..1000).for_each(|_| to.receive(clock::now(), &mut Batch::new(), &mut theirs.pool));
         assert_eq!(to.statistics().lost_before_receive - lost, 1000 + 10 - lent as u64);
@@ -338,7 +338,7 @@ fn an_interface_is_given_back_as_it_was_and_taken_over_without_a_loss() {
     assert!(has_program() && !ethtool.is_on("eth0", Offload::ReceiveJoining).unwrap());
     let mut number = 0;
     for _ in 0..5 {
-        // The next one is opened before the last is dropped, and what comes in between is for it.
+        // The next port is opened before the last is dropped; it receives the frames that arrive in between.
         let mut next = ports.open(&right, "eth0");
         assert_eq!(next.room(), 0);
         transmit(&mut from, &mut ports.pool, &[frame(number, 60), frame(number + 1, 60)]);
@@ -356,7 +356,7 @@ fn an_interface_is_given_back_as_it_was_and_taken_over_without_a_loss() {
     assert!(has_program(), "opened again at once after it was closed");
     ports.close([from, to]);
     assert!(ethtool.is_on("eth0", Offload::ReceiveJoining).unwrap());
-    // The kernel takes the program off when it gets round to it.
+    // The kernel detaches the program some time later.
     let deadline = io::clock::now() + Nanos::secs(5);
     while has_program() {
         assert!(io::clock::now() < deadline, "the program is still there");
@@ -370,14 +370,14 @@ fn frames_on_their_way_come_back_when_a_port_closes() {
     let (left, right) = pair(&lab);
     let mut ports = Ports::new(4096);
     let (mut from, to) = (ports.open(&left, "eth0"), ports.open(&right, "eth0"));
-    // Received and never looked at, sent and never collected.
+    // Received and never read, sent and never reclaimed.
     transmit(&mut from, &mut ports.pool, &(0..250).map(|i| frame(i, 60)).collect::<Vec<_>>());
-    // Not even sent: the interface is off.
+    // Not even sent: the interface is down.
     left.run(|| Netlink::open().unwrap().set_up("eth0", false).unwrap()).unwrap();
     transmit(&mut from, &mut ports.pool, &(0..250).map(|i| frame(i, 60)).collect::<Vec<_>>());
     assert_eq!(from.room(), 2048 - 250);
     ports.close([from, to]);
-    // The interface is gone altogether.
+    // The interface is removed.
     let mut ports = Ports::new(4096);
     let gone = ports.open(&right, "eth0");
     right.run(|| Netlink::open().unwrap().delete_link("eth0").unwrap()).unwrap();
@@ -428,7 +428,7 @@ fn each_port_has_its_part_of_the_queues() {
         let mut from = ports.open(&left, "eth0");
         let (mut to, _) = ports.open_all(&right, "eth0", asked, &XdpOptions::default());
         assert_eq!(to.len(), opened);
-        // Whichever queue they come by, they come.
+        // The frames arrive, on any queue.
         transmit(&mut from, &mut ports.pool, &(0..100).map(|i| frame(i, 60)).collect::<Vec<_>>());
         let mut arrived: usize = to.iter_mut().map(|port| receive(port, &mut ports.pool, 100).len()).sum();
         for port in &mut to {

@@ -1,5 +1,5 @@
-//! The ends of packets on one worker: whoever ends one goes through here, so that the ledger, the counters and the
-//! observers all hear of it.
+//! Accounting of packet fates on one worker. Every stage that ends a packet does so here, so that the ledger, the counters and the observers all
+//! record it.
 
 use crate::event::{Event, Fate, Observer, Stage, Wants};
 use crate::latency::Latencies;
@@ -7,30 +7,30 @@ use crate::port::Port;
 use crate::{Batch, DropReason, Ledger, Meta, Packet, Pool, Shared};
 use units::{Instant, PortId, WorkerId};
 
-/// The worker's ledger, its pool and who wants to know.
+/// The worker's ledger, its pool and its observer.
 pub struct Accounting {
     /// The worker.
     pub worker: WorkerId,
-    /// How many packets met each fate.
+    /// The number of packets with each fate.
     pub ledger: Ledger,
-    /// Where frames come from and go back to.
+    /// The pool that frames are taken from and given back to.
     pub pool: Pool,
-    /// Who is told.
+    /// The observer that receives events.
     pub observer: Box<dyn Observer>,
-    /// What the observer wants, as it said when the step began.
+    /// The events that the observer wants, as of the beginning of the step.
     wants: Wants,
-    /// Whether that is any fate at all.
+    /// True if the observer wants the fate of any packet.
     watched: bool,
-    /// When the step began.
+    /// The time at which the step began.
     pub now: Instant,
-    /// Drops by port and reason, for the port the packet came in by, or left by where its scheme dropped it.
+    /// Drops by port and reason. The port is the ingress port, or the egress port for drops of its queueing scheme.
     drops: Vec<[u64; DropReason::COUNT]>,
-    /// How long the packets of each path take.
+    /// Latency histograms by path.
     pub latencies: Latencies,
 }
 
 impl Accounting {
-    /// Nothing is counted yet.
+    /// Accounting with all counters at zero.
     pub fn new(worker: WorkerId, pool: Pool, observer: Box<dyn Observer>) -> Accounting {
         Accounting {
             worker,
@@ -45,7 +45,7 @@ impl Accounting {
         }
     }
 
-    /// A step begins.
+    /// Begins a step.
     #[inline]
     pub fn begin(&mut self, now: Instant) {
         self.now = now;
@@ -53,19 +53,19 @@ impl Accounting {
         self.watched = self.wants.packets | self.wants.stages;
     }
 
-    /// Whether anybody follows packets. Asked for each batch, so that it costs nothing for each packet where nobody does.
+    /// True if an observer follows packets. Tested once per batch, so that single packets cost nothing without an observer.
     #[inline(always)]
     pub fn follows(&self) -> bool {
         self.wants.stages
     }
 
-    /// Whether the observer wants to see packets as they came in. Asked for each batch, like [`Accounting::follows`].
+    /// True if the observer wants packets as they were received. Tested once per batch, like [`Accounting::follows`].
     #[inline(always)]
     fn shows_arrivals(&self) -> bool {
         self.wants.stages | self.wants.arrivals
     }
 
-    /// Packets have come in by `port` and are classified; somebody who wants to know what becomes of them may have `given` them.
+    /// Packets of `port` have been received and classified. `given` marks packets whose fate a caller has asked for.
     #[inline(always)]
     pub fn classified(&mut self, port: PortId, packets: &mut [Packet], given: bool) {
         if self.shows_arrivals() {
@@ -76,7 +76,7 @@ impl Accounting {
         }
     }
 
-    /// Packets are about to wait on a queue that holds `ahead` packets and has room for `room`.
+    /// Packets are about to wait in a queue that holds `ahead` packets and has room for `room`.
     #[inline(always)]
     pub fn waits(&mut self, packets: &[Packet], ahead: usize, room: usize) {
         if self.follows() {
@@ -86,8 +86,7 @@ impl Accounting {
         }
     }
 
-    /// Packets have come in by `port` and are classified: those to be followed are chosen, and what happened so far is
-    /// told of them.
+    /// Packets of `port` have been received and classified. The observer chooses the packets to follow; their first stages are reported.
     #[cold]
     fn choose(&mut self, port: PortId, packets: &mut [Packet]) {
         self.observer.choose(self.now, port, packets);
@@ -97,7 +96,7 @@ impl Accounting {
         }
     }
 
-    /// A packet has passed a stage; told where it is followed.
+    /// A packet has passed a stage. Reported if it is followed.
     #[cold]
     pub fn passed(&mut self, packet: &Packet, stage: Stage<'_>) {
         if self.wants.stages && packet.meta().flags & Meta::FOLLOWED != 0 {
@@ -106,7 +105,7 @@ impl Accounting {
         }
     }
 
-    /// The packet has passed a stage a while ago, and looked like `frame` then; told where it is followed.
+    /// A packet passed a stage earlier, when its bytes were `frame`. Reported if it is followed.
     #[cold]
     pub fn passed_as(&mut self, packet: &Packet, stage: Stage<'_>, frame: &[u8]) {
         if self.wants.stages && packet.meta().flags & Meta::FOLLOWED != 0 {
@@ -115,8 +114,8 @@ impl Accounting {
         }
     }
 
-    /// Packets that came in by these ports go no further, and are in the hands of somebody who does not give them back. Who
-    /// follows one of them hears no more of it.
+    /// Drops packets whose frames are not given back, because an abandoned thread holds them. `came` has their ingress ports. Observers that follow
+    /// them receive no event.
     pub fn forsake(&mut self, came: &[PortId], reason: DropReason) {
         for port in came {
             if let Some(counts) = self.drops.get_mut(port.index()) {
@@ -126,13 +125,13 @@ impl Accounting {
         self.ledger.forsake(came.len() as u64, reason, &mut self.pool);
     }
 
-    /// The packet goes no further; counted at the port it came in by.
+    /// Drops a packet, counted at its ingress port.
     pub fn drop(&mut self, packet: Packet, reason: DropReason) {
         let port = packet.meta().in_port;
         self.drop_at(port, packet, reason);
     }
 
-    /// The packet goes no further; counted at `port`.
+    /// Drops a packet, counted at `port`.
     pub fn drop_at(&mut self, port: PortId, packet: Packet, reason: DropReason) {
         if self.watched {
             self.tell(&packet, Fate::Dropped(reason));
@@ -143,7 +142,7 @@ impl Accounting {
         self.ledger.drop(packet, reason, &mut self.pool);
     }
 
-    /// The packet was for the router itself.
+    /// Ends a packet for the router itself.
     pub fn consume(&mut self, packet: Packet) {
         if self.watched {
             self.tell(&packet, Fate::Consumed);
@@ -151,7 +150,7 @@ impl Accounting {
         self.ledger.consume(packet, &mut self.pool);
     }
 
-    /// All copies of a packet are made.
+    /// Ends a packet of which all copies are made.
     pub fn replicate(&mut self, shared: Shared) {
         if self.watched {
             self.tell(shared.packet(), Fate::Consumed);
@@ -159,8 +158,7 @@ impl Accounting {
         self.ledger.replicate(shared, &mut self.pool);
     }
 
-    /// A copy of `packet` could not be made; counted at the port that came in by. Who follows it hears of the copies there
-    /// are.
+    /// Records that a copy of `packet` could not be made, at the packet's ingress port. Observers receive events of the existing copies only.
     pub fn miss_copy(&mut self, packet: &Packet, reason: DropReason) {
         if let Some(counts) = self.drops.get_mut(packet.meta().in_port.index()) {
             counts[reason.index()] += 1;
@@ -168,8 +166,8 @@ impl Accounting {
         self.ledger.miss_copy(reason);
     }
 
-    /// Has `port`, called `id`, transmit the packets of `batch`; to another worker, where the port is `relayed`. Answers how many
-    /// were sent. Those that the medium refuses stay in `batch`, for the caller to drop.
+    /// Transmits the packets of `batch` by `port`, whose id is `id`. If the port is `relayed`, they go to another worker. Returns the number of
+    /// packets sent. Packets that the medium refuses stay in `batch`; the caller drops them.
     #[inline]
     pub fn transmit(&mut self, id: PortId, port: &mut dyn Port, batch: &mut Batch, relayed: bool) -> u64 {
         let given = batch.len();
@@ -187,10 +185,11 @@ impl Accounting {
         sent
     }
 
-    /// A frame is gone once it is transmitted, and only then is it known whether it was sent: what is told of it is kept until
-    /// then. A port that refuses nothing needs no copies.
+    /// Frames are gone after their transmission, and only then is it known if they were sent. The events therefore need copies of them. A port that
+    /// refuses nothing needs no copies.
     #[cold]
     fn transmit_watched(&mut self, id: PortId, port: &mut dyn Port, batch: &mut Batch) {
+        // A port without an MTU accepts every packet, so the fate is known beforehand.
         if port.mtu().is_none() {
             batch.as_slice().iter().for_each(|packet| self.tell(packet, Fate::Sent(id)));
             return port.transmit(self.now, batch, &mut self.pool);
@@ -207,7 +206,7 @@ impl Accounting {
         }
     }
 
-    /// Packets that were counted as sent by `port` were refused by its medium.
+    /// Packets counted as sent by `port` were refused by its medium.
     #[cold]
     pub fn unsend(&mut self, port: PortId, packets: u64, reason: DropReason) {
         self.ledger.unsend(packets, reason);
@@ -224,19 +223,19 @@ impl Accounting {
         }
     }
 
-    /// Tells the observer.
+    /// Passes an event to the observer.
     pub fn event(&mut self, event: &Event<'_>) {
         self.observer.event(self.now, event);
     }
 
-    /// Makes room for the drop counters of `ports` ports.
+    /// Allocates the drop counters of `ports` ports.
     pub fn count_ports(&mut self, ports: usize) {
         if ports > self.drops.len() {
             self.drops.resize(ports, [0; DropReason::COUNT]);
         }
     }
 
-    /// Drops at `port` for each reason that has happened.
+    /// Drops at `port` by reason, without reasons of count zero.
     pub fn drops_at(&self, port: PortId) -> Vec<(DropReason, u64)> {
         let Some(counts) = self.drops.get(port.index()) else { return Vec::new() };
         DropReason::ALL.iter().map(|&r| (r, counts[r.index()])).filter(|&(_, n)| n > 0).collect()

@@ -1,11 +1,11 @@
-//! What links and ports count.
+//! Counters of links and ports.
 
 units::counters! {
-    /// What a link has counted since it was made.
+    /// Counters of a link since it was made.
     ///
     /// The law, in packets: `offered = sent + dropped + backlog`.
     pub struct LinkCounters {
-        /// Packets given to the scheme of the link.
+        /// Packets given to the link's queueing scheme.
         offered "offered_packets";
         /// Packets transmitted.
         sent "sent_packets";
@@ -15,28 +15,27 @@ units::counters! {
         dropped "dropped_packets";
         /// Packets the scheme marked (ECN).
         marked "marked_packets";
-        /// Packets of those sent that passed the idle link by: its scheme was not asked.
+        /// Packets sent over the idle link without asking its scheme; included in sent packets.
         passed "passed_packets";
-        /// Times the link could have taken a packet, was served, and had none to take. Of the opportunities to send, those that were used
-        /// are `sent_packets`.
+        /// Opportunities to send that the link could not use, because it had no packet. The used opportunities are `sent_packets`.
         wasted "opportunities_wasted";
-        /// Times of those that packets waited, and were not to leave yet: a rate held them back.
+        /// Wasted opportunities at which packets were queued but held back by a rate.
         withheld "opportunities_withheld";
     }
 }
 
 units::counters! {
-    /// What a port has counted since it was opened, besides its link.
+    /// Counters of a port since it was opened, besides those of its link.
     pub struct PortCounters {
         /// Packets received.
         received "received_packets";
         /// Bytes received, without the frame check sequence.
         received_bytes "received_bytes";
-        /// Packets the medium lost before the router could receive them.
+        /// Packets lost by the medium before the router could receive them.
         lost_before_receive "lost_before_receive_packets";
-        /// Packets the medium lost after it had accepted them. Packets that the medium refused are among `drops`.
+        /// Packets lost by the medium after it had accepted them. Packets that the medium refused are counted in `drops`.
         lost_after_transmit "lost_after_transmit_packets";
-        /// Packets that took longer to receive and classify than `classify_budget` allows; counted only where there is one.
+        /// Packets that took longer to receive and classify than `classify_budget` allows. Counted only if it is set.
         over_budget "classify_over_budget_packets";
     }
 }

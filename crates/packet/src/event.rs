@@ -1,5 +1,4 @@
-//! What happens, told as it happens: one enum for counters, traces, captures, dashboards and goldens to subscribe to.
-//! The plane never prints.
+//! Events of workers: one enum for counters, traces, captures, dashboards and golden tests. The plane never prints.
 
 use crate::counters::LinkCounters;
 use crate::remark::Remark;
@@ -10,26 +9,26 @@ use units::{Generation, Instant, InterfaceId, Mac, Nanos, PathId, PortId, Worker
 /// The end of a packet's life in this router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It left by this port.
+    /// Sent by this port.
     Sent(PortId),
-    /// It was for the router itself.
+    /// Consumed by the router itself.
     Consumed,
-    /// It was dropped.
+    /// Dropped for this reason.
     Dropped(DropReason),
 }
 
-/// What a neighbour is known to be (RFC 4861 7.3.2; ARP entries use the same states).
+/// The state of a neighbour (RFC 4861 7.3.2; ARP entries use the same states).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NeighbourState {
-    /// Asked for, no answer yet.
+    /// Asked, no answer yet.
     Incomplete,
-    /// Answered lately.
+    /// Answered recently.
     Reachable,
-    /// Known, but not confirmed lately.
+    /// Known, but not confirmed recently.
     Stale,
-    /// In use though stale: about to be asked.
+    /// Stale and in use: about to be asked.
     Delay,
-    /// Being asked directly.
+    /// Being asked by unicast.
     Probe,
     /// Did not answer.
     Failed,
@@ -52,26 +51,26 @@ impl NeighbourState {
     }
 }
 
-/// Something that happened on a worker.
+/// An event on a worker.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A packet met its fate. Told only to observers that ask for packets.
+    /// The fate of a packet. Only for observers that want packets.
     Packet {
-        /// The frame as it was at that moment.
+        /// The frame at that moment.
         frame: &'a [u8],
-        /// What was known of it.
+        /// The packet's metadata.
         meta: &'a Meta,
-        /// What became of it.
+        /// The fate of the packet.
         fate: Fate,
         /// Its number: see [`Packet::number`].
         number: usize,
     },
-    /// A packet that somebody follows has passed a stage.
+    /// A followed packet has passed a stage.
     Passed {
-        /// The frame as it is now.
+        /// The frame at this stage.
         frame: &'a [u8],
-        /// What is known of it.
+        /// The packet's metadata.
         meta: &'a Meta,
         /// The stage.
         stage: Stage<'a>,
@@ -80,237 +79,235 @@ pub enum Event<'a> {
     },
     /// A port went up or down.
     PortLink {
-        /// Which.
+        /// The port.
         port: PortId,
-        /// Whether it is up now.
+        /// True if it is up now.
         up: bool,
     },
-    /// The medium of a port carries another longest packet than before, and less than the port's configuration says, before or now.
+    /// The MTU of the medium of a port changed, and limits the port's configured MTU now or did before.
     PortMtu {
-        /// Which.
+        /// The port.
         port: PortId,
         /// The longest IP packet that the medium carries now, in bytes.
         mtu: u16,
-        /// That of the configuration.
+        /// The configured MTU.
         configured: u16,
     },
     /// A neighbour changed its state.
     Neighbour {
-        /// Where.
+        /// The interface.
         interface: InterfaceId,
-        /// Who.
+        /// The neighbour's address.
         address: IpAddr,
-        /// Its link-layer address, where known.
+        /// Its link-layer address, if known.
         mac: Option<Mac>,
-        /// Its state now.
+        /// Its new state.
         state: NeighbourState,
     },
-    /// Somebody else answers for an address of ours (RFC 5227 2.4, RFC 4862 5.4).
+    /// Another host answers for an address of the router (RFC 5227 2.4, RFC 4862 5.4).
     AddressConflict {
-        /// Where.
+        /// The interface.
         interface: InterfaceId,
         /// The address.
         address: IpAddr,
-        /// Who claims it.
+        /// The link-layer address of the other host.
         mac: Mac,
     },
-    /// Another router of a link advertises something else than this one (RFC 4861 6.2.7).
+    /// Another router on a link advertises other values than this router (RFC 4861 6.2.7).
     RouterContradicts {
-        /// Where.
+        /// The interface.
         interface: InterfaceId,
-        /// Who.
+        /// The other router.
         router: Ipv6Addr,
-        /// About what: `the MTU`.
+        /// The advertised value that differs, for example `the MTU`.
         about: &'static str,
     },
-    /// The worker runs a new configuration.
+    /// The worker has adopted a new configuration.
     Adopted {
         /// The worker.
         worker: WorkerId,
-        /// The generation.
+        /// The generation of the configuration.
         generation: Generation,
     },
-    /// Another scheme decides over the queues of a link.
+    /// The queueing scheme of a link changed.
     SchemeChanged {
-        /// Whose.
+        /// The worker.
         worker: WorkerId,
         /// The port of the link.
         port: PortId,
-        /// How that was done.
+        /// The treatment of the queued packets.
         way: Way,
-        /// Which it is of those that the link has had, or sets of parameters; the first is 1.
+        /// The number of the scheme or parameter set among all that the link has had; the first is 1.
         version: u32,
-        /// What the link had counted since the change before.
+        /// The link's counters since the previous change.
         before: LinkCounters,
-        /// Packets that waited, and those of them that were dropped for it.
+        /// Packets that were queued, and those of them that the change dropped.
         packets: (u32, u32),
     },
-    /// There is something to say of a task of the CPU scheduler.
+    /// An advisory about a task of the CPU scheduler.
     Remarked {
-        /// Whose.
+        /// The worker.
         worker: WorkerId,
-        /// Its port, for input and output.
+        /// The task's port, for input and output.
         port: Option<PortId>,
-        /// Its path, for forwarding: the first of those that share it.
+        /// The task's path, for forwarding. If several paths share the task, the first of them.
         path: Option<PathId>,
-        /// What.
+        /// The advisory.
         remark: Remark,
     },
-    /// Functions that are interrupted when their slice is over did something else than their work. Told for the first time,
-    /// and not again for a minute.
+    /// Preemptible functions failed. Reported the first time, and then at most once a minute.
     FunctionFailed {
-        /// Whose.
+        /// The worker.
         worker: WorkerId,
-        /// Their path.
+        /// The path.
         path: PathId,
-        /// The port its packets leave by.
+        /// The egress port of its packets.
         port: Option<PortId>,
-        /// What they did.
+        /// The kind of failure.
         misdeed: Misdeed<'a>,
     },
-    /// The queueing scheme of a port panicked and is put aside: what waits, and what comes, leaves first come, first served, until
-    /// there is another.
+    /// The queueing scheme of a port panicked and is disabled. Queued and arriving packets leave in FIFO order until another scheme is set.
     SchemeFailed {
-        /// Whose worker.
+        /// The worker.
         worker: WorkerId,
         /// The port.
         port: PortId,
-        /// What it said.
+        /// The panic message.
         what: &'a str,
     },
-    /// A guest that decides over the queues of a port is put aside: its queues are served first come, first served.
+    /// A guest queueing scheme of a port is disabled: its queues are served in FIFO order.
     GuestFailed {
-        /// Whose worker.
+        /// The worker.
         worker: WorkerId,
         /// The port.
         port: PortId,
-        /// What it did.
+        /// The failure.
         what: &'a str,
-        /// It is not tried again.
+        /// True if it is not tried again.
         for_good: bool,
     },
-    /// An instruction of ephemeral state that the operator has registered did something wrong: its packet was not executed.
+    /// An instruction of ephemeral state that the operator registered failed. Its packet was not executed.
     InstructionFailed {
-        /// Whose worker.
+        /// The worker.
         worker: WorkerId,
-        /// Which.
+        /// The instruction.
         instruction: &'a str,
-        /// What it did.
+        /// The failure.
         what: &'a str,
-        /// It is not tried again.
+        /// True if it is not tried again.
         for_good: bool,
     },
-    /// A guest that decides over the queues of a port has logged something.
+    /// A guest queueing scheme of a port wrote to its log.
     GuestSaid {
-        /// Whose worker.
+        /// The worker.
         worker: WorkerId,
         /// The port.
         port: PortId,
-        /// The last line of it.
+        /// The last line of the log.
         line: &'a str,
     },
     /// A removed path has no packets left.
     PathDrained {
-        /// Which.
+        /// The path.
         path: PathId,
     },
     /// A removed port has no packets left.
     PortDrained {
-        /// Which.
+        /// The port.
         port: PortId,
     },
 }
 
-/// How a queueing scheme took the place of another.
+/// The treatment of queued packets when a queueing scheme replaces another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// It was one of the same kind, and goes on with other parameters.
+    /// The new scheme is of the same kind: the old one continues with new parameters.
     Tuned,
-    /// What waited came to the new one.
+    /// Queued packets moved to the new scheme.
     Migrated,
-    /// The old one serves what waits there; what comes from now on goes to the new one.
+    /// The old scheme serves the queued packets, the new one the arriving packets.
     Draining,
-    /// What waited was dropped.
+    /// Queued packets were dropped.
     Flushed,
 }
 
-/// What functions did instead of their work. Their path goes on with fresh ones.
+/// The kind of failure of preemptible functions. Their path continues with new functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misdeed<'a> {
-    /// They panicked, with these words.
+    /// They panicked with this message.
     Panicked(&'a str),
-    /// They were stopped when they had used as much of a processor as their path allows, or a little more.
+    /// They were stopped after they used this much processor time, slightly more than their path allows.
     OverLimit(Nanos),
-    /// They were left behind: for so long they had been at it, and a new configuration waited for them.
+    /// They were abandoned after running for this long, because a new configuration waited for them.
     DidNotReturn(Nanos),
-    /// They were not begun: too many of those before them are at it still.
+    /// They were not started: too many earlier calls have not returned.
     NeverReturned,
 }
 
-/// A stage of a packet's way through the router.
+/// A stage of a packet in the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage<'a> {
-    /// It came in by this port.
+    /// Received by this port.
     Received(PortId),
-    /// It was classified, for the first time or again: what was found is in its [`Meta`].
+    /// Classified, for the first time or again. The result is in its [`Meta`].
     Classified,
-    /// It is a copy of a packet to a multicast group.
+    /// Made as a copy for a multicast group.
     Copied {
-        /// The number of that packet.
+        /// The number of the original packet.
         of: usize,
     },
-    /// It waits for the functions of its path.
+    /// Waiting for the functions of its path.
     Waiting {
-        /// Packets before it in the queue.
+        /// Packets ahead of it in the queue.
         behind: usize,
     },
-    /// A function of its path has worked on it.
+    /// Processed by a function of its path.
     Function {
-        /// Which of them, from 0.
+        /// The position of the function, from 0.
         index: usize,
-        /// The frame before that.
+        /// The frame before the function.
         before: &'a [u8],
     },
-    /// The router's own protocols have it, for this reason: a code of [`crate::Exception`].
+    /// Passed to the local protocols for this reason: a code of [`crate::Exception`].
     Host(u8),
-    /// It was given to the link of the port it leaves by.
+    /// Offered to the link of its egress port.
     Offered {
         /// The port.
         port: PortId,
-        /// Packets that wait for the link before it.
+        /// Packets queued at the link ahead of it.
         packets: u32,
         /// Their bytes.
         bytes: u64,
-        /// Whether it passes by the scheme, because the link is idle.
+        /// True if it bypasses the scheme, because the link is idle.
         passes: bool,
     },
 }
 
-/// What an observer wants to be told besides what is rare.
+/// The frequent events that an observer wants. Every observer receives the rare ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wants {
-    /// Every packet's fate.
+    /// The fate of every packet.
     pub packets: bool,
-    /// The way of packets it has chosen: see [`Observer::choose`].
+    /// The stages of packets that it chooses: see [`Observer::choose`].
     pub stages: bool,
-    /// Packets as they came in, by [`Observer::choose`], without their stages.
+    /// Packets as received, through [`Observer::choose`], without their stages.
     pub arrivals: bool,
 }
 
-/// Something that wants to know.
+/// A receiver of events.
 pub trait Observer: Send {
-    /// Something happened.
+    /// Receives an event.
     fn event(&mut self, now: Instant, event: &Event<'_>);
-    /// What else it wants to be told; asked once a step.
+    /// The frequent events that it wants. Asked once a step.
     fn wants(&self) -> Wants {
         Wants::default()
     }
-    /// Packets have come in by `port` and are classified. One that wants stages sets [`Meta::FOLLOWED`] on those it wants
-    /// to follow; their fates are told to it as well.
+    /// Packets of `port` have been received and classified. An observer that wants stages sets [`Meta::FOLLOWED`] on the packets to follow; it also
+    /// receives their fates.
     fn choose(&mut self, _now: Instant, _port: PortId, _packets: &mut [Packet]) {}
 }
 
-/// Nobody wants to know.
+/// An observer that wants nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,43 +1,43 @@
-//! Why a packet cannot take the fast path.
+//! The reasons why a packet cannot use the fast path.
 
-/// Why a packet takes the general path, as the classifier found it; the code in `Meta::exception`.
+/// The reason why the classifier sends a packet to the general path; the code in `Meta::exception`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Exception {
     /// An ARP packet.
     Arp = 1,
-    /// For the router itself: one of its addresses, or a group it is a member of.
+    /// For the router itself: one of its addresses, or a group that it has joined.
     Local = 2,
-    /// It carries IP options or a hop-by-hop header: options are looked at, then it is forwarded.
+    /// It has IP options or a hop-by-hop header. The general path processes them and forwards the packet.
     Options = 3,
-    /// Its time to live is used up.
+    /// Its time to live or hop limit has expired.
     Expired = 4,
-    /// No route leads to its destination.
+    /// There is no route to its destination.
     NoRoute = 5,
-    /// An unreachable route.
+    /// Its route is an unreachable route.
     Unreachable = 6,
-    /// It is larger than the next link takes.
+    /// It exceeds the MTU of the next link.
     TooBig = 7,
-    /// The next hop's link-layer address is not known, or not confirmed.
+    /// The next hop's link-layer address is unknown or not confirmed.
     Resolve = 8,
-    /// Its source address may not leave its link, and its destination is beyond (RFC 4443 3.1, code 2).
+    /// Its source address may not leave its link, but its destination is on another one (RFC 4443 3.1, code 2).
     BeyondScope = 9,
-    /// It leaves by the interface it came by, where senders are told of a better first hop.
+    /// Its egress interface is its ingress interface, and the interface sends redirects.
     Redirect = 10,
-    /// Its next hop did not answer: the sender is to hear of it.
+    /// Its next hop did not answer: the sender receives an ICMP error.
     Unanswered = 11,
-    /// A function has given it another destination: it is classified again.
+    /// A function changed its destination: it is classified again.
     Again = 12,
-    /// A packet filter rejects it: its sender is told.
+    /// A packet filter rejects it: the sender receives an ICMP error.
     Prohibited = 13,
-    /// A function has found out which path it takes, and `Meta::path` says which.
+    /// A function has chosen its path, in `Meta::path`.
     Dispatched = 14,
-    /// It is a fragment that waits for the first of its packet: translation knows its ports by that alone.
+    /// A fragment that waits for the first fragment of its packet, which alone has the ports that translation needs.
     Fragment = 15,
 }
 
 impl Exception {
-    /// Every exception, in the order of their codes.
+    /// All exceptions in the order of their codes.
     pub const ALL: [Exception; 15] = [
         Exception::Arp,
         Exception::Local,
@@ -56,7 +56,7 @@ impl Exception {
         Exception::Fragment,
     ];
 
-    /// The exception of a code in `Meta::exception`.
+    /// The exception with this code in `Meta::exception`.
     pub fn of(code: u8) -> Option<Exception> {
         Self::ALL.get(usize::from(code).wrapping_sub(1)).copied()
     }

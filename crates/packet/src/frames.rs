@@ -7,14 +7,14 @@ use units::Mac;
 /// Bytes of the headers of a UDP packet over IPv4 and Ethernet.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// A UDP packet over IPv4 and Ethernet, without checksum (RFC 768 allows it).
+/// A UDP packet over IPv4 and Ethernet without a checksum (RFC 768 allows it).
 #[derive(Clone, Copy, Debug)]
 pub struct Udp {
-    /// Link addresses: from, to.
+    /// Link addresses: source, destination.
     pub link: (Mac, Mac),
-    /// Addresses: from, to.
+    /// Addresses: source, destination.
     pub network: (Ipv4Addr, Ipv4Addr),
-    /// Ports: from, to.
+    /// Ports: source, destination.
     pub ports: (u16, u16),
     /// Time to live.
     pub ttl: u8,
@@ -30,18 +30,16 @@ impl Udp {
         Udp { link, network, ports: (from, to), ttl: 64, length: 60 }
     }
 
-    /// The frame, its payload zero but for `payload` at its beginning.
+    /// The frame. Its payload is zero except for `payload` at the beginning.
     ///
-    /// # Panics
-    /// When the length is too short for the headers and `payload`, or beyond an IPv4 packet's.
+    /// # Panics If the length is too short for the headers and `payload`, or exceeds an IPv4 packet.
     pub fn frame(&self, payload: &[u8]) -> Vec<u8> {
         self.coded(0, payload)
     }
 
-    /// The same with this code point, of 0 to 63.
+    /// The frame with this DSCP, 0 to 63.
     ///
-    /// # Panics
-    /// As [`Udp::frame`].
+    /// # Panics See [`Udp::frame`].
     pub fn coded(&self, dscp: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; self.length];
         let (link, rest) = frame.split_at_mut(14);

@@ -1,21 +1,20 @@
-//! How long packets take: of each path the times before its functions, behind them, and altogether, as histograms of a fixed
-//! size (spec Q-56).
+//! Latency of packets: for each path the times before its functions, after them, and in total, as histograms of fixed size (spec Q-56).
 //!
-//! What is looked at is a vector, not a packet, wherever its packets came at one time: those that one look at a port has
-//! brought have one timestamp. Where the first and the last of a vector came at different times each packet is looked at.
+//! Latency is recorded by the vector if its packets arrived together: packets of one receive call have the same timestamp. If the first and the last
+//! packet of a vector arrived at different times, each packet is recorded.
 
 use crate::Packet;
 use units::{Instant, Nanos, PathId};
 
-/// Buckets of an octave: a time is known to a sixteenth of it.
+/// Buckets of an octave: times are resolved to a sixteenth.
 const STEPS: u32 = 16;
 const STEP_BITS: u32 = STEPS.trailing_zeros();
-/// The octave of 69 s; longer times are in the last bucket.
+/// Octaves up to 69 s. Longer times are counted in the last bucket.
 const OCTAVES: u32 = 36;
 const BUCKETS: usize = ((OCTAVES - STEP_BITS + 1) * STEPS) as usize;
 
-/// Times of packets in buckets, sixteen an octave, with their exact sum and the longest. Recording one takes a handful of
-/// instructions and never allocates.
+/// Times of packets in buckets, sixteen an octave, with their exact sum and maximum. Recording a time takes a handful of instructions and never
+/// allocates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Box<[u64; BUCKETS]>,
@@ -39,19 +38,19 @@ impl Default for Histogram {
 #[inline(always)]
 fn bucket(nanos: u64) -> usize {
     let octave = (nanos | u64::from(STEPS - 1)).ilog2() - (STEP_BITS - 1);
-    // In the first two octaves, where a bucket is a nanosecond, the bucket is the time.
+    // In the first two octaves a bucket is one nanosecond, so the time is the index.
     let shift = octave.saturating_sub(1);
     ((shift * STEPS) as usize + (nanos >> shift) as usize).min(BUCKETS - 1)
 }
 
-/// The first time behind a bucket.
+/// The first time after a bucket.
 fn behind(bucket: usize) -> u64 {
     let shift = (bucket as u64 / u64::from(STEPS)).saturating_sub(1);
     ((bucket as u64 - shift * u64::from(STEPS)) + 1) << shift
 }
 
 impl Histogram {
-    /// `packets` packets took so long each.
+    /// Records this time for `packets` packets.
     #[inline]
     pub fn record(&mut self, time: Nanos, packets: u64) {
         let nanos = time.get();
@@ -60,19 +59,19 @@ impl Histogram {
         self.most = self.most.max(nanos);
     }
 
-    /// Adds the times of another, and begins that anew.
+    /// Adds the times of another histogram and resets that one.
     pub fn absorb(&mut self, other: &mut Histogram) {
         self.buckets.iter_mut().zip(&mut *other.buckets).for_each(|(own, other)| *own += std::mem::take(other));
         self.sum = self.sum.wrapping_add(std::mem::take(&mut other.sum));
         self.most = self.most.max(std::mem::take(&mut other.most));
     }
 
-    /// All times together, in nanoseconds; counts on from zero behind 584 years.
+    /// The sum of all times in nanoseconds; wraps after 584 years.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// What is in it.
+    /// The contents of the histogram.
     pub fn told(&self) -> Spread {
         let filled = self.buckets.iter().enumerate().filter(|(_, packets)| **packets > 0);
         Spread {
@@ -83,38 +82,37 @@ impl Histogram {
     }
 }
 
-/// The times of packets, as a histogram has them: only the buckets with something in them.
+/// The times of packets from a histogram: only its non-empty buckets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Spread {
-    /// Bucket and packets, in the order of the times.
+    /// Buckets and their numbers of packets, in order of the times.
     buckets: Vec<(u16, u64)>,
     sum: u64,
     most: Nanos,
 }
 
 impl Spread {
-    /// Packets.
+    /// The number of packets.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, packets)| packets).sum()
     }
 
-    /// All their times together; counts on from zero behind 584 years.
+    /// The sum of their times; wraps after 584 years.
     pub fn sum(&self) -> Nanos {
         Nanos::new(self.sum)
     }
 
-    /// The longest time, exactly.
+    /// The exact maximum.
     pub fn most(&self) -> Nanos {
         self.most
     }
 
-    /// Their mean, exactly. None where there are none.
+    /// The exact mean. `None` without packets.
     pub fn mean(&self) -> Option<Nanos> {
         Some(Nanos::new(self.sum / Some(self.count()).filter(|count| *count > 0)?))
     }
 
-    /// The time that this part of the packets, in thousandths, took no longer than; at most a sixteenth above it. None where
-    /// there are none.
+    /// The quantile, in thousandths, at most a sixteenth too high. `None` without packets.
     pub fn quantile(&self, thousandths: u64) -> Option<Nanos> {
         let rank = (self.count() * thousandths).div_ceil(1000).max(1);
         let mut below = 0;
@@ -126,18 +124,18 @@ impl Spread {
         Some(Nanos::new(behind(bucket.into()) - 1).min(self.most))
     }
 
-    /// What no packet of each bucket took longer than, and how many are in it; those with none are left out.
+    /// The upper bound and the number of packets of each non-empty bucket.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         self.buckets.iter().map(|&(bucket, packets)| (Nanos::new(behind(bucket.into()) - 1), packets))
     }
 
-    /// Packets that took no longer than `most`, by the buckets that end there or before.
+    /// The number of packets in buckets that end at `most` or before.
     pub fn within(&self, most: Nanos) -> u64 {
         let ends = |&&(bucket, _): &&(u16, u64)| behind(bucket.into()) - 1 <= most.get();
         self.buckets.iter().take_while(ends).map(|(_, packets)| packets).sum()
     }
 
-    /// Adds the times of others.
+    /// Adds the times of another spread.
     pub fn add(&mut self, other: &Spread) {
         for &(bucket, packets) in &other.buckets {
             match self.buckets.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
@@ -149,7 +147,7 @@ impl Spread {
         self.most = self.most.max(other.most);
     }
 
-    /// What was added since it was `before`. The longest time stays that of both.
+    /// The times added since `before`. The maximum remains that of the whole time.
     pub fn since(&self, before: &Spread) -> Spread {
         let of = |wanted: u16| {
             before.buckets.iter().find(|(bucket, _)| *bucket == wanted).map_or(0, |(_, packets)| *packets)
@@ -163,21 +161,21 @@ impl Spread {
     }
 }
 
-/// How long the packets of a path took.
+/// The latency of a path's packets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Latency {
-    /// From coming in to being worked on: in the receive ring, where the port stamps its packets, and before the functions.
+    /// From arrival to the functions: in the receive ring, if the port timestamps its packets, and in the input queue.
     pub before: Spread,
-    /// From having been worked on to transmission: on the output queue and before the link.
+    /// From the functions to transmission: in the output queue and at the link.
     pub behind: Spread,
-    /// From coming in to transmission.
+    /// From arrival to transmission.
     pub total: Spread,
-    /// Packets that took longer than their path was promised.
+    /// Packets that took longer than their path's reservation allows.
     pub late: u64,
 }
 
 impl Latency {
-    /// Adds what another worker has seen.
+    /// Adds the times of another worker.
     pub fn add(&mut self, other: &Latency) {
         self.before.add(&other.before);
         self.behind.add(&other.behind);
@@ -192,10 +190,10 @@ struct Times {
     before: Histogram,
     behind: Histogram,
     total: Histogram,
-    /// What it was promised, where it was.
+    /// The reserved delay, if any.
     promised: Option<Nanos>,
     late: u64,
-    /// Late packets when this was last looked at, and looks until they may be told of again.
+    /// Late packets at the previous check, and the number of checks until lateness may be reported again.
     told: (u64, u8),
 }
 
@@ -209,23 +207,23 @@ impl Times {
     }
 }
 
-/// Looks, one a second, for which no packet was late before it is told again that some are.
+/// Checks (one a second) without late packets, after which lateness is reported again.
 const CALM: u8 = 60;
 
-/// Packets of a path that were late lately.
+/// Recent late packets of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Late {
     /// The path.
     pub path: PathId,
-    /// How many.
+    /// The number of late packets.
     pub packets: u64,
     /// The delay that its reservation allows.
     pub promised: Nanos,
-    /// The longest ever.
+    /// The longest time so far.
     pub most: Nanos,
 }
 
-/// The times of all paths of a worker.
+/// The latency of all paths of a worker.
 #[derive(Debug, Default)]
 pub struct Latencies {
     /// By path.
@@ -233,7 +231,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// The paths there are from now on, each with what it was promised; those that stay keep their times.
+    /// Sets the paths, each with its reserved delay. Paths that remain keep their times.
     pub fn keep(&mut self, paths: impl Iterator<Item = (PathId, Option<Nanos>)>) {
         let mut old = std::mem::take(&mut self.paths);
         for (path, promised) in paths {
@@ -251,15 +249,15 @@ impl Latencies {
         self.paths.get_mut(path.index())?.as_deref_mut()
     }
 
-    /// Packets of `path`, in the order of its queue, are about to be worked on.
+    /// Packets of `path`, in queue order, are about to enter its functions.
     #[inline]
     pub fn begun(&mut self, path: PathId, packets: &[Packet], now: Instant) {
         let Some(times) = self.of(path) else { return };
         each(packets, |came, packets| times.before.record(now.since(came), packets));
     }
 
-    /// Packets of `path`, in the order of its queue, are about to be transmitted though no link let them wait. `link` is told how
-    /// long they were behind their functions, as many as came there together at a time.
+    /// Packets of `path`, in queue order, are about to be transmitted without waiting at a link. `link` receives their times since the functions, one
+    /// call for the packets of each vector.
     #[inline]
     pub fn passed(
         &mut self,
@@ -279,12 +277,12 @@ impl Latencies {
         each(packets, |came, packets| times.sent(now.since(came), packets));
     }
 
-    /// Packets of any paths are about to be transmitted that have waited for their link: each knows when its functions were
-    /// done.
+    /// Packets of any paths that waited at their link are about to be transmitted. Each packet has the time at which its functions ended.
     pub fn sent(&mut self, packets: &[Packet], now: Instant) {
         let mut rest = packets;
         while let Some(first) = rest.first() {
             let (path, came, worked) = (first.meta().path, first.meta().timestamp, first.meta().worked);
+            // Consecutive packets with the same path and times are recorded at once.
             let like = |p: &Packet| p.meta().path == path && p.meta().timestamp == came && p.meta().worked == worked;
             let run = rest.iter().position(|packet| !like(packet)).unwrap_or(rest.len());
             rest = &rest[run..];
@@ -296,17 +294,17 @@ impl Latencies {
         }
     }
 
-    /// What a path's packets took.
+    /// The latency of a path's packets.
     pub fn told(&self, path: PathId) -> Latency {
         let Some(Some(times)) = self.paths.get(path.index()) else { return Latency::default() };
         let Times { before, behind, total, late, .. } = &**times;
         Latency { before: before.told(), behind: behind.told(), total: total.told(), late: *late }
     }
 
-    /// Looks, once a second, for paths whose packets were late, and tells of each when it begins; again when it was over for
-    /// a while.
+    /// Checks once a second for paths with late packets. Reports each path when its lateness begins, and again only after a quiet period.
     pub fn remark(&mut self, mut tell: impl FnMut(Late)) {
         for (index, times) in self.paths.iter_mut().enumerate().filter_map(|(i, times)| Some((i, times.as_mut()?))) {
+            // `calm` counts down the checks without late packets; lateness is reported again only at zero.
             let (before, calm) = times.told;
             let packets = times.late - before;
             times.told.0 = times.late;
@@ -322,11 +320,12 @@ impl Latencies {
     }
 }
 
-/// Goes through packets by when they came: all at once where the first and the last came together.
+/// Visits packets by arrival time: all at once if the first and the last arrived together.
 #[inline]
 fn each(packets: &[Packet], mut take: impl FnMut(Instant, u64)) {
     let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return };
     let came = first.meta().timestamp;
+    // Packets of one queue are in order of arrival: equal times at both ends mean equal times in between.
     if came == last.meta().timestamp {
         return take(came, packets.len() as u64);
     }
@@ -339,14 +338,14 @@ fn each(packets: &[Packet], mut take: impl FnMut(Instant, u64)) {
     }
 }
 
-/// Vectors that are told apart on an output queue. It holds more only where its packets came in smaller ones; those in the
-/// middle then count as having come with the vector before.
+/// The maximum number of vectors distinguished in an output queue. If smaller vectors exceed it, those in the middle count as part of the vector
+/// before.
 const VECTORS: usize = 32;
 
-/// Since when the packets of an output queue are there, vector by vector: their functions were done then.
+/// The times at which the packets of an output queue left their functions, by vector.
 #[derive(Clone, Debug, Default)]
 pub struct Since {
-    /// The packets of each, and when they came; `vectors` from `head` on, wrapping.
+    /// Packets and time of each vector: `vectors` entries from `head` on, wrapping.
     came: [(u32, Instant); VECTORS],
     head: usize,
     vectors: usize,
@@ -354,11 +353,11 @@ pub struct Since {
 }
 
 impl Since {
-    /// The queue has this many packets now: those that it did not have came at `now`.
+    /// The queue has this many packets now. Additional ones arrived at `now`.
     #[inline]
     pub fn holds(&mut self, packets: usize, now: Instant) {
         if packets <= self.packets {
-            // Some have gone without being sent, as where a port takes less than before.
+            // Some packets left without being sent, for example when the offloads of a port changed.
             return self.left(self.packets - packets, |_, _| {});
         }
         let new = (packets - self.packets) as u32;
@@ -371,7 +370,7 @@ impl Since {
         }
     }
 
-    /// The first `packets` have left it: tells when they came.
+    /// The first `packets` have left. `take` receives their arrival times.
     #[inline]
     pub fn left(&mut self, packets: usize, mut take: impl FnMut(Instant, u64)) {
         let mut left = packets.min(self.packets) as u32;
@@ -388,8 +387,7 @@ impl Since {
         }
     }
 
-    /// The packets at the front of `packets` have left the queue, but wait further on: each is told when its functions were
-    /// done.
+    /// The packets at the front of `packets` have left the queue but wait at the link. Stores in each the time at which its functions ended.
     pub fn note(&mut self, packets: &mut [Packet]) {
         let count = packets.len();
         let mut rest = packets.iter_mut();
@@ -416,7 +414,7 @@ mod tests {
         latencies
     }
 
-    /// Packets of [`PATH`] that came at these times.
+    /// Packets of [`PATH`] that arrived at these times.
     fn came(pool: &mut Pool, times: &[u64]) -> Vec<Packet> {
         let one = |&time: &u64| {
             let mut packet = pool.take().unwrap();
@@ -453,13 +451,13 @@ mod tests {
             prop_assert!(told >= exact && told <= exact + exact / 16, "{} for {}", told, exact);
             prop_assert_eq!((spread.count(), spread.sum().get()), (list.len() as u64, list.iter().sum()));
             prop_assert_eq!(spread.most().get(), *list.last().unwrap());
-            // What is added to a part gives the whole.
+            // Adding the difference to the part gives the whole.
             let mut sum = half.told();
             sum.add(&spread.since(&half.told()));
             prop_assert_eq!(sum, spread);
         }
 
-        /// Whatever comes to an output queue and leaves it: each packet that is sent has waited since its vector came.
+        /// For any arrivals and departures of an output queue: each packet that is sent has waited since its vector arrived.
         #[test]
         fn a_queue_of_vectors_knows_since_when_each_packet_waits(steps in prop::collection::vec((0usize..40, 0usize..40), 0..60)) {
             let (mut since, mut queue) = (Since::default(), std::collections::VecDeque::new());
@@ -470,7 +468,7 @@ mod tests {
                 since.left(gone, |came, packets| told.extend(std::iter::repeat_n(came.get(), packets as usize)));
                 let sent: Vec<u64> = queue.drain(..gone.min(queue.len())).collect();
                 prop_assert_eq!(told.len(), sent.len());
-                // Beyond so many vectors the newest count as having come with the one before.
+                // Beyond the maximum number of vectors the newest count as part of the one before.
                 let exact = steps.len() <= VECTORS;
                 let right = told.iter().zip(&sent).all(|(told, sent)| told == sent || !exact && told < sent);
                 prop_assert!(right, "{:?} for {:?}", told, sent);

@@ -1,13 +1,13 @@
-//! The ledger of one worker: every packet has one fate.
+//! The conservation ledger of one worker: every packet has one fate.
 
 use crate::{DropReason, Packet, Pool, Shared};
 use std::fmt;
 
-/// What became of every packet of one worker, in packets since it started.
+/// The fates of all packets of one worker since it started, in packets.
 ///
-/// The law: `received + generated + taken_over = sent + consumed + dropped + handed_over + held`, where `held` is
-/// counted independently, by frames that have left the worker's pool. A packet of which copies are made is consumed, and
-/// each copy is generated; both are counted besides ([`Ledger::replicated`], [`Ledger::copies`]). Every method is O(1).
+/// The law: `received + generated + taken_over = sent + consumed + dropped + handed_over + held`. `held` is counted independently, by frames that
+/// have left the worker's pool. A packet of which copies are made is consumed, and each copy is generated; both are also counted separately
+/// ([`Ledger::replicated`], [`Ledger::copies`]). Every method is O(1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     received: u64,
@@ -40,71 +40,71 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Packets came in by a port.
+    /// Packets were received by a port.
     pub fn receive(&mut self, packets: u64) {
         self.received += packets;
     }
 
-    /// The router made packets of its own.
+    /// The router generated packets.
     pub fn generate(&mut self, packets: u64) {
         self.generated += packets;
     }
 
-    /// A copy was made of a packet.
+    /// A packet was copied.
     pub fn copy(&mut self) {
         self.generated += 1;
         self.copies += 1;
     }
 
-    /// A copy was to be made of a packet, and could not be.
+    /// A copy of a packet could not be made.
     pub fn miss_copy(&mut self, reason: DropReason) {
         self.copy();
         self.dropped += 1;
         self.reasons[reason.index()] += 1;
     }
 
-    /// All copies of a packet are made: it is consumed.
+    /// All copies of a packet are made: the packet is consumed.
     pub fn replicate(&mut self, shared: Shared, pool: &mut Pool) {
         self.consumed += 1;
         self.replicated += 1;
         pool.give_shared(shared);
     }
 
-    /// Packets went out by a port.
+    /// Packets were sent by a port.
     pub fn send(&mut self, packets: u64) {
         self.sent += packets;
     }
 
-    /// Packets that were counted as sent were refused by the medium: they are dropped.
+    /// Packets counted as sent were refused by the medium: they are dropped.
     pub fn unsend(&mut self, packets: u64, reason: DropReason) {
         self.sent -= packets;
         self.dropped += packets;
         self.reasons[reason.index()] += packets;
     }
 
-    /// Packets that were counted as sent still wait in a port: in this copy of the ledger they are held.
+    /// Packets counted as sent still wait in a port: in this copy of the ledger they are held.
     pub fn withhold(&mut self, packets: u64) {
         self.sent -= packets;
     }
 
-    /// Packets went to another worker.
+    /// Packets were handed over to another worker.
     pub fn hand_over(&mut self, packets: u64) {
         self.handed_over += packets;
     }
 
-    /// Packets came from another worker.
+    /// Packets were taken over from another worker.
     pub fn take_over(&mut self, packets: u64) {
         self.taken_over += packets;
     }
 
-    /// A packet was for the router itself and has done its work.
+    /// A packet for the router itself was consumed.
     #[inline]
     pub fn consume(&mut self, packet: Packet, pool: &mut Pool) {
         self.consumed += 1;
         pool.give(packet);
     }
 
-    /// A packet goes no further.
+    /// A packet was dropped.
     #[inline]
     pub fn drop(&mut self, packet: Packet, reason: DropReason, pool: &mut Pool) {
         self.dropped += 1;
@@ -112,23 +112,22 @@ impl Ledger {
         pool.give(packet);
     }
 
-    /// Packets go no further, and nobody knows when their frames come home: whoever has them does not give them back.
+    /// Packets were dropped whose frames may never be given back, because their holder was abandoned.
     pub fn forsake(&mut self, packets: u64, reason: DropReason, pool: &mut Pool) {
         self.dropped += packets;
         self.reasons[reason.index()] += packets;
         pool.export(packets as usize);
     }
 
-    /// Packets that this worker had handed over, and that nobody will ever take over. Their frames are not this worker's.
+    /// Packets that this worker handed over and that no worker will take over. Their frames are not this worker's.
     pub fn lose(&mut self, packets: u64, reason: DropReason) {
         self.taken_over += packets;
         self.dropped += packets;
         self.reasons[reason.index()] += packets;
     }
 
-    /// Everything that has met no fate is dropped, for the worker has lost track of it: its pool is
-    /// [abandoned](Pool::abandon). Answers how many packets. Where more have met one than came, the sums were wrong, and so
-    /// many are counted as generated.
+    /// Drops all packets without a fate, because the worker has lost track of them: its pool is [abandoned](Pool::abandon). Returns their number. If
+    /// more packets have a fate than were received, the sums were wrong. The difference is then counted as generated.
     pub fn settle(&mut self, reason: DropReason) -> u64 {
         let held = self.held() as i64;
         let lost = held.max(0) as u64;
@@ -142,7 +141,7 @@ impl Ledger {
     pub fn received(&self) -> u64 {
         self.received
     }
-    /// Packets the router made.
+    /// Packets generated by the router.
     pub fn generated(&self) -> u64 {
         self.generated
     }
@@ -154,15 +153,15 @@ impl Ledger {
     pub fn sent(&self) -> u64 {
         self.sent
     }
-    /// Packets that were for the router itself.
+    /// Packets consumed by the router itself.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
-    /// Packets of which copies were made: of those consumed.
+    /// Consumed packets of which copies were made.
     pub fn replicated(&self) -> u64 {
         self.replicated
     }
-    /// Copies of packets: of those generated.
+    /// Generated packets that are copies.
     pub fn copies(&self) -> u64 {
         self.copies
     }
@@ -178,26 +177,26 @@ impl Ledger {
     pub fn dropped_for(&self, reason: DropReason) -> u64 {
         self.reasons[reason.index()]
     }
-    /// The reasons that have happened, with their counts.
+    /// All reasons with a count above zero, and their counts.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&r| (r, self.reasons[r.index()])).filter(|&(_, n)| n > 0)
     }
 
-    /// Packets that came and have met no fate yet, by this ledger alone.
+    /// Packets without a fate, according to this ledger alone.
     #[inline]
     pub fn held(&self) -> u64 {
         let came = self.received + self.generated + self.taken_over;
         came.wrapping_sub(self.sent + self.consumed + self.dropped + self.handed_over)
     }
 
-    /// Checks the law against `held`, counted elsewhere.
+    /// Checks the law against `held`, which is counted independently.
     #[inline]
     pub fn check(&self, held: u64) -> Result<(), Unbalanced> {
         if self.held() == held { Ok(()) } else { Err(Unbalanced { ledger: Box::new(self.clone()), held }) }
     }
 }
 
-/// A ledger that does not add up: a packet was lost or counted twice.
+/// The error of a ledger that does not balance: a packet was lost or counted twice.
 #[derive(Clone, Debug)]
 pub struct Unbalanced {
     ledger: Box<Ledger>,
@@ -266,7 +265,7 @@ mod tests {
         assert!(ledger.check(pool.outside()).is_ok());
         ledger.drop(a, DropReason::NoRoute, &mut pool);
         ledger.check(pool.outside()).unwrap();
-        // Given back behind the ledger's back: counted nowhere.
+        // Given back without the ledger: counted nowhere.
         pool.give(b);
         let error = ledger.check(pool.outside()).unwrap_err().to_string();
         assert!(error.contains("received 2") && error.contains("held 0"), "{error}");

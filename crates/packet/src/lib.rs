@@ -1,5 +1,5 @@
-//! Frames and their fates: the pool they live in, the handle that owns one, batches and queues of them, the reasons a
-//! router drops one, and the ledger that proves none was forgotten. `wire` has the headers.
+//! Frames and their fates: the frame pool, the handle that owns a frame, batches and queues of packets, drop reasons, and the ledger that proves that
+//! no packet was lost. `wire` has the headers.
 
 #![deny(unsafe_code)]
 

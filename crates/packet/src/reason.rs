@@ -1,30 +1,31 @@
-//! Why a router drops a packet: one enum, and so one name in the command line, the metrics, the captures and the logs.
+//! The reasons for which the router drops packets. One enum gives each reason the same name in the command line, the metrics, the captures and the
+//! logs.
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident $name:literal $hint:literal;)*) => {
-        /// Why a packet was dropped.
+        /// The reason for which a packet was dropped.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         #[non_exhaustive]
         pub enum DropReason { $($(#[doc = $doc])+ $variant,)* }
 
         impl DropReason {
-            /// Every reason, in the order of their numbers.
+            /// All reasons in the order of their numbers.
             pub const ALL: &'static [DropReason] = &[$(DropReason::$variant),*];
-            /// How many there are.
+            /// The number of reasons.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// The name everywhere a person or a program reads it.
+            /// The name in all outputs.
             pub const fn name(self) -> &'static str {
                 match self { $(DropReason::$variant => $name,)* }
             }
 
-            /// What to look at, or to do, where it should not have been dropped: one sentence for the operator who asks why.
+            /// Hint for the operator: the likely cause, and a remedy if there is one.
             pub const fn hint(self) -> &'static str {
                 match self { $(DropReason::$variant => $hint,)* }
             }
 
-            /// One sentence for the operator, with its source.
+            /// An explanation in one or two sentences, with the RFCs.
             pub const fn explanation(self) -> &'static str {
                 match self { $(DropReason::$variant => concat!($($doc),+),)* }
             }
@@ -35,248 +36,248 @@ macro_rules! reasons {
 reasons! {
     /// The frame is shorter than an Ethernet header.
     FrameTooShort "frame_too_short"
-        "A sender or a cable is broken: look at the error counters of the device (`ip -s link`).";
-    /// The frame is longer than any frame of the pool, or than the port could hand over whole: a super-frame, if its sender's
-    /// segmentation offload is on (`ethtool -K INTERFACE tso off gso off` there).
+        "A defective sender or cable: check the error counters of the interface (`ip -s link`).";
+    /// The frame is longer than any frame of the pool, or longer than the port can receive in one piece. Usually it is a super-frame of a sender with
+    /// segmentation offload (`ethtool -K INTERFACE tso off gso off` there turns it off).
     FrameTooLong "frame_too_long"
-        "Lower the MTU of the senders, or switch their segmentation offload off.";
-    /// The frame needs a super-frame, and all of the pool are in use (`super_frames` of `[router]`).
+        "Lower the MTU of the senders, or turn off their segmentation offload.";
+    /// The frame needs a super-frame, and all super-frames of the pool are in use (`super_frames` of `[router]`).
     NoSuperFrame "no_super_frame"
         "Raise `super_frames` in `[router]`, or set `offloads = false` on the port.";
-    /// What the sender says is left to do to the frame, segmentation or a checksum, does not fit the frame, or is not done
-    /// here (OASIS virtio 1.2, 5.1.6).
+    /// The frame's offload request (segmentation or checksum) does not fit the frame, or is not supported (OASIS virtio 1.2, 5.1.6).
     BadOffload "bad_offload"
         "A broken or hostile sender on this machine: set `offloads = false` on the port.";
-    /// The frame is for another station of the segment.
+    /// The frame is addressed to another host on the segment.
     OtherStation "other_station"
-        "Usual on a segment that floods. If it should have come here, its sender has a stale ARP entry, or the port's \
-         `mac` is another than it believes.";
-    /// No interface of the port has the VLAN of the frame.
+        "Normal on a segment with flooding. If the frame was meant for this router, its sender has a stale ARP entry, \
+         or expects another `mac` than the port has.";
+    /// No interface of the port has the frame's VLAN.
     UnknownVlan "unknown_vlan"
-        "Add `[port.NAME.vlan.ID]`, or take the VLAN off the switch port.";
-    /// The frame has two VLAN tags, or one in another form than 802.1Q.
+        "Add `[port.NAME.vlan.ID]`, or remove the VLAN from the switch port.";
+    /// The frame has two VLAN tags, or a tag that is not 802.1Q.
     VlanStacked "vlan_stacked"
-        "Take the outer tag off on the switch; one 802.1Q tag is understood.";
-    /// The router does not speak the protocol the frame carries.
+        "Remove the outer tag on the switch; the router supports one 802.1Q tag.";
+    /// The router does not support the frame's protocol.
     UnknownEthertype "unknown_ethertype"
-        "Usual: LLDP, spanning tree and the like. Nothing to do unless a sender expected routing.";
-    /// The interface has no address of this IP version, so it does not route it.
+        "Normal for LLDP, spanning tree and similar protocols. No action needed unless the sender expects routing.";
+    /// The interface has no address of this IP version, so the router does not route it there.
     FamilyDisabled "family_disabled"
         "Give the interface an address of this IP version if it should route it.";
-    /// The IP header is cut short (RFC 1812 5.2.2, RFC 8200 3).
+    /// The IP header is truncated (RFC 1812 5.2.2, RFC 8200 3).
     HeaderTruncated "header_truncated"
-        "A broken or hostile sender, or a device that cuts frames: capture some and look at who sends them.";
-    /// The version field disagrees with the frame (RFC 1812 5.2.2).
+        "A defective or hostile sender, or a device that truncates frames: find the sender with `switchpath capture`.";
+    /// The IP version field contradicts the frame's Ethertype (RFC 1812 5.2.2).
     WrongVersion "wrong_version"
-        "A broken or hostile sender, or a device that cuts frames: capture some and look at who sends them.";
+        "A defective or hostile sender, or a device that truncates frames: find the sender with `switchpath capture`.";
     /// The header length is below five words (RFC 1812 5.2.2).
     HeaderLength "header_length"
-        "A broken or hostile sender, or a device that cuts frames: capture some and look at who sends them.";
+        "A defective or hostile sender, or a device that truncates frames: find the sender with `switchpath capture`.";
     /// The total length is shorter than the header, or longer than the frame (RFC 1812 5.2.2, RFC 8200 4.5).
     TotalLength "total_length"
-        "A broken or hostile sender, or a device that cuts frames: capture some and look at who sends them.";
+        "A defective or hostile sender, or a device that truncates frames: find the sender with `switchpath capture`.";
     /// The IPv4 header checksum is wrong (RFC 1812 5.2.2).
     HeaderChecksum "header_checksum"
-        "A broken device on the way, or a sender whose checksum offload is not completed before frames come here \
-         (`ethtool -K INTERFACE tx off` there).";
+        "A defective device on the path, or a sender whose offloaded checksums are not completed before the frames \
+         arrive here (`ethtool -K INTERFACE tx off` there).";
     /// An IP option or extension header is malformed (RFC 1812 4.2.2.6, RFC 8200 4.2).
     BadOption "bad_option"
-        "A broken or hostile sender: capture some and look.";
-    /// Source routing is not done (RFC 7126 4.3, RFC 5095).
+        "A defective or hostile sender: find it with `switchpath capture`.";
+    /// The packet asks for source routing, which the router does not support (RFC 7126 4.3, RFC 5095).
     SourceRoute "source_route"
-        "Meant so: source routes bypass policy. Nothing to do.";
+        "Intended: source routes bypass policy. No action needed.";
     /// The source address cannot be that of a sender (RFC 1812 5.3.7, RFC 4291 2.5).
     MartianSource "martian_source"
-        "A spoofed or misconfigured sender, or two hosts with one address. One of the router's own addresses as a \
-         source means a loop.";
+        "A spoofed or misconfigured sender, or two hosts with the same address. If the source is one of the router's \
+         own addresses, there is a loop.";
     /// The destination address cannot be forwarded to (RFC 1812 5.3.7, RFC 4291 2.5).
     MartianDestination "martian_destination"
-        "A misconfigured sender: such an address is nobody's.";
-    /// A unicast packet came in a link-layer broadcast (RFC 1812 5.3.4).
+        "A misconfigured sender: no host can have this address.";
+    /// A unicast packet arrived in a link-layer broadcast (RFC 1812 5.3.4).
     LinkBroadcast "link_broadcast"
-        "A misconfigured sender or an attack: nothing to do here.";
-    /// A directed or limited broadcast is not forwarded (RFC 2644).
+        "A misconfigured sender or an attack. No action needed on the router.";
+    /// Directed and limited broadcasts are not forwarded (RFC 2644).
     Broadcast "broadcast"
-        "Meant so: directed broadcasts amplify attacks. Use multicast or unicast.";
-    /// No `[[multicast]]` says where packets to this group go, and the router is no member of it.
+        "Intended: directed broadcasts amplify attacks. Use multicast or unicast.";
+    /// No `[[multicast]]` entry forwards this group, and the router is not a member of it.
     Multicast "multicast"
-        "Add a `[[multicast]]` for the group if it should be forwarded, and look at its `source`.";
-    /// The route to its source leads to another interface or does not exist, and `reverse_path` of the interface checks that
-    /// (RFC 3704). Or packets to its group come in by another interface (RFC 7761 4.2).
+        "Add a `[[multicast]]` entry for the group if it should be forwarded, and check its `source`.";
+    /// The route to the source leads to another interface or does not exist, and the interface checks this with `reverse_path` (RFC 3704). For
+    /// multicast: packets of the group are expected on another interface (RFC 7761 4.2).
     ReversePath "reverse_path"
-        "A spoofed source, or one that sends and receives by different interfaces: `switchpath explain` shows the \
-         route to it, and `reverse_path = \"loose\"` accepts any route. For a group, `from` of its `[[multicast]]` is \
-         another interface: its source has moved, or a router returns the packet.";
+        "A spoofed source, or asymmetric routing: `switchpath explain` shows the route to the source, and \
+         `reverse_path = \"loose\"` accepts any route. For multicast, `from` of the group's `[[multicast]]` names \
+         another interface: the source has moved, or a router returns the packet.";
     /// A link-local address may not leave its link (RFC 4291 2.5.6, RFC 3927 2.7).
     LinkLocal "link_local"
-        "Use an address that reaches further than its link.";
+        "Use an address that is valid beyond its link.";
     /// The time to live or hop limit ran out (RFC 1812 5.3.1, RFC 8200 3).
     TtlExpired "ttl_expired"
-        "A traceroute, or a routing loop: see whether `switchpath show routes` sends it back.";
+        "A traceroute or a routing loop: check `switchpath show routes` for a route back to the sender.";
     /// No route leads to the destination (RFC 1812 5.2.7.1).
     NoRoute "no_route"
-        "Add a route, or a default route: `switchpath show routes` has those there are.";
-    /// A blackhole route says to drop it without a word.
+        "Add a route or a default route: `switchpath show routes` lists the present ones.";
+    /// A blackhole route drops the packet silently.
     Blackhole "blackhole"
-        "Meant so by a route with `blackhole = true`.";
-    /// An unreachable route says to drop it and tell the sender.
+        "Intended by a route with `blackhole = true`.";
+    /// An unreachable route drops the packet and sends an ICMP error.
     Unreachable "unreachable"
-        "Meant so by a route with `unreachable = true`.";
-    /// It is larger than the next link takes and must not be fragmented (RFC 1812 4.2.2.7, RFC 8200 5).
+        "Intended by a route with `unreachable = true`.";
+    /// The packet exceeds the MTU of the next link and must not be fragmented (RFC 1812 4.2.2.7, RFC 8200 5).
     TooBig "too_big"
-        "Its sender was told the MTU; if it goes on, a firewall between eats ICMP. Raise `mtu` where the link takes \
-         more.";
-    /// Too many packets wait for this neighbour's link address (RFC 1812 3.3.2, RFC 4861 7.2.2).
+        "The router sent the MTU to the sender. If the sender does not react, a firewall on the path drops ICMP. Raise \
+         `mtu` if the link supports it.";
+    /// Too many packets wait for the link-layer address of this neighbour (RFC 1812 3.3.2, RFC 4861 7.2.2).
     NeighbourQueue "neighbour_queue"
         "The neighbour answers slowly or not at all: see `switchpath show neighbours`.";
     /// The neighbour did not answer (RFC 1812 5.2.7.1, RFC 4861 7.2.2).
     NeighbourFailed "neighbour_failed"
-        "The next hop is down, elsewhere, or does not answer ARP or neighbour discovery: `switchpath show \
+        "The next hop is down, is on another link, or does not answer ARP or neighbour discovery: see `switchpath show \
          neighbours`, or configure it with `[[neighbour]]`.";
-    /// The neighbour table is full: an address scan, or a limit set too low (RFC 6583).
+    /// The neighbour table is full: an address scan, or a limit that is too low (RFC 6583).
     NeighbourTable "neighbour_table"
-        "Somebody scans a large prefix, or the link has more hosts than are remembered.";
+        "A host scans a large prefix, or the link has more hosts than the table holds.";
     /// The ARP packet is malformed, or claims one of the router's own addresses (RFC 826, RFC 5227).
     BadArp "bad_arp"
-        "A broken sender, or another host has an address of the router: see `switchpath show events`.";
+        "A defective sender, or another host has an address of the router: see `switchpath show events`.";
     /// The neighbour discovery message is invalid (RFC 4861 6.1, 7.1, 8.1).
     BadNeighbourDiscovery "bad_neighbour_discovery"
-        "A broken or hostile sender on the link: capture some and look.";
-    /// More neighbour messages came than the router takes a second.
+        "A defective or hostile sender on the link: find it with `switchpath capture`.";
+    /// More neighbour messages arrived than the router accepts per second.
     NeighbourFlood "neighbour_flood"
-        "A loop in the segment or an attack: look for the sender with `switchpath capture`.";
+        "A loop in the segment or an attack: find the sender with `switchpath capture`.";
     /// The ICMP message is malformed or its checksum is wrong (RFC 792, RFC 4443 2.4).
     BadIcmp "bad_icmp"
-        "A broken or hostile sender: nothing to do here.";
-    /// It is for the router itself, which does not speak this protocol (RFC 1122 3.2.2.1, RFC 4443 3.4).
+        "A defective or hostile sender. No action needed on the router.";
+    /// The packet is for the router itself, which does not support its protocol (RFC 1122 3.2.2.1, RFC 4443 3.4).
     LocalProtocol "local_protocol"
-        "Nothing here speaks that protocol; the router only answers ICMP.";
-    /// It is for the router itself, which has nothing on this port (RFC 1122 4.1.3.1).
+        "The router itself only answers ICMP.";
+    /// The packet is for a port of the router itself on which nothing listens (RFC 1122 4.1.3.1).
     LocalPort "local_port"
-        "Nothing listens on the router itself; a scan, or the wrong address.";
-    /// A fragment for the router itself, or to be translated, that can be part of no packet (RFC 791 3.2, RFC 8200 4.5).
+        "No service listens on the router itself: a port scan, or a wrong destination address.";
+    /// The fragment, for the router itself or to be translated, cannot be part of any packet (RFC 791 3.2, RFC 8200 4.5).
     BadFragment "bad_fragment"
-        "A broken or hostile sender: nothing to do here.";
-    /// A fragment for the router itself that another of its packet overlaps or contradicts, or repeats (RFC 5722 4, RFC 8200 4.5).
+        "A defective or hostile sender. No action needed on the router.";
+    /// The fragment, for the router itself, overlaps, contradicts or repeats another fragment of its packet (RFC 5722 4, RFC 8200 4.5).
     FragmentOverlap "fragment_overlap"
-        "A broken or hostile sender: nothing to do here.";
-    /// A fragment for the router itself whose packet was not whole in time (RFC 1122 3.3.2, RFC 8200 4.5).
+        "A defective or hostile sender. No action needed on the router.";
+    /// The fragment, for the router itself, was not completed to a packet in time (RFC 1122 3.3.2, RFC 8200 4.5).
     FragmentTimeout "fragment_timeout"
         "Fragments are lost on the way here: look for drops before this router.";
-    /// Too many fragments for the router itself wait for the rest of their packets, or too many to be translated for the first (RFC 8900 3.7).
+    /// Too many fragments for the router itself wait for the rest of their packets, or too many fragments to be translated wait for the first one
+    /// (RFC 8900 3.7).
     FragmentLimit "fragment_limit"
-        "Many packets for the router come in fragments, or without the first of them: most likely an attack.";
-    /// It is for an address of the router's that another station has as well (RFC 4862 5.4.5).
+        "Many packets arrive in fragments, or without their first fragment: most likely an attack.";
+    /// The packet is for an address of the router that another host on the link also has (RFC 4862 5.4.5).
     DuplicateAddress "duplicate_address"
-        "Give one of the two stations another address: `switchpath show events` says whose it is.";
-    /// The input queue of its path is full.
+        "Give one of the two another address: `switchpath show events` reports the other host.";
+    /// The input queue of the packet's path is full.
     PathQueue "path_queue"
-        "More comes than the path's functions keep up with, or its link is slower: see `switchpath show queues` and \
-         `show workers`; `queue` sets how many packets wait.";
-    /// Its path's functions took longer than the path's limit.
+        "More packets arrive than the path's functions or its egress link can handle: see `switchpath show queues` and \
+         `show workers`; `queue` sets the length of the queue.";
+    /// The functions of the packet's path took longer than the path's `limit`.
     CpuLimit "cpu_limit"
-        "Meant so by the `limit` of its path: raise it, or see with `switchpath show workers` what a packet costs.";
-    /// A function of its path panicked, did not return while a new configuration waited for it, or found nobody to run it:
-    /// too many of those before it have not returned.
+        "Intended by the `limit` of the path: raise it, or check with `switchpath show workers` how much time a packet \
+         takes.";
+    /// A function of the path panicked, or did not return while a new configuration waited for it. Or it was not started, because too many earlier
+    /// calls have not returned.
     FunctionFailed "function_failed"
-        "See `switchpath show events` for what it did. Its path goes on with fresh functions; a function that never \
-         returns keeps a thread until the router is restarted: take it off the path.";
-    /// Functions sent it back to be classified too often.
+        "`switchpath show events` reports the failure. The path continues with new functions. A function that never \
+         returns keeps its thread until the router restarts: remove it from the path.";
+    /// Functions sent the packet back to be classified too often.
     Rounds "rounds"
-        "Functions of two paths send it to each other: look at their matches.";
-    /// There are as many translated connections as there may be (RFC 4787 is silent, RFC 6888 REQ-4 asks for a bound).
+        "Functions of two paths send the packet to each other: check the matches of the paths.";
+    /// The maximum number of translated connections is reached (RFC 4787 is silent, RFC 6888 REQ-4 asks for a bound).
     NatTable "nat_table"
-        "Many hosts, or one that scans: see `switchpath show nat`; raise `connections` in `[nat]`, or shorten its \
-         times.";
-    /// No port was found free for a new translated connection (RFC 4787 REQ-3).
+        "Many hosts, or a host that scans: see `switchpath show nat`; raise `connections` in `[nat]`, or shorten its \
+         timeouts.";
+    /// No free port was found for a new translated connection (RFC 4787 REQ-3).
     NatPorts "nat_ports"
-        "Nearly all ports of the address are taken: see `switchpath show nat`, or widen `ports` in `[nat]`.";
-    /// The host inside has begun as many translated connections as one may (RFC 6888 REQ-4).
+        "Nearly all ports of the address are in use: see `switchpath show nat`, or widen `ports` in `[nat]`.";
+    /// The inside host has reached its limit of translated connections (RFC 6888 REQ-4).
     NatHost "nat_host_limit"
-        "That host scans, or is infected, or has many users: see `switchpath show nat`; raise `per_host` in `[nat]`.";
-    /// It cannot be translated: its protocol has no ports, or its header is cut short (RFC 1858).
+        "The host scans, is infected, or has many users: see `switchpath show nat`; raise `per_host` in `[nat]`.";
+    /// The packet cannot be translated: its protocol has no ports, or its header is truncated (RFC 1858).
     NatUnsupported "nat_unsupported"
-        "TCP, UDP and ICMP are translated. Give other protocols an address of their own, or carry them in UDP.";
-    /// A fragment without ports, and the first of its packet did not come within two seconds (RFC 4787 REQ-14).
+        "The router translates TCP, UDP and ICMP. Give other protocols an address of their own, or carry them in UDP.";
+    /// A fragment without ports whose first fragment did not arrive within two seconds (RFC 4787 REQ-14).
     NatFragment "nat_fragment"
-        "The first fragment was lost on the way here, or somebody sends others only: lower the sender's MTU.";
-    /// It is about a connection that is not known (RFC 5508 REQ-4).
+        "The first fragment was lost on the way here, or a host sends only later fragments: lower the sender's MTU.";
+    /// The packet belongs to no known connection (RFC 5508 REQ-4).
     NatUnknown "nat_unknown"
-        "An answer that came too late, or a host inside that speaks of what it never had.";
-    /// A rule of its path's packet filter drops it.
+        "A late answer, or an inside host that refers to a connection that never existed.";
+    /// A rule of the path's packet filter drops the packet.
     Filtered "filtered"
-        "Meant so by a rule of its path: `switchpath show functions` counts each.";
-    /// A rule of its path's packet filter drops it and tells its sender (RFC 1812 5.2.7.1).
+        "Intended by a rule of the path: `switchpath show functions` counts the packets of each rule.";
+    /// A rule of the path's packet filter drops the packet and sends an ICMP error (RFC 1812 5.2.7.1).
     Rejected "rejected"
-        "Meant so by a rule of its path: `switchpath show functions` counts each.";
-    /// The instruction it carries says that it ends here.
+        "Intended by a rule of the path: `switchpath show functions` counts the packets of each rule.";
+    /// The packet's instruction ends the packet here.
     Instruction "instruction"
-        "Meant so by who computes: most reports of a group end where they are added up. `switchpath show state` has \
-         them by instruction.";
-    /// The instruction it carries could not be executed, and the configuration says to drop it (`on_abort` of `[state]`).
+        "Intended by the computation: most reports of a group end where they are aggregated. `switchpath show state` \
+         counts them by instruction.";
+    /// The packet's instruction could not be executed, and the configuration drops such packets (`on_abort` of `[state]`).
     InstructionAborted "instruction_aborted"
-        "`switchpath show state` has the reasons; where it is `full`, raise the capacity (`switchpath state size`).";
-    /// The output queue of the router's own packets is full.
+        "`switchpath show state` lists the reasons; for `full`, raise the capacity (`switchpath state size`).";
+    /// The output queue for the router's own packets is full.
     OutputQueue "output_queue"
-        "The link is too slow for what the router itself sends: see `switchpath show queues`.";
-    /// Too many packets wait for the worker it belongs to.
+        "The link is too slow for the packets that the router itself sends: see `switchpath show queues`.";
+    /// Too many packets wait for the worker that owns the packet's flow or computation.
     HandOverFull "hand_over_full"
-        "One worker gets more than it can take: see `switchpath show workers`. A single heavy flow, or computation, \
-         stays on one worker; with `queues` of `[state]` a computation has its part of the room.";
-    /// The worker it belongs to has failed.
+        "One worker is overloaded: see `switchpath show workers`. A single heavy flow or computation stays on one \
+         worker; with `queues` of `[state]` each computation has its share of the room.";
+    /// The worker that the packet belongs to has failed.
     WorkerFailed "worker_failed"
-        "See `switchpath show events` for why it failed. It begins anew by itself; where `switchpath show workers` \
-         says that it has failed for good, restart the router.";
-    /// The queueing scheme refused it when it arrived.
+        "`switchpath show events` reports why it failed. The worker restarts by itself; if `switchpath show workers` \
+         reports that it has failed for good, restart the router.";
+    /// The queueing scheme rejected the packet on arrival.
     SchemeArrival "scheme_arrival"
-        "The link is busy and its queueing scheme sheds load, as it should: see `switchpath show ports`; raise the \
-         scheme's limit only if delay does not matter.";
-    /// The queueing scheme dropped it from the front of its queue.
+        "The link is congested and its queueing scheme drops packets as intended: see `switchpath show ports`; raise \
+         the scheme's limit only if delay does not matter.";
+    /// The queueing scheme dropped the packet from the front of its queue.
     SchemeFront "scheme_front"
-        "The link is busy and its queueing scheme sheds load, as it should: see `switchpath show ports`; raise the \
-         scheme's limit only if delay does not matter.";
-    /// The queueing scheme dropped it from the tail of its queue.
+        "The link is congested and its queueing scheme drops packets as intended: see `switchpath show ports`; raise \
+         the scheme's limit only if delay does not matter.";
+    /// The queueing scheme dropped the packet from the tail of its queue.
     SchemeTail "scheme_tail"
-        "The link is busy and its queueing scheme sheds load, as it should: see `switchpath show ports`; raise the \
-         scheme's limit only if delay does not matter.";
-    /// It waited at a queueing scheme that was replaced.
+        "The link is congested and its queueing scheme drops packets as intended: see `switchpath show ports`; raise \
+         the scheme's limit only if delay does not matter.";
+    /// The packet was queued in a queueing scheme that was replaced.
     SchemeFlush "scheme_flush"
-        "Meant so by `scheme_change = \"flush\"` of the port.";
+        "Intended by `scheme_change = \"flush\"` of the port.";
     /// The physical queue of the link is full.
     BufferFull "buffer_full"
-        "The scheme lets more wait than the link has room for: lower its limit.";
-    /// No frame was left in the pool.
+        "The scheme queues more packets than the link has room for: lower its limit.";
+    /// The frame pool was empty.
     PoolEmpty "pool_empty"
-        "Too many packets wait somewhere: see `switchpath show queues`, or raise `frames` in `[router]`.";
-    /// It was lost on an emulated link, as its description says.
+        "Too many packets are queued: see `switchpath show queues`, or raise `frames` in `[router]`.";
+    /// The emulated link lost the packet, as configured.
     LinkLoss "link_loss"
-        "Meant so by `link` of the port: its `loss`, or the end of its `trace`.";
-    /// The interface it should leave by refused it: it is longer than the interface accepts, or the interface had no room for
-    /// it for too long.
+        "Intended by `link` of the port: its `loss`, or the end of its `trace`.";
+    /// The egress interface refused the packet: it exceeds the MTU of the interface, or the interface had no room for it for too long.
     DeviceRefused "device_refused"
-        "See `switchpath show ports` for the interface's MTU and `ip -s link` for what it dropped; a veth drops what \
-         its other end is too small for. Behind a passthrough port, give both ends one MTU.";
-    /// The port it should leave by is down.
+        "See `switchpath show ports` for the interface's MTU and `ip -s link` for its drops. A veth drops packets that \
+         exceed the MTU of its other end. Behind a passthrough port, give both ends the same MTU.";
+    /// The egress port is down.
     PortDown "port_down"
-        "Connect the port's medium: `switchpath show ports`, `ip link set INTERFACE up`.";
-    /// The port it should leave by, or its path, was removed while it waited.
+        "Bring up the port's interface: see `switchpath show ports`, and `ip link set INTERFACE up`.";
+    /// The egress port or the path was removed while the packet was queued.
     PortRemoved "port_removed"
-        "Packets that waited for what a new configuration removed. Nothing to do.";
-    /// A fault injected on purpose.
+        "A new configuration removed the port or path with packets queued. No action needed.";
+    /// A fault was injected on purpose.
     InjectedFault "injected_fault"
-        "Meant so by `faults` of the port.";
+        "Intended by `faults` of the port.";
     /// The worker stopped while it held the packet.
     Shutdown "shutdown"
-        "Packets in queues when the router ended. Nothing to do.";
+        "Packets queued when the router stopped. No action needed.";
 }
 
 impl DropReason {
-    /// The position of its counter.
+    /// The index of its counter.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The reason of a name.
+    /// The reason with this name.
     pub fn named(name: &str) -> Option<DropReason> {
         Self::ALL.iter().copied().find(|reason| reason.name() == name)
     }

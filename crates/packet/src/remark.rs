@@ -1,70 +1,70 @@
-//! What the CPU scheduler has to say of a task.
+//! Advisories of the CPU scheduler about a task.
 
 use units::Nanos;
 
-/// Something about a task that somebody who runs the router wants to know.
+/// An advisory about a task for the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remark {
-    /// Under the throttle, it has run only because it had waited long enough, so often lately.
+    /// Under the throttle, the task recently ran only after a time-out.
     TimeoutsOnly {
         /// Runs, and those of them after a time-out.
         runs: u64,
-        /// Packets it waits for.
+        /// The batch it waits for, in packets.
         batch: u32,
     },
-    /// It waits for more than half of what its queues hold (spec Q-49).
+    /// The batch it waits for is more than half of its queues' capacity (spec Q-49).
     NearCapacity {
-        /// Packets it waits for.
+        /// The batch it waits for, in packets.
         batch: u32,
-        /// Packets its queues hold.
+        /// The capacity of its queues in packets.
         capacity: u32,
     },
-    /// A packet costs over a tenth more than was declared (spec Q-54).
+    /// A packet costs over a tenth more than declared (spec Q-54).
     OverCost {
-        /// What it costs.
+        /// The measured cost.
         cost: Nanos,
-        /// What was declared.
+        /// The declared cost.
         declared: Nanos,
     },
-    /// Its port may be left alone for longer than the receive ring lasts at the line's rate (spec Q-32).
+    /// Its port may be left unpolled for longer than the receive ring lasts at the line's rate (spec Q-32).
     SleepsTooLong {
         /// The longest sleep.
         sleep: Nanos,
-        /// The longest that loses nothing.
+        /// The longest sleep without loss.
         lasts: Nanos,
     },
-    /// It waited for the processor for longer than its queue lasts at the reserved rate (spec Q-52).
+    /// It waited for the processor longer than its queue lasts at the reserved rate (spec Q-52).
     Lags {
-        /// How long it waited.
+        /// The time it waited.
         lag: Nanos,
-        /// How long the queue lasts.
+        /// The time that the queue lasts.
         lasts: Nanos,
     },
-    /// Packets of a path took longer from coming in to transmission than it was promised (spec Q-56).
+    /// Packets of a path took longer from arrival to transmission than their reservation allows (spec Q-56).
     Late {
-        /// How many lately.
+        /// The recent number.
         packets: u64,
-        /// What was promised.
+        /// The reserved delay.
         promised: Nanos,
-        /// The longest that one ever took.
+        /// The longest time so far.
         most: Nanos,
     },
     /// Many packets took longer to receive and classify than `classify_budget` allows (spec Q-05).
     OverBudget {
-        /// Those of vectors that took longer, of all that came lately.
+        /// The packets of slow vectors among those received recently.
         packets: u64,
-        /// All that came.
+        /// All packets received recently.
         of: u64,
-        /// What a packet may take.
+        /// The budget of a packet.
         budget: Nanos,
     },
 }
 
 impl Remark {
-    /// How many kinds there are.
+    /// The number of kinds.
     pub const KINDS: usize = 7;
 
-    /// Which kind it is.
+    /// The number of this kind.
     pub const fn kind(&self) -> usize {
         match self {
             Remark::TimeoutsOnly { .. } => 0,
@@ -73,7 +73,7 @@ impl Remark {
             Remark::SleepsTooLong { .. } => 3,
             Remark::Lags { .. } => 4,
             Remark::OverBudget { .. } => 5,
-            // It is said of a path, not of a task.
+            // An advisory about a path, not a task.
             Remark::Late { .. } => 6,
         }
     }

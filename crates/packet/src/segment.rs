@@ -1,12 +1,10 @@
-//! Super-frames and partial checksums on their way through the plane.
+//! Segmentation, fragmentation and checksum completion in the plane.
 //!
-//! A super-frame is one packet to the router, whole from port to port, as long as both ports take it so: one lookup, one
-//! turn in each queue, for up to 64 KB. What it will be on the wire is what counts for others: an MTU is compared with its
-//! longest segment, and schemes are told the bytes of all segments with their headers. Where the port it leaves by does
-//! not take it, or its link is so slow that others would wait for the whole of it, its path cuts it ([`Half`]): one segment after
-//! the other as there is room for them, before anything that came behind it. Nothing is overtaken, and no queue is left by more than
-//! it was entered by. IPv4 packets that are longer than their link takes are cut into fragments at the same place (RFC 791 2.3), and
-//! so are the datagrams of a super-frame.
+//! A super-frame is one packet from port to port if both ports support it: one lookup and one turn in each queue for up to 64 KB. Limits apply to its
+//! segments: the MTU is compared with the longest segment, and schemes see the bytes of all segments with their headers. If the egress port does not
+//! support super-frames, or its link is so slow that other packets would wait too long, the path segments it ([`Half`]). It emits one segment after
+//! the other as there is room, before all packets behind it. Packets therefore stay in order, and a queue never emits more packets than entered it.
+//! IPv4 packets that exceed the MTU of their link are fragmented at the same place (RFC 791 2.3), and so are the datagrams of a super-frame.
 
 use crate::accounting::Accounting;
 use crate::port::Offloads;
@@ -14,22 +12,22 @@ use crate::wire::{Fragmenter, Segmenter, offload};
 use crate::{DropReason, Exception, Meta, Offload, Packet, Pool, Queue};
 use units::{Bytes, SEGMENTS, Size};
 
-/// In `rounds`: the packet is longer than its next link takes, and is cut into fragments on its path.
+/// A flag in `rounds`: the packet exceeds the MTU of its next link and is fragmented on its path.
 pub const TO_FRAGMENT: u8 = 0x40;
 
-/// True for a packet that is cut into fragments on its path.
+/// True for a packet that is fragmented on its path.
 #[inline]
 pub fn is_to_fragment(packet: &Packet) -> bool {
     packet.meta().rounds & TO_FRAGMENT != 0
 }
 
-/// Bytes a packet puts on its link.
+/// Bytes that a packet occupies on its link.
 #[inline]
 pub fn wire_length(packet: &Packet) -> usize {
     wire_size(packet).bytes.get() as usize
 }
 
-/// Packets that a packet is on its link, at most [`SEGMENTS`], and their bytes.
+/// The number of packets that a packet becomes on its link, at most [`SEGMENTS`], and their bytes.
 #[inline]
 pub fn wire_size(packet: &Packet) -> Size {
     if packet.is_offloaded() { of_segments(packet) } else { one(packet.len()) }
@@ -46,19 +44,19 @@ fn of_segments(packet: &Packet) -> Size {
         return one(packet.len() + packet.tail().len());
     }
     let cut = packet.offload().is_super_frame().then(|| segmenter(packet)).flatten();
-    // What is not as its offload says counts as it is.
+    // A packet that contradicts its offload counts as one packet of its own length.
     cut.map_or(one(packet.len()), |cut| Size {
         packets: (cut.segments() as u32).min(SEGMENTS),
         bytes: Bytes::new(cut.wire_length() as u64),
     })
 }
 
-/// Cuts the packet, if it is a super-frame.
+/// The segmenter of a super-frame.
 fn segmenter(packet: &Packet) -> Option<Segmenter> {
     Segmenter::new(packet.bytes(), usize::from(packet.meta().l3), packet.offload()).ok()
 }
 
-/// Bytes of the longest IP packet that a packet will be on its link; nothing where it is not what its offload says.
+/// Length of the longest IP packet that a packet becomes on its link. `None` if it contradicts its offload.
 pub fn network_length(packet: &Packet) -> Option<usize> {
     let todo = packet.offload();
     if todo.is_super_frame() {
@@ -69,8 +67,8 @@ pub fn network_length(packet: &Packet) -> Option<usize> {
     todo.checksum.is_none_or(inside).then(|| packet.len().saturating_sub(packet.meta().l3.into()))
 }
 
-/// Makes the segments of a TCP super-frame as small as a link of `mtu` bytes asks. False, and nothing changed, where
-/// each of them is a packet its sender has measured: a datagram.
+/// Reduces the segment size of a TCP super-frame to an MTU of `mtu` bytes. Returns false and changes nothing for UDP, whose sender has determined the
+/// size of each datagram.
 pub fn cut_smaller(packet: &mut Packet, mtu: usize) -> bool {
     use crate::pool::Segmentation;
     let todo = packet.offload();
@@ -81,8 +79,7 @@ pub fn cut_smaller(packet: &mut Packet, mtu: usize) -> bool {
     size.is_some_and(|size| packet.set_offload(Offload { size: size.min(todo.size), ..todo }))
 }
 
-/// Completes the checksum of a packet, of a super-frame as if it were one packet; from now on nothing is left to be done
-/// to it. False where the checksum is not there.
+/// Completes the checksum of a packet (of a super-frame as if it were one packet) and clears its offload. False if the checksum field is missing.
 pub fn complete(packet: &mut Packet) -> bool {
     let todo = packet.offload();
     packet.meta_mut().flags &= !Meta::OFFLOAD;
@@ -100,57 +97,55 @@ pub fn ready_for_host(packet: &mut Packet) -> bool {
     !(ours || whole && exception.is_some()) || complete(packet)
 }
 
-/// Whether a port that takes `can` wants the packet cut before.
+/// True if a packet must be segmented before a port with these offloads transmits it.
 #[inline]
 pub fn must_cut(packet: &Packet, can: Offloads) -> bool {
     !can.super_frames && packet.is_offloaded() && packet.offload().is_super_frame()
 }
 
-/// Does to a packet that need not be cut what a port that takes `can` asks for. False where there is no frame for it in one
-/// piece.
+/// Prepares a packet that need not be segmented for a port with these offloads. False if it must be joined and no frame is left for that.
 #[inline]
 pub fn fit(packet: &mut Packet, can: Offloads, pool: &mut Pool) -> bool {
     if !packet.is_offloaded() {
         return true;
     }
     if packet.has_tail() {
-        // Copies have no checksum left to complete: that was done before they were made.
+        // The checksum of a copy was completed before the copy was made.
         return can.gather || pool.join(packet);
     }
     if !packet.offload().is_super_frame() && !can.checksums {
-        // The classifier has seen that the field is there.
+        // The classifier has checked that the field exists.
         complete(packet);
     }
     true
 }
 
-/// A packet that is being cut: a super-frame into segments, a packet longer than its link takes into fragments, or a super-frame
-/// into segments that are cut into fragments.
+/// A packet during segmentation: a super-frame into segments, a packet that exceeds the MTU into fragments, or a super-frame into segments and these
+/// into fragments.
 #[derive(Debug)]
 pub struct Half {
     packet: Packet,
     segments: Option<Segmenter>,
-    /// The fragments of `segment`; of the packet itself where that is empty.
+    /// The fragments of `segment`; of the packet itself if `segment` is empty.
     fragments: Option<Fragmenter>,
-    /// A datagram of a super-frame that is longer than the link takes.
+    /// A datagram of a super-frame that exceeds the MTU.
     segment: Vec<u8>,
-    /// Bytes of the longest IP packet that the link takes.
+    /// The MTU of the link for IP packets, in bytes.
     mtu: usize,
 }
 
 /// The answer to a request for the next part.
 pub enum Segment {
-    /// This one. It is counted as generated.
+    /// The next part, counted as generated.
     Next(Packet),
-    /// All are cut: the packet is consumed.
+    /// All parts are made: the packet is consumed.
     All,
-    /// There is no frame for it: the rest of the packet is dropped.
+    /// No frame is left: the rest of the packet is dropped.
     NoFrame,
 }
 
 impl Half {
-    /// Begins to cut for a link that takes IP packets of `mtu` bytes. Returns the packet if it contradicts its offload, or
-    /// cannot be cut.
+    /// Prepares segmentation for an MTU of `mtu` bytes. Returns the packet if it contradicts its offload, or cannot be fragmented.
     pub fn new(packet: Packet, mtu: usize) -> Result<Half, (Packet, DropReason)> {
         let super_frame = packet.is_offloaded() && packet.offload().is_super_frame();
         let (mut segments, mut fragments) = (None, None);
@@ -165,7 +160,7 @@ impl Half {
         Ok(Half { packet, segments, fragments, segment: Vec::new(), mtu })
     }
 
-    /// Begins with the next segment where that has to be cut itself.
+    /// Prepares the next segment if it must be fragmented itself.
     fn begin(&mut self) {
         let l3 = usize::from(self.packet.meta().l3);
         let Some(segments) = &mut self.segments else { return };
@@ -189,7 +184,7 @@ impl Half {
         left.or_else(|| self.segments.as_ref().map(|cut| cut.next_length())).unwrap_or(0)
     }
 
-    /// The next part, which knows what the whole did, link header included.
+    /// The next part, with the metadata and link header of the whole.
     pub fn next(&mut self, fates: &mut Accounting) -> Segment {
         self.begin();
         let length = self.next_length();
@@ -200,6 +195,7 @@ impl Half {
         fates.ledger.generate(1);
         let meta = part.meta_mut();
         *meta = *self.packet.meta();
+        // A part is complete: it must be neither segmented nor fragmented again.
         meta.flags &= !Meta::OFFLOAD;
         meta.rounds &= !TO_FRAGMENT;
         let whole = self.packet.bytes();
@@ -215,7 +211,7 @@ impl Half {
         Segment::Next(part)
     }
 
-    /// True once the last part is cut.
+    /// True after the last part.
     pub fn is_done(&self) -> bool {
         self.next_length() == 0
     }
@@ -226,18 +222,18 @@ impl Half {
     }
 }
 
-/// What became of the packets of a queue whose port takes less than before.
+/// The packet counts of a queue whose port supports less than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Refitted {
-    /// Parts that were made.
+    /// Parts generated.
     pub generated: u64,
-    /// Packets that were cut into parts.
+    /// Packets consumed by segmentation.
     pub consumed: u64,
-    /// Packets and parts that were dropped.
+    /// Packets and parts dropped.
     pub dropped: u64,
 }
 
-/// Does to all packets of `queue` what a port that takes `can` asks for. It may hold more than its capacity afterwards.
+/// Prepares all packets of `queue` for a port with these offloads. Afterwards the queue may exceed its capacity.
 #[cold]
 pub fn refit(queue: &mut Queue, can: Offloads, fates: &mut Accounting) -> Refitted {
     let (fitted, done) = refitted(|| queue.pop(), can, fates);
@@ -251,7 +247,7 @@ pub fn refit(queue: &mut Queue, can: Offloads, fates: &mut Accounting) -> Refitt
     done
 }
 
-/// Does to all packets that `take` gives what a port that takes `can` asks for, and answers them, or their segments.
+/// Prepares all packets from `take` for a port with these offloads. Returns them or their segments.
 #[cold]
 pub fn refitted(
     mut take: impl FnMut() -> Option<Packet>,
@@ -269,7 +265,7 @@ pub fn refitted(
             }
             continue;
         }
-        // Packets in these queues fit the MTU already.
+        // Packets in these queues already fit the MTU.
         let mut half = match Half::new(packet, usize::MAX) {
             Ok(half) => half,
             Err((packet, reason)) => {

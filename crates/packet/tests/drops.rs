@@ -1,4 +1,4 @@
-//! The page of drop reasons says what the code says.
+//! The page of drop reasons matches the code.
 
 use packet::DropReason;
 

@@ -1,9 +1,8 @@
-//! How routes come into the tree and leave it.
+//! Insertion and removal of routes in the tree.
 //!
-//! A route longer than what its word stands for begins as a stretch. Where two routes part a group is put at the octet
-//! that tells them apart. A route that ends within an octet fills the slots it covers, and all shorter words below. What
-//! a removal leaves over, groups with one way through and stretches without a difference, is shortened on the way back,
-//! so that a tree without routes is empty.
+//! A route below a leaf begins as a stretch. At the first octet in which two routes differ the tree gets a group. A route that ends within an octet
+//! fills the slots that it covers, and all shorter words below. A removal shortens the tree on its way back to the root: it removes groups with a
+//! single path and stretches with equal branches. A tree without routes is therefore empty.
 
 use super::super::entry::{self, POINTER, Paint};
 use super::super::short;
@@ -11,7 +10,7 @@ use super::super::sync::{AtomicU32, Ordering};
 use super::{GROUPS, Group, INDEX, Node, OCTET, STRETCH, STRETCHES, Stretch, Trie, Writer};
 use std::ops::Range;
 
-/// A route that comes or goes.
+/// A route to insert or remove.
 #[derive(Clone, Copy)]
 struct Change {
     prefix: u128,
@@ -20,9 +19,8 @@ struct Change {
 }
 
 impl<const ROOT: u8> Trie<ROOT> {
-    /// Adds the route of a prefix or changes it: `word` is an encoded outcome other than `NoRoute`, bits of `prefix`
-    /// behind `length` (at most 128) are ignored. Takes time in proportion to the part of the tree the prefix covers,
-    /// at least its /24 networks.
+    /// Adds or changes the route of a prefix. `word` is an encoded outcome other than `NoRoute`. Bits of `prefix` after `length` (at most 128) are
+    /// ignored. Takes time in proportion to the part of the tree that the prefix covers, at least its /24 networks.
     pub fn insert(&self, prefix: u128, length: u8, word: u32) {
         let mut writer = self.nodes.writer.lock();
         if length <= short::LONGEST {
@@ -35,8 +33,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// Takes the route of a prefix away; its addresses go where `covering`, the longest prefix that covers it, says:
-    /// (length, word), or (0, 0) where there is none.
+    /// Removes the route of a prefix. `covering` is the longest shorter prefix that covers it, as (length, word), or (0, 0) if there is none.
     pub fn remove(&self, prefix: u128, length: u8, covering: (u8, u32)) {
         let mut writer = self.nodes.writer.lock();
         if length <= short::LONGEST {
@@ -49,14 +46,14 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// The roots a prefix covers, where it is not longer than theirs.
+    /// The roots that a prefix covers, if it is not longer than theirs.
     fn painted_roots(&self, prefix: u128, length: u8) -> Option<&[AtomicU32]> {
         let count = 1 << ROOT.checked_sub(length)?;
         let start = (prefix >> (128 - ROOT)) as usize & !(count - 1);
         Some(&self.roots[start..start + count])
     }
 
-    /// Changes the leaves below `slot`, all of whose addresses the changed prefix covers.
+    /// Changes the leaves below `slot`. The changed prefix covers all of its addresses.
     fn paint(&self, slot: &AtomicU32, paint: Paint) {
         match self.node(slot.load(Ordering::Relaxed)) {
             Node::Leaf => _ = paint.apply(slot),
@@ -68,7 +65,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// Puts a route below `slot`, whose addresses have their first `bits` bits in common with it; it is longer.
+    /// Inserts a route below `slot`. Its first `bits` bits are common to all addresses of `slot`; the route is longer.
     fn insert_below(&self, slot: &AtomicU32, bits: u8, change: Change, writer: &mut Writer) {
         let word = slot.load(Ordering::Relaxed);
         match self.node(word) {
@@ -79,6 +76,7 @@ impl<const ROOT: u8> Trie<ROOT> {
             Node::Group(group) => self.insert_into(group, bits, change, writer),
             Node::Stretch(stretch) => {
                 let inside = common(stretch.key(), change.prefix) >= stretch.len();
+                // A group indexes whole octets, so the tree can only branch behind a stretch that ends at an octet boundary.
                 if inside && change.length == stretch.len() {
                     self.paint(&stretch.hit, change.paint);
                 } else if inside && change.length > stretch.len() && stretch.len() % 8 == 0 {
@@ -92,7 +90,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// Puts a route into a group whose addresses have `bits` bits in common with it; it is longer.
+    /// Inserts a route into a group. Its first `bits` bits are common to all addresses of the group; the route is longer.
     fn insert_into(&self, group: &Group, bits: u8, change: Change, writer: &mut Writer) {
         let slots = slots(bits, change.prefix, change.length);
         if change.length <= bits + 8 {
@@ -102,14 +100,16 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// What takes the place of a stretch to which `change` does not conform: a group at the octet where they part, with
-    /// both in it, behind a shorter stretch where that octet is further on. The stretch itself stays as it is.
+    /// The replacement of a stretch that `change` does not fit into: a group at the octet where they differ, with both in it. If that octet is
+    /// further on, a shorter stretch leads to the group. The old stretch is left unchanged for its readers.
     fn split(&self, stretch: &Stretch, bits: u8, change: Change, writer: &mut Writer) -> u32 {
         let (key, length) = (stretch.key(), stretch.len());
         let (hit, miss) = (stretch.hit.load(Ordering::Relaxed), stretch.miss.load(Ordering::Relaxed));
+        // At least one bit of both must be left for the group, hence the two `- 1`; the group begins at an octet boundary.
         let shared = common(key, change.prefix).min(change.length - 1).min(length - 1) / 8 * 8;
         let (index, group) = self.nodes.groups.take(&mut writer.groups, &self.nodes.sequence);
         self.held[GROUPS].fetch_add(1, Ordering::Relaxed);
+        // No word points to the group yet, but a reader may still follow it from its earlier use: hence releases.
         group.0.iter().for_each(|slot| slot.store(miss, Ordering::Release));
         let places = slots(shared, key, length);
         if length <= shared + 8 {
@@ -123,7 +123,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         if shared > bits { self.stretch(key, shared, group, miss, writer) } else { group }
     }
 
-    /// A new stretch; the pointer to it.
+    /// Allocates a stretch and returns the pointer to it.
     fn stretch(&self, prefix: u128, length: u8, hit: u32, miss: u32, writer: &mut Writer) -> u32 {
         let (index, stretch) = self.nodes.stretches.take(&mut writer.stretches, &self.nodes.sequence);
         self.held[STRETCHES].fetch_add(1, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         writer.stretches.give_back(pointer & INDEX);
     }
 
-    /// Takes a route away below `slot`, and what is not needed without it.
+    /// Removes a route below `slot`, and the nodes that become superfluous.
     fn remove_below(&self, slot: &AtomicU32, bits: u8, change: Change, writer: &mut Writer) {
         let word = slot.load(Ordering::Relaxed);
         match self.node(word) {
@@ -168,6 +168,8 @@ impl<const ROOT: u8> Trie<ROOT> {
                     self.remove_below(&stretch.hit, length, change, writer);
                 }
                 let (hit, miss) = (stretch.hit.load(Ordering::Relaxed), stretch.miss.load(Ordering::Relaxed));
+                // With equal branches the stretch distinguishes nothing. If its hit branch is a longer stretch with the same miss word, that one
+                // covers both.
                 if hit == miss || self.misses(hit) == Some(miss) {
                     slot.store(hit, Ordering::Release);
                     self.give_back_stretch(word, writer);
@@ -176,7 +178,7 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// What holds behind a stretch that does not match.
+    /// The miss word, if `word` points to a stretch.
     fn misses(&self, word: u32) -> Option<u32> {
         match self.node(word) {
             Node::Stretch(stretch) => Some(stretch.miss.load(Ordering::Relaxed)),
@@ -184,10 +186,9 @@ impl<const ROOT: u8> Trie<ROOT> {
         }
     }
 
-    /// What can stand for a group whose addresses begin with `bits` bits of `prefix`: a leaf or a stretch, where at most
-    /// one way leads further.
+    /// The word that can replace a group whose addresses begin with `bits` bits of `prefix`: a leaf or a stretch, if at most one path leads further.
     fn shortened(&self, group: &Group, bits: u8, prefix: u128, writer: &mut Writer) -> Option<u32> {
-        // Words from prefixes not longer than `bits` are all the same: those of the route that covers the group.
+        // Words of prefixes not longer than `bits` are all equal: they come from the route that covers the group.
         let mut covering = None;
         let mut special: Option<(usize, u32)> = None;
         let mut times = 0;
@@ -209,6 +210,7 @@ impl<const ROOT: u8> Trie<ROOT> {
             Node::Stretch(_) => (self.misses(word) == Some(covering)).then_some(word),
             Node::Group(_) => Some(self.stretch(prefix, bits + 8, word, covering, writer)),
             Node::Leaf => {
+                // The word must fill exactly the slots of one prefix: two routes of the same length and outcome have equal words.
                 let length = entry::length(word);
                 let whole = length <= bits + 8 && times == 1 << (bits + 8 - length);
                 whole.then(|| self.stretch(prefix, length, word, covering, writer))
@@ -221,12 +223,12 @@ fn group_pointer(index: u32, bits: u8) -> u32 {
     POINTER | u32::from(15 - bits / 8) << OCTET | index
 }
 
-/// Leading bits two addresses have in common: 0 to 128.
+/// The number of leading bits that two addresses have in common, 0 to 128.
 fn common(a: u128, b: u128) -> u8 {
     (a ^ b).leading_zeros() as u8
 }
 
-/// The slots of a group behind `bits` bits that a prefix covers, or the one it is in.
+/// The slots of a group after `bits` bits that a prefix covers, or the slot that contains it.
 fn slots(bits: u8, prefix: u128, length: u8) -> Range<usize> {
     let count = 1usize << (bits + 8).saturating_sub(length);
     let octet = usize::from((prefix >> (120 - bits)) as u8);

@@ -28,7 +28,7 @@ impl Lab {
         self.members.group(members, from, &mut self.hops, &self.groups).unwrap()
     }
 
-    /// Who has each bucket, by number.
+    /// The member of each bucket, by number.
     fn buckets(&self, group: GroupId) -> Vec<u8> {
         let flows = (0..BUCKETS as u32).map(|bucket| bucket << UNUSED);
         let last = |adjacency| match self.hops.get(adjacency).unwrap().1 {
@@ -52,7 +52,7 @@ fn count(buckets: &[u8], member: u8) -> usize {
     buckets.iter().filter(|&&other| other == member).count()
 }
 
-/// Different members with weights.
+/// Distinct members with weights.
 fn a_group() -> impl Strategy<Value = Vec<(u8, u16)>> {
     let weight = prop_oneof![3 => Just(1u16), 1 => 1..8u16];
     proptest::collection::btree_map(0..40u8, weight, 1..20).prop_map(|members| members.into_iter().collect())
@@ -105,8 +105,8 @@ proptest! {
         balanced(&after, &more, 2.0)?;
     }
 
-    /// Members fail and come back in any order: only the buckets of those that change hands move, everybody who can be
-    /// used has buckets and nobody else, and once all are back all is as it was.
+    /// Members fail and recover in any order. Only the buckets of members that change state move. Exactly the usable members have buckets. Once all
+    /// have recovered, every bucket has its owner again.
     #[test]
     fn while_members_fail_and_return_no_other_buckets_move(
         members in a_group(),
@@ -139,8 +139,8 @@ proptest! {
         prop_assert_eq!(lab.buckets(group), home);
     }
 
-    /// Random flows fall on the members as the buckets do: chi-squared over all members stays below its 99.999th
-    /// percentile (Wilson, Hilferty 1931).
+    /// Random flows are spread over the members like the buckets: chi-squared over all members stays below its 99.999th percentile (Wilson, Hilferty
+    /// 1931).
     #[test]
     fn flows_are_spread_as_the_weights_say(members in a_group(), key: u64) {
         const FLOWS: u32 = 20_000;

@@ -1,4 +1,4 @@
-//! Every route that covers a destination: not only the one packets go by, but what it came before.
+//! All routes that cover a destination: the route that packets use and the less preferred ones.
 
 use super::{RouteReport, Tables};
 use plan::Prefix;
@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use units::VrfId;
 
 impl Tables {
-    /// The routes of every prefix of a VRF that covers `destination`, the longest prefix first and of one prefix the preferred
-    /// route first: packets go by the first of them, and by none where there is none.
+    /// The routes of every prefix of a VRF that covers `destination`. Longer prefixes come first, and within a prefix the preferred route. Packets
+    /// use the first route in this list.
     pub fn covering(&self, vrf: VrfId, destination: IpAddr) -> Vec<RouteReport> {
         let longest = if destination.is_ipv4() { 32 } else { 128 };
         let state = self.state.lock();

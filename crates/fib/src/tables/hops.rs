@@ -1,4 +1,4 @@
-//! Next hops, groups of them, and neighbours: who is where, and who can be reached.
+//! Next hops, groups of next hops, and the reachability of neighbours.
 
 use super::Tables;
 use crate::groups::{BUCKETS, MOST_GROUPS, MOST_MEMBERS, Member};
@@ -13,18 +13,18 @@ pub struct NextHop {
     pub interface: InterfaceId,
     /// Its address.
     pub address: IpAddr,
-    /// Its share of the flows, compared to the others'; at least 1.
+    /// Its weight: its share of the flows relative to the others; at least 1.
     pub weight: u16,
 }
 
-/// A member of a group, for people.
+/// A member of a group, for reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupMember {
-    /// Who it is.
+    /// The next hop.
     pub hop: NextHop,
-    /// Whether packets may reach it: it has not failed to answer, and its port is not down.
+    /// True if packets may be sent to it: it has not failed to answer, and its port is up.
     pub usable: bool,
-    /// Buckets it has now, of [`GroupMember::BUCKETS`].
+    /// The number of its buckets now, out of [`GroupMember::BUCKETS`].
     pub buckets: usize,
 }
 
@@ -33,12 +33,12 @@ impl GroupMember {
     pub const BUCKETS: usize = BUCKETS;
 }
 
-/// Why there is no group of some next hops.
+/// The reason why a group could not be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupError {
-    /// No next hop, more than a group can have, or weights that add up to more than it has buckets.
+    /// No next hop, too many next hops, or weights that add up to more than the number of buckets.
     Size,
-    /// As many groups as there can be.
+    /// The maximum number of groups is reached.
     Groups,
     /// No adjacency is left for a next hop.
     Adjacencies,
@@ -61,27 +61,27 @@ impl fmt::Display for GroupError {
 impl std::error::Error for GroupError {}
 
 impl Tables {
-    /// The adjacency of a next hop, made if there is none; nothing where the table is full. The caller holds it until
-    /// it calls [`Tables::release`]; routes that name it and the neighbour hold it for themselves.
+    /// The adjacency of a next hop, created if necessary. `None` if the table is full. The caller holds it until it calls [`Tables::release`]. Routes
+    /// and neighbours that name it hold it independently.
     pub fn adjacency_for(&self, interface: InterfaceId, next_hop: IpAddr) -> Option<AdjacencyId> {
         self.hops.write().hold(interface, next_hop, &self.adjacencies)
     }
 
-    /// Lets an adjacency go; when nobody holds it any more its id may come to mean another next hop. Panics where it is
-    /// released more often than it was held.
+    /// Releases an adjacency. Without a holder its id may be reused for another next hop. Panics if it is released more often than it was held.
     pub fn release(&self, adjacency: AdjacencyId) {
         self.hops.write().release(adjacency, &self.adjacencies);
     }
 
-    /// The interface and next hop of an adjacency, as long as somebody holds it.
+    /// The interface and next hop of an adjacency that is in use.
     pub fn next_hop(&self, adjacency: AdjacencyId) -> Option<(InterfaceId, IpAddr)> {
         self.hops.read().get(adjacency)
     }
 
-    /// The group of these next hops; one that is named twice has the sum of its weights. As many buckets as can be are
-    /// where they are in the group `from`. The caller holds it until it calls [`Tables::release_group`].
+    /// The group of these next hops. A next hop that is listed twice gets the sum of its weights. As many buckets as possible keep the member they
+    /// have in the group `from`. The caller holds the group until it calls [`Tables::release_group`].
     pub fn group_for(&self, hops: &[NextHop], from: Option<GroupId>) -> Result<GroupId, GroupError> {
         let mut hops = hops.to_vec();
+        // Sorted by interface and address, so that duplicates are adjacent.
         hops.sort_unstable();
         hops.dedup_by(|later, first| {
             let same = (later.interface, later.address) == (first.interface, first.address);
@@ -107,19 +107,19 @@ impl Tables {
             }
         }
         let group = self.members.lock().group(members.clone(), from, &mut table, &self.groups);
-        // The group holds its members for itself.
+        // The group holds its members itself; these holds protected them until now.
         members.iter().for_each(|member| table.release(member.adjacency, &self.adjacencies));
         group.ok_or(GroupError::Groups)
     }
 
-    /// Lets a group go.
+    /// Releases a group.
     pub fn release_group(&self, group: GroupId) {
         let mut table = self.hops.write();
         let members = self.members.lock().release(group);
         members.into_iter().for_each(|adjacency| table.release(adjacency, &self.adjacencies));
     }
 
-    /// The members of a group, as long as somebody holds it.
+    /// The members of a group that is in use.
     pub fn members(&self, group: GroupId) -> Vec<GroupMember> {
         let table = self.hops.read();
         let members = self.members.lock().members(group);
@@ -131,24 +131,23 @@ impl Tables {
         members.into_iter().filter_map(told).collect()
     }
 
-    /// Groups somebody holds.
+    /// The number of groups in use.
     pub fn groups_held(&self) -> usize {
         self.members.lock().len()
     }
 
-    /// Adjacencies somebody holds.
+    /// The number of adjacencies in use.
     pub fn adjacencies_held(&self) -> usize {
         self.hops.read().len()
     }
 
-    /// Whether a next hop is a member of a group: it is to be asked also when no packet wants to go there, for none
-    /// will while it is left out.
+    /// True if a next hop is a member of a group. It must then be resolved even without packets for it: an unusable member receives none.
     pub fn is_member(&self, interface: InterfaceId, address: IpAddr) -> bool {
         let id = self.hops.read().id(interface, address);
         id.is_some_and(|id| self.members.lock().is_member(id))
     }
 
-    /// A neighbour was asked and did not answer: groups leave it out until it is resolved.
+    /// A neighbour did not answer. Groups leave it out until it is resolved.
     pub fn fail(&self, interface: InterfaceId, address: IpAddr) {
         let mut hops = self.hops.write();
         if let Some(id) = hops.id(interface, address) {
@@ -157,7 +156,7 @@ impl Tables {
         }
     }
 
-    /// The port of an interface is up, or down: then groups leave its next hops out.
+    /// Sets the state of an interface's port. Groups leave out next hops on a port that is down.
     pub fn set_up(&self, interface: InterfaceId, up: bool) {
         let mut hops = self.hops.write();
         let on = hops.set_up(interface, up);
@@ -165,12 +164,13 @@ impl Tables {
         on.into_iter().for_each(|id| members.changed(id, &hops, &self.groups));
     }
 
-    /// A neighbour's link-layer address is known: its adjacency leads there, and packets to it go straight to it where
-    /// the routes say that it is connected. False where no adjacency is left, and nothing is changed.
+    /// Sets the link-layer address of a neighbour. Packets to the neighbour use its adjacency directly if the routes say that it is connected.
+    /// Returns false and changes nothing if no adjacency is left.
     #[must_use]
     pub fn resolve(&self, interface: InterfaceId, address: IpAddr, mac: Mac) -> bool {
         let mut state = self.state.lock();
         let mut hops = self.hops.write();
+        // A known neighbour holds its adjacency already; a second hold would never be released.
         let known = state.neighbours.contains(&(address, interface));
         let id = if known { hops.id(interface, address) } else { hops.hold(interface, address, &self.adjacencies) };
         let Some(id) = id else { return false };
@@ -179,6 +179,7 @@ impl Tables {
         if !was_usable {
             self.members.lock().changed(id, &hops, &self.groups);
         }
+        // The lock is released first: `reconsider_host` takes it again.
         drop(hops);
         if state.neighbours.insert((address, interface)) {
             self.reconsider_host(&mut state, interface, address);
@@ -186,7 +187,7 @@ impl Tables {
         true
     }
 
-    /// A neighbour's link-layer address is known no longer. Packets to it are asked about again.
+    /// Forgets the link-layer address of a neighbour. The next packet to it triggers a new resolution.
     pub fn unresolve(&self, interface: InterfaceId, address: IpAddr) {
         let mut state = self.state.lock();
         if !state.neighbours.remove(&(address, interface)) {

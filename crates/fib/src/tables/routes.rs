@@ -1,4 +1,4 @@
-//! Routes coming and going, and being told.
+//! Changes of routes, and reports about them.
 
 use super::{GroupMember, NextHop, Tables, is_link_local};
 use crate::rib::{Candidates, Rib};
@@ -11,53 +11,53 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 use units::{AdjacencyId, GroupId, InterfaceId, VrfId};
 
-/// Routes looked at or changed in one hold of the writers' lock.
+/// Routes visited or changed under one hold of the writers' lock.
 const BATCH: usize = 64;
-/// IPv4 prefixes from which on the table has large pages: so many, spread evenly, use most of its small ones.
+/// The number of IPv4 prefixes from which the table has huge pages. Spread evenly, this many use most of its small pages.
 const LARGE: usize = 1 << 14;
 
-/// A route that is set, or cleared where the outcome is [`Outcome::NoRoute`].
+/// A route to set, or to clear if the outcome is [`Outcome::NoRoute`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouteChange {
-    /// Whose packets go by it.
+    /// The VRF of the route.
     pub vrf: VrfId,
-    /// The destinations; bits behind the length are ignored.
+    /// The destinations. Bits after the length are ignored.
     pub prefix: Prefix,
-    /// Who says so.
+    /// The origin of the route.
     pub origin: Origin,
-    /// What to do with packets to them.
+    /// How packets to these destinations are forwarded.
     pub outcome: Outcome,
 }
 
-/// Why a route was not set.
+/// The reason why a route was not set.
 #[derive(PartialEq, Eq, Debug)]
 pub enum RouteError {
-    /// As many prefixes have routes as the tables may hold.
+    /// The tables hold the maximum number of prefixes.
     Full {
-        /// The prefix without room.
+        /// The prefix that did not fit.
         prefix: Prefix,
         /// The limit.
         limit: usize,
     },
-    /// The route leads to an adjacency nobody holds.
+    /// The route leads to an adjacency that is not in use.
     NoAdjacency {
         /// The prefix of the route.
         prefix: Prefix,
-        /// What it names.
+        /// The adjacency.
         adjacency: AdjacencyId,
     },
-    /// The route leads to a group nobody holds.
+    /// The route leads to a group that is not in use.
     NoGroup {
         /// The prefix of the route.
         prefix: Prefix,
-        /// What it names.
+        /// The group.
         group: GroupId,
     },
-    /// No interface was ever in the route's VRF.
+    /// The route's VRF never had an interface.
     NoVrf {
         /// The prefix of the route.
         prefix: Prefix,
-        /// What it names.
+        /// The VRF.
         vrf: VrfId,
     },
 }
@@ -81,35 +81,35 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
-/// Which routes to report.
+/// The routes to report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RouteQuery {
     /// Only those of this VRF.
     pub vrf: Option<VrfId>,
-    /// Only those this prefix covers.
+    /// Only those within this prefix.
     pub within: Option<Prefix>,
-    /// Only those from here.
+    /// Only those of this origin.
     pub origin: Option<Origin>,
 }
 
-/// A route, for people.
+/// A route, for reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteReport {
-    /// Whose packets go by it.
+    /// The VRF of the route.
     pub vrf: VrfId,
     /// The destinations.
     pub prefix: Prefix,
-    /// Who says so.
+    /// The origin of the route.
     pub origin: Origin,
-    /// What is said.
+    /// How packets to these destinations are forwarded.
     pub outcome: Outcome,
-    /// Whether packets go by it: no origin with more to say has a route for the prefix.
+    /// True if packets use it: no preferred origin has a route for the prefix.
     pub active: bool,
-    /// The interface it leads out of or belongs to; none for a group.
+    /// The egress interface, or the interface it belongs to; none for a group.
     pub interface: Option<InterfaceId>,
-    /// The next hop, where it leads via one.
+    /// The next hop, if there is one.
     pub next_hop: Option<IpAddr>,
-    /// The next hops, where it leads via several.
+    /// The next hops, if there are several.
     pub members: Vec<GroupMember>,
 }
 
@@ -119,9 +119,9 @@ pub(super) struct State {
     ribs: Vec<Ribs>,
     /// Neighbours with a known link-layer address; each holds its adjacency.
     pub neighbours: BTreeSet<(IpAddr, InterfaceId)>,
-    /// Prefixes with a route that is no neighbour's, of all VRFs.
+    /// Prefixes of all VRFs with a route of an origin other than `Neighbour`.
     prefixes: usize,
-    /// Routes of [`Origin::Api`], of all VRFs.
+    /// The number of routes of [`Origin::Api`], in all VRFs.
     given: usize,
 }
 
@@ -131,13 +131,12 @@ struct Ribs {
 }
 
 impl Tables {
-    /// Sets the route of a prefix in the main VRF from one origin, in place of the one that origin had;
-    /// [`Outcome::NoRoute`] clears it.
+    /// Sets the route of a prefix in the main VRF from one origin. It replaces that origin's previous route; [`Outcome::NoRoute`] clears it.
     pub fn set_route(&self, prefix: Prefix, origin: Origin, outcome: Outcome) -> Result<(), RouteError> {
         self.change_route(RouteChange { vrf: VrfId::MAIN, prefix, origin, outcome })
     }
 
-    /// Takes the route of a prefix in the main VRF from one origin away, if there is one.
+    /// Removes the route of a prefix in the main VRF from one origin, if there is one.
     pub fn clear_route(&self, prefix: Prefix, origin: Origin) {
         let change = RouteChange { vrf: VrfId::MAIN, prefix, origin, outcome: Outcome::NoRoute };
         self.change_route(change).expect("a route can always be cleared");
@@ -148,13 +147,13 @@ impl Tables {
         self.apply(&mut self.state.lock(), change)
     }
 
-    /// Makes many changes in the order given, others coming in between. At an error the changes before it are made and
-    /// those behind it are not.
+    /// Makes many changes in order. Other writers may change routes in between. After an error the earlier changes stay and the later ones are not
+    /// made.
     pub fn apply_routes(&self, changes: impl IntoIterator<Item = RouteChange>) -> Result<(), RouteError> {
         let mut changes = changes.into_iter();
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            // Taken before the lock is: an iterator may take its time.
+            // Collected before the lock is taken, because the iterator may be slow.
             batch.extend(changes.by_ref().take(BATCH));
             if batch.is_empty() {
                 return Ok(());
@@ -164,7 +163,7 @@ impl Tables {
             let large = state.rib(VrfId::MAIN).v4.len() >= LARGE;
             MutexGuard::unlock_fair(state);
             if large && !self.large.swap(true, Ordering::Relaxed) {
-                // Takes some milliseconds, in which nobody need wait for the lock.
+                // This takes some milliseconds, so the lock is released.
                 self.fib4.thicken();
             }
             result?;
@@ -180,6 +179,7 @@ impl Tables {
         if outcome != Outcome::NoRoute && state.prefixes >= self.limits.routes && !state.contains(vrf, prefix) {
             return Err(RouteError::Full { prefix, limit: self.limits.routes });
         }
+        // The new route's next hop is held before the old one is released: both may be the same adjacency, which would otherwise be freed in between.
         match outcome {
             Outcome::Via(adjacency) if !self.hops.write().hold_again(adjacency) => {
                 return Err(RouteError::NoAdjacency { prefix, adjacency });
@@ -189,6 +189,8 @@ impl Tables {
             }
             _ => {}
         }
+        // Host routes of neighbours depend on the other routes. Without a neighbour in the prefix there is nothing to reconsider, as for most of a
+        // routing table.
         let concerned = self.neighbours_in(state, vrf, prefix).next().is_some();
         let before = if concerned { state.governing(vrf, prefix) } else { Outcome::NoRoute };
         self.change(state, vrf, prefix, origin, outcome);
@@ -198,8 +200,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Changes the routes and the forwarding table; what the old route led to is released, what the new one leads to is
-    /// held already.
+    /// Changes the routes and the forwarding table. Releases the next hop of the old route; that of the new route is held already.
     pub(super) fn change(&self, state: &mut State, vrf: VrfId, prefix: Prefix, origin: Origin, outcome: Outcome) {
         let word = outcome.encode();
         let own = self.vrf(vrf);
@@ -216,6 +217,7 @@ impl Tables {
         if origin == Origin::Api {
             state.given = state.given + usize::from(word != 0) - usize::from(old != 0);
         }
+        // Released only now, when the forwarding table no longer names it.
         match Outcome::decode(old) {
             Outcome::Via(adjacency) => self.release(adjacency),
             Outcome::Group(group) => self.release_group(group),
@@ -230,11 +232,12 @@ impl Tables {
         prefix: Prefix,
     ) -> impl Iterator<Item = (IpAddr, InterfaceId)> + 'a {
         let network = prefix.network();
+        // Neighbours are ordered by address, so those within a prefix are one range.
         let within = (network.address, InterfaceId(0))..=(network.last(), InterfaceId(u16::MAX));
         state.neighbours.range(within).copied().filter(move |&(_, on)| self.place(on) == vrf)
     }
 
-    /// Sets or clears the host route of an address in the VRF of an interface, as its neighbours and the routes say.
+    /// Sets or clears the host route of an address in the VRF of an interface, according to its neighbours and routes.
     pub(super) fn reconsider_host(&self, state: &mut State, interface: InterfaceId, address: IpAddr) {
         let (vrf, host) = (self.place(interface), Prefix::host(address));
         let mut hops = self.hops.write();
@@ -251,9 +254,10 @@ impl Tables {
         self.change(state, vrf, host, Origin::Neighbour, outcome);
     }
 
-    /// After a change of what governs `prefix`: brings the host routes of the neighbours in it up to date.
+    /// Updates the host routes of the neighbours within `prefix` after the outcome for it changed.
     fn reconsider(&self, state: &mut State, vrf: VrfId, prefix: Prefix, before: Outcome) {
         let after = state.governing(vrf, prefix);
+        // Only a connected outcome makes host routes, so other changes cannot concern them.
         let connected = |outcome| matches!(outcome, Outcome::Connected(_));
         if before != after && (connected(before) || connected(after)) {
             let known: Vec<(IpAddr, InterfaceId)> = self.neighbours_in(state, vrf, prefix).collect();
@@ -266,13 +270,13 @@ impl Tables {
         Outcome::decode(self.state.lock().candidates(vrf, prefix.network()).get(origin))
     }
 
-    /// Whether there is a route for exactly this prefix that is no neighbour's.
+    /// True if exactly this prefix has a route of an origin other than `Neighbour`.
     pub fn contains(&self, vrf: VrfId, prefix: Prefix) -> bool {
         self.state.lock().contains(vrf, prefix.network())
     }
 
-    /// An interface is gone: so are its neighbours and every route that leads out of it or belongs to it. Of a group only
-    /// the members on it go. Adjacencies the caller holds stay his, unresolved.
+    /// Removes an interface: its neighbours and every route that leads out of it or belongs to it. Groups lose only their members on it. Adjacencies
+    /// that the caller holds remain held, unresolved.
     pub fn remove_interface(&self, interface: InterfaceId) {
         let neighbours: Vec<_> =
             self.state.lock().neighbours.iter().filter(|(_, on)| *on == interface).copied().collect();
@@ -291,7 +295,7 @@ impl Tables {
         self.hops.write().lose(interface, &self.adjacencies);
     }
 
-    /// What becomes of a route when an interface goes; nothing where it stays as it is. A group is held.
+    /// The new outcome of a route after its interface is removed; `None` if it stays the same. A group is returned held.
     fn without(&self, outcome: Outcome, interface: InterfaceId) -> Option<Outcome> {
         let Outcome::Group(group) = outcome else {
             return (self.leads(outcome).0 == Some(interface)).then_some(Outcome::NoRoute);
@@ -304,7 +308,7 @@ impl Tables {
         Some(self.group_for(&left, Some(group)).map_or(Outcome::NoRoute, Outcome::Group))
     }
 
-    /// At most `limit` routes in order of VRF, family, address and length. What changes meanwhile may be missed.
+    /// At most `limit` routes in order of VRF, family, address and length. Changes made meanwhile may be missed.
     pub fn routes(&self, query: &RouteQuery, limit: usize) -> Vec<RouteReport> {
         let mut reports = Vec::new();
         self.walk(query, |_, (vrf, prefix), candidates| {
@@ -317,7 +321,7 @@ impl Tables {
         reports
     }
 
-    /// A route of a prefix whose best one is `best`.
+    /// Reports one route of a prefix whose best route is `best`.
     pub(super) fn report(
         &self,
         (vrf, prefix): (VrfId, Prefix),
@@ -331,8 +335,8 @@ impl Tables {
         RouteReport { vrf, prefix, origin, outcome, active, interface, next_hop, members }
     }
 
-    /// Calls `visit` with every prefix that has routes and that `query` asks for, its origin left aside, until it answers
-    /// false; lets go of the lock again and again.
+    /// Calls `visit` for every prefix with routes that matches `query`, regardless of its origin, until `visit` returns false. Releases the lock
+    /// after every page.
     fn walk(&self, query: &RouteQuery, mut visit: impl FnMut(&mut State, (VrfId, Prefix), Candidates) -> bool) {
         let vrfs = self.state.lock().ribs.len();
         let all = (0..vrfs).map(VrfId::at).filter(|vrf| query.vrf.is_none_or(|only| only == *vrf));
@@ -361,7 +365,7 @@ impl Tables {
         }
     }
 
-    /// The interface an outcome leads out of or belongs to, and the next hop.
+    /// The interface that an outcome leads out of or belongs to, and the next hop.
     fn leads(&self, outcome: Outcome) -> (Option<InterfaceId>, Option<IpAddr>) {
         match outcome {
             Outcome::Via(adjacency) => self.next_hop(adjacency).map_or((None, None), |(on, hop)| (Some(on), Some(hop))),
@@ -387,7 +391,7 @@ impl Tables {
         self.state.lock().given
     }
 
-    /// Prefixes that still fit.
+    /// The number of prefixes that still fit.
     pub fn room(&self) -> usize {
         self.limits.routes.saturating_sub(self.state.lock().prefixes)
     }
@@ -425,7 +429,7 @@ impl State {
         })
     }
 
-    /// The next routes from a prefix on.
+    /// The next page of routes, from a prefix on.
     fn page(&self, vrf: VrfId, from: Prefix, inclusive: bool) -> Vec<(Prefix, Candidates)> {
         let Some(ribs) = self.ribs.get(vrf.index()) else { return Vec::new() };
         match from.address {
@@ -442,7 +446,7 @@ impl State {
         }
     }
 
-    /// Bytes held.
+    /// Bytes of memory used.
     pub fn bytes(&self) -> usize {
         self.ribs.iter().map(|ribs| ribs.v4.bytes() + ribs.v6.bytes()).sum()
     }
@@ -454,7 +458,7 @@ impl Ribs {
     }
 }
 
-/// The prefix to look below, or all addresses of each family.
+/// The prefix to walk, or all addresses of each family.
 fn both_families(within: Option<Prefix>) -> impl Iterator<Item = Prefix> {
     let all = |address| Prefix { address, length: 0 };
     let everything = [all(Ipv4Addr::UNSPECIFIED.into()), all(Ipv6Addr::UNSPECIFIED.into())];

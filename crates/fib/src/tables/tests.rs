@@ -9,7 +9,7 @@ use units::{AdjacencyId, Mac, VrfId};
 
 const LAN: InterfaceId = InterfaceId(1);
 const WAN: InterfaceId = InterfaceId(2);
-/// It is in VRF 1, the others are in the main one.
+/// An interface in VRF 1; the others are in the main VRF.
 const RED: InterfaceId = InterfaceId(3);
 
 fn prefix(text: &str) -> Prefix {
@@ -52,7 +52,7 @@ impl Tables {
         id
     }
 
-    /// The interface and next hop packets to `address` get, where their link-layer address is asked for no more.
+    /// The interface and next hop of packets to `address`, if its link-layer address is resolved.
     fn direct(&self, address: &str) -> Option<(InterfaceId, IpAddr)> {
         match self.lookup(ip(address)) {
             Outcome::Via(id) if self.adjacencies.load(id).is_resolved() => self.next_hop(id),
@@ -256,7 +256,7 @@ fn a_reader_sees_the_old_or_the_new_route_while_it_changes() {
     });
 }
 
-/// Where a route leads, by name instead of by adjacency.
+/// The target of a route, by name instead of by adjacency.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Goal {
     Plain(Outcome),
@@ -273,7 +273,7 @@ enum Step {
     Remove(InterfaceId),
 }
 
-/// The rules again, without any structure.
+/// A model of the rules without any data structure.
 #[derive(Default)]
 struct Model {
     routes: BTreeMap<(VrfId, Prefix, Origin), Goal>,

@@ -1,5 +1,5 @@
-//! The instructions our programs are made of (RFC 9669). Registers are numbered: 0 is the answer, 1 the context and the
-//! first argument of a call, 10 the end of the stack.
+//! The BPF instructions of the router's programs (RFC 9669). Registers are numbered: 0 is the result, 1 the context and the first argument of a call,
+//! 10 the end of the stack.
 
 use super::Map;
 
@@ -13,15 +13,15 @@ pub struct Instruction {
     immediate: i32,
 }
 
-/// What programs answer: XDP programs of `enum xdp_action`, classifiers of `enum tcx_action_base`.
+/// Return values of programs: `enum xdp_action` for XDP programs, `enum tcx_action_base` for classifiers.
 pub mod action {
-    /// The frame ends here.
+    /// Drop the frame.
     pub const DROP: i32 = 1;
-    /// On to the host's own stack.
+    /// Pass the frame to the host's stack.
     pub const PASS: i32 = 2;
-    /// To whatever is behind this program.
+    /// Continue with the next program.
     pub const CLASSIFIER_NEXT: i32 = -1;
-    /// The frame ends here.
+    /// Drop the frame.
     pub const CLASSIFIER_DROP: i32 = 2;
 }
 
@@ -31,24 +31,24 @@ pub mod call {
     pub const MAP_LOOKUP: i32 = 1;
     /// `bpf_redirect(index, flags)`.
     pub const REDIRECT: i32 = 23;
-    /// `bpf_redirect_map(map, key, flags)`: the lower bits of the flags are the answer where there is nothing.
+    /// `bpf_redirect_map(map, key, flags)`: if the map has no entry, the result is the lower bits of the flags.
     pub const REDIRECT_MAP: i32 = 51;
 }
 
-/// Where things are in the context of a program.
+/// Offsets in the context of a program.
 pub mod context {
-    /// Where an XDP program finds the first byte of the frame and the one behind the last (`struct xdp_md`).
+    /// The first byte of the frame and the one after the last, for an XDP program (`struct xdp_md`).
     pub const XDP_DATA: (i16, i16) = (0, 4);
-    /// Where an XDP program finds the index of the link the frame came in by.
+    /// The index of the ingress link, for an XDP program.
     pub const XDP_LINK: i16 = 12;
-    /// Where an XDP program finds the queue of the link the frame came in by.
+    /// The queue of the ingress link, for an XDP program.
     pub const XDP_QUEUE: i16 = 16;
-    /// Where a classifier finds the first byte of the frame and the one behind the last (`struct __sk_buff`).
+    /// The first byte of the frame and the one after the last, for a classifier (`struct __sk_buff`).
     pub const CLASSIFIER_DATA: (i16, i16) = (76, 80);
 }
 
 impl Instruction {
-    /// The same, passing over the next `over` instructions.
+    /// The same instruction, skipping the next `over` instructions.
     pub const fn over(self, over: i16) -> Instruction {
         Instruction { offset: over, ..self }
     }
@@ -103,37 +103,37 @@ pub const fn store64(to: u8, offset: i16, from: u8) -> Instruction {
     encode(0x7b, to, from, offset, 0)
 }
 
-/// Where `one > other`, passes over the next `over` instructions.
+/// Skips the next `over` instructions if `one > other`.
 pub const fn skip_if_greater(one: u8, other: u8, over: i16) -> Instruction {
     encode(0x2d, one, other, over, 0)
 }
 
-/// Where `one == number`, passes over the next `over` instructions.
+/// Skips the next `over` instructions if `one == number`.
 pub const fn skip_if_equal(one: u8, number: i32, over: i16) -> Instruction {
     encode(0x15, one, 0, over, number)
 }
 
-/// Where `one != number`, passes over the next `over` instructions.
+/// Skips the next `over` instructions if `one != number`.
 pub const fn skip_if_different(one: u8, number: i32, over: i16) -> Instruction {
     encode(0x55, one, 0, over, number)
 }
 
-/// Calls the kernel with the arguments in registers 1 to 5, and has its answer in 0. Registers 6 to 9 are kept.
+/// Calls the kernel with the arguments in registers 1 to 5. The result is in register 0; registers 6 to 9 are preserved.
 pub const fn call(function: i32) -> Instruction {
     encode(0x85, 0, 0, 0, function)
 }
 
-/// Answers what is in register 0.
+/// Returns register 0.
 pub const fn exit() -> Instruction {
     encode(0x95, 0, 0, 0, 0)
 }
 
-/// `to = number`, of 64 bits. Takes the place of two instructions.
+/// `to = number`, of 64 bits. Occupies two instructions.
 pub const fn set64(to: u8, number: u64) -> [Instruction; 2] {
     [encode(0x18, to, 0, 0, number as u32 as i32), encode(0, 0, 0, 0, (number >> 32) as u32 as i32)]
 }
 
-/// `to = map`. Takes the place of two instructions.
+/// `to = map`. Occupies two instructions.
 pub fn set_map(to: u8, map: &Map) -> [Instruction; 2] {
     const FROM_DESCRIPTOR: u8 = 1;
     [encode(0x18, to, FROM_DESCRIPTOR, 0, map.number()), encode(0, 0, 0, 0, 0)]

@@ -1,9 +1,8 @@
-//! Programs that the kernel runs for us, by bpf(2): loading them, the maps they share with us, and the links by which
-//! they are attached.
+//! BPF programs in the kernel, by bpf(2): loading, the maps that they share with the router, and the links that attach them.
 //!
-//! All of it belongs to descriptors: when the last one of a program, a map or a link is closed, also by kill -9, the kernel
-//! takes it away. Nothing is pinned. The programs are a few instructions each, put together by [`instruction`]: no
-//! compiler and no C library are needed, on the machine that builds or on the one that runs.
+//! Everything belongs to descriptors. When the last descriptor of a program, map or link is closed, even by kill -9, the kernel removes it. Nothing
+//! is pinned. The programs are a few instructions each, built by [`instruction`]: they need no compiler and no C library, neither for the build nor
+//! on the target machine.
 
 pub mod instruction;
 
@@ -20,29 +19,29 @@ const LINK_CREATE: libc::c_int = 28;
 /// BPF_F_TEST_XDP_LIVE_FRAMES.
 const LIVE_FRAMES: u32 = 2;
 
-/// What a program is run for (`enum bpf_prog_type`).
+/// The type of a program (`enum bpf_prog_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// By a queueing discipline or tcx, on a frame of a link.
+    /// Run by a queueing discipline or tcx for a frame of a link.
     Classifier = 3,
-    /// By the driver of a link, on a frame that has just come in.
+    /// Run by the driver of a link for a received frame.
     Xdp = 6,
 }
 
-/// A program the kernel has checked and taken.
+/// A program that the kernel has verified and loaded.
 #[derive(Debug)]
 pub struct Program {
     descriptor: OwnedFd,
 }
 
-/// Where a program is attached.
+/// The place where a program is attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
     /// tcx ingress (Linux 6.6).
     TcxIngress,
     /// XDP in the driver.
     XdpNative,
-    /// XDP in the stack, for drivers that have none.
+    /// XDP in the stack, for drivers without XDP.
     XdpGeneric,
 }
 
@@ -57,22 +56,22 @@ impl Hook {
     }
 }
 
-/// A program attached to a network link, for as long as this lives.
+/// A program attached to a network link as long as this value lives.
 #[derive(Debug)]
 pub struct Attached {
     _descriptor: OwnedFd,
 }
 
-/// What a map is (`enum bpf_map_type`).
+/// The type of a map (`enum bpf_map_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MapKind {
-    /// Values of eight bytes by number, one set for all processors.
+    /// Values of eight bytes by index, shared by all processors.
     Array = 2,
-    /// AF_XDP sockets by number.
+    /// AF_XDP sockets by index.
     Sockets = 17,
 }
 
-/// A map: what a program shares with us.
+/// A map: memory shared between a program and the router.
 #[derive(Debug)]
 pub struct Map {
     descriptor: OwnedFd,
@@ -152,19 +151,18 @@ struct TestRun {
 /// `T` is laid out as the part of `union bpf_attr` that `command` uses, and its pointers are valid for that during the
 /// call.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_int> {
-    // SAFETY: the caller vouches for the attributes, whose size is said; the kernel may write to them (BPF_PROG_TEST_RUN).
+    // SAFETY: the caller vouches for the attributes, whose size is passed; the kernel may write to them (BPF_PROG_TEST_RUN).
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>() as u32) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }
 
-/// # Safety
-/// As for [`bpf`], and `command` answers a new descriptor.
+/// # Safety See [`bpf`]; in addition `command` returns a new descriptor.
 unsafe fn bpf_open<T>(command: libc::c_int, attributes: &mut T) -> io::Result<OwnedFd> {
-    // SAFETY: the caller vouches for it; a new descriptor is nobody else's.
+    // SAFETY: the caller vouches for the call; a new descriptor has no other owner.
     unsafe { bpf(command, attributes).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// The name of a program or a map, for who lists them: 15 bytes at most.
+/// The name of a program or a map in listings: at most 15 bytes.
 fn named(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes.iter_mut().take(15).zip(name.bytes()).for_each(|(to, from)| *to = from);
@@ -172,7 +170,7 @@ fn named(name: &str) -> [u8; 16] {
 }
 
 impl Program {
-    /// Has the kernel check and take a program. Needs CAP_BPF and CAP_NET_ADMIN, neither of which a user namespace gives.
+    /// Has the kernel verify and load a program. Needs CAP_BPF and CAP_NET_ADMIN, which a user namespace does not grant.
     pub fn load(kind: Kind, name: &str, instructions: &[Instruction]) -> io::Result<Program> {
         let mut load = ProgLoad {
             prog_type: kind as u32,
@@ -186,13 +184,12 @@ impl Program {
             prog_flags: 0,
             prog_name: named(name),
         };
-        // SAFETY: `ProgLoad` begins as <linux/bpf.h> says; it points to as many instructions as it says, and to a constant.
+        // SAFETY: `ProgLoad` begins like the structure in <linux/bpf.h>; its pointers are valid for the stated lengths.
         let descriptor = unsafe { bpf_open(PROG_LOAD, &mut load) }?;
         Ok(Program { descriptor })
     }
 
-    /// Attaches it to the network link of that index, in the network namespace of the calling thread. `EBUSY` where
-    /// another program is there.
+    /// Attaches it to the network link with this index, in the network namespace of the calling thread. `EBUSY` if another program is attached there.
     pub fn attach(&self, hook: Hook, index: u32) -> io::Result<Attached> {
         let (attach_type, flags) = hook.numbers();
         let mut create = LinkCreate {
@@ -209,9 +206,8 @@ impl Program {
         Ok(Attached { _descriptor: descriptor })
     }
 
-    /// Has an XDP program make `count` frames, each of which begins as `frame` or as the program left one of those before
-    /// it, and does what the program answers: frames it redirects leave by a link of the network namespace of the calling
-    /// thread (Linux 5.18). Batches are at most 256.
+    /// Runs an XDP program on `count` frames. Each frame begins as `frame`, or as the program left it in an earlier run. The kernel carries out the
+    /// program's result: redirected frames leave by a link of the calling thread's network namespace (Linux 5.18). Batches are at most 256.
     pub fn run_live(&self, frame: &[u8], count: u32, batch: u32) -> io::Result<()> {
         let mut run = TestRun {
             prog_fd: self.descriptor.as_raw_fd() as u32,
@@ -255,14 +251,14 @@ impl Map {
         Ok(Map { descriptor, kind })
     }
 
-    /// Puts a socket in its place; when it is closed it leaves.
+    /// Stores a socket. Closing the socket removes it.
     pub fn set_socket(&self, key: u32, socket: impl AsFd) -> io::Result<()> {
         assert_eq!(self.kind, MapKind::Sockets);
         let value = socket.as_fd().as_raw_fd() as u32;
         self.element(MAP_UPDATE, key, (&raw const value).addr() as u64)
     }
 
-    /// Writes a number.
+    /// Stores a number.
     pub fn set(&self, key: u32, value: u64) -> io::Result<()> {
         assert_eq!(self.kind, MapKind::Array);
         self.element(MAP_UPDATE, key, (&raw const value).addr() as u64)
@@ -276,17 +272,17 @@ impl Map {
         Ok(value)
     }
 
-    /// `value` is the address of a value of this kind of map: read by an update, written by a lookup.
+    /// `value` is the address of a value of this kind of map: an update reads it, a lookup writes it.
     fn element(&self, command: libc::c_int, key: u32, value: u64) -> io::Result<()> {
         let key_address = (&raw const key).addr() as u64;
         let map_fd = self.descriptor.as_raw_fd() as u32;
         let mut element = MapElement { map_fd, _padding: 0, key: key_address, value, flags: 0 };
-        // SAFETY: `MapElement` is as <linux/bpf.h> says; the key has the four bytes the map was made for, and the three
-        // callers above, the only ones, point to a value of the size that this kind of map has.
+        // SAFETY: `MapElement` matches <linux/bpf.h>. The key has the four bytes that the map was made for. The three callers above, the only ones,
+        // pass a pointer to a value of this map's value size.
         unsafe { bpf(command, &mut element) }.map(drop)
     }
 
-    /// What loads the map into a register of a program.
+    /// The number that loads the map into a register of a program.
     pub(crate) fn number(&self) -> i32 {
         self.descriptor.as_raw_fd()
     }

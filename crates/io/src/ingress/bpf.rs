@@ -1,10 +1,10 @@
-//! The drop as a tcx link.
+//! The ingress drop as a tcx link.
 
 use crate::bpf::instruction::{action, exit, set};
 use crate::bpf::{Attached, Hook, Kind, Program};
 use std::io;
 
-/// Loads the program and attaches it to the link of that index; it stays while the answer is held.
+/// Loads the program and attaches it to the link with this index for the lifetime of the returned value.
 pub(super) fn attach(index: u32) -> io::Result<Attached> {
     Program::load(Kind::Classifier, "switchpath_drop", &[set(0, action::CLASSIFIER_DROP), exit()])?
         .attach(Hook::TcxIngress, index)

@@ -1,4 +1,4 @@
-//! The drop as a traffic control filter: a classic BPF program of one instruction at a clsact qdisc.
+//! The ingress drop as a traffic control filter: a classic BPF program of one instruction at a clsact qdisc.
 
 use crate::netlink::message::{Message, attributes, u32_at};
 use crate::netlink::{KernelError, Netlink};
@@ -9,7 +9,7 @@ const QDISC_CLSACT: u32 = 0xffff_fff1;
 const QDISC_HANDLE: u32 = 0xffff_0000;
 /// TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)
 const INGRESS: u32 = 0xffff_fff2;
-/// What our filter is known by: a preference and a handle nobody else would choose, "SW" and "SWPH".
+/// The preference and handle of the filter, "SW" and "SWPH", which no other program is likely to use.
 const PREFERENCE: u32 = 0x5357;
 const HANDLE: u32 = 0x5357_5048;
 
@@ -25,7 +25,7 @@ fn program() -> Vec<u8> {
     [&6u16.to_ne_bytes()[..], &[0, 0], &2u32.to_ne_bytes()].concat()
 }
 
-/// `struct tcmsg`. `info` is the preference and, in network byte order, the protocol a filter looks at: all of them.
+/// `struct tcmsg`. `info` is the preference and, in network byte order, the protocol that a filter matches: all of them.
 fn header(index: u32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
     let mut header = [0; 20];
     for (at, field) in [(4, index), (8, handle), (12, parent), (16, info)] {
@@ -38,7 +38,7 @@ fn filter_header(index: u32) -> [u8; 20] {
     header(index, HANDLE, INGRESS, PREFERENCE << 16 | u32::from((libc::ETH_P_ALL as u16).to_be()))
 }
 
-/// Adds the qdisc, if there is none, and our filter; one that is left from before stays as it is.
+/// Adds the qdisc, if there is none, and the filter. A filter from an earlier run is kept.
 pub(super) fn add(netlink: &mut Netlink, index: u32) -> Result<(), KernelError> {
     let object = format!("of link {index}");
     let create = (libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
@@ -57,18 +57,18 @@ pub(super) fn add(netlink: &mut Netlink, index: u32) -> Result<(), KernelError> 
     there_already(netlink.change(filter, "adding the ingress filter", &object))
 }
 
-/// Removes our filter. The qdisc stays: another program may use it by now, and without filters it does nothing.
+/// Removes the filter. The qdisc stays: another program may use it by now, and without filters it has no effect.
 pub(super) fn remove(netlink: &mut Netlink, index: u32) -> Result<(), KernelError> {
     let mut message = Message::new(libc::RTM_DELTFILTER, libc::NLM_F_ACK as u16, &filter_header(index));
     message.put_text(TCA_KIND, "bpf");
     netlink.change(message, "removing the ingress filter", &format!("of link {index}"))
 }
 
-/// Whether our filter is on a link.
+/// True if the filter is on a link.
 fn is_there(netlink: &mut Netlink, index: u32) -> bool {
     let mut found = false;
     let message = Message::new(libc::RTM_GETTFILTER, libc::NLM_F_DUMP as u16, &header(index, 0, INGRESS, 0));
-    // A link without the qdisc answers with an error: no filter either.
+    // A link without the qdisc returns an error: it has no filter either.
     let _ = netlink.exchange(message, "listing", "the ingress filters", |kind, body| {
         let ours = u32_at(body, 8) == Some(HANDLE) && u32_at(body, 16).is_some_and(|info| info >> 16 == PREFERENCE);
         let bpf = attributes(body.get(20..).unwrap_or(&[])).any(|(kind, value)| kind == TCA_KIND && value == b"bpf\0");
@@ -77,13 +77,13 @@ fn is_there(netlink: &mut Netlink, index: u32) -> bool {
     found
 }
 
-/// Removes filters of ours whose owner was killed, in the network namespace of the calling thread: an owner that lives has
-/// a packet socket on the link. Answers the names of the links that were freed.
+/// Removes filters whose owner was killed, in the network namespace of the calling thread. A live owner has a packet socket on the link. Returns the
+/// names of the freed links.
 pub fn sweep() -> Result<Vec<String>, KernelError> {
     let mut netlink = Netlink::open()?;
     let path = "/proc/thread-self/net/packet";
     let sockets = fs::read_to_string(path).map_err(|error| KernelError::new("reading", path, error))?;
-    // Columns: sk RefCnt Type Proto Iface R Rmem User Inode; the link's index is the fifth.
+    // Columns: sk RefCnt Type Proto Iface R Rmem User Inode; the fifth is the link's index.
     let owned: HashSet<u32> =
         sockets.lines().skip(1).filter_map(|line| line.split_whitespace().nth(4)?.parse().ok()).collect();
     let mut freed = Vec::new();

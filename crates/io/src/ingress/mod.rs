@@ -1,12 +1,12 @@
-//! Keeping the host's own stack from routing what a port of ours receives.
+//! Prevents the host's stack from processing packets that a port receives.
 //!
-//! An AF_PACKET socket only sees a copy: the kernel goes on with the packet and, where it forwards or has an address,
-//! routes or answers it a second time. Packet sockets are served before the ingress hook, so a program there that drops
-//! everything takes the packet from the kernel and not from us.
+//! An AF_PACKET socket only gets a copy: the kernel processes the packet as well. A kernel that forwards, or has an address there, would route or
+//! answer it a second time. Packet sockets get their copy before the ingress hook, so a program there that drops everything stops the kernel but not
+//! the port.
 //!
-//! Two ways are tried. A tcx link (Linux 6.6, CAP_BPF) belongs to a descriptor and is gone with the process, however that
-//! ends. Else a `cls_bpf` filter at a clsact qdisc (CAP_NET_ADMIN is enough, so it works in user namespaces too) stays
-//! after kill -9; it is known by its preference and handle and taken over or swept away by the next start.
+//! There are two mechanisms. A tcx link (Linux 6.6, CAP_BPF) belongs to a descriptor and is removed with the process in any case. Otherwise a
+//! `cls_bpf` filter at a clsact qdisc is used. It needs only CAP_NET_ADMIN, so it works in user namespaces too, but it survives kill -9. The next
+//! start recognises it by preference and handle and reuses or removes it.
 
 mod bpf;
 mod filter;
@@ -16,7 +16,7 @@ pub use filter::sweep;
 use crate::bpf::Attached;
 use crate::netlink::{KernelError, Netlink};
 
-/// While it lives, the host's stack receives nothing from one link.
+/// As long as this value lives, the host's stack receives nothing from one link.
 #[derive(Debug)]
 pub struct IngressDrop {
     mechanism: Mechanism,
@@ -35,7 +35,7 @@ enum Mechanism {
 }
 
 impl IngressDrop {
-    /// Puts it on the link of that index, in the network namespace of the calling thread. Doing it twice is no error.
+    /// Installs it on the link with this index, in the network namespace of the calling thread. Installing it twice is not an error.
     pub fn install(index: u32) -> Result<Self, KernelError> {
         if let Ok(link) = bpf::attach(index) {
             return Ok(IngressDrop { mechanism: Mechanism::Tcx { _link: link } });
@@ -43,14 +43,14 @@ impl IngressDrop {
         Self::install_filter(index)
     }
 
-    /// As [`IngressDrop::install`], with the filter even where a tcx link would do.
+    /// Like [`IngressDrop::install`], but always with the filter.
     pub fn install_filter(index: u32) -> Result<Self, KernelError> {
         let mut netlink = Netlink::open()?;
         filter::add(&mut netlink, index)?;
         Ok(IngressDrop { mechanism: Mechanism::Filter { netlink, index } })
     }
 
-    /// What does it: `tcx` or `cls_bpf`.
+    /// The mechanism: `tcx` or `cls_bpf`.
     pub fn mechanism(&self) -> &'static str {
         match self.mechanism {
             Mechanism::Tcx { .. } => "tcx",
@@ -62,7 +62,7 @@ impl IngressDrop {
 impl Drop for IngressDrop {
     fn drop(&mut self) {
         if let Mechanism::Filter { netlink, index } = &mut self.mechanism {
-            // Where the link has gone, so has its filter.
+            // If the link is gone, so is its filter.
             let _ = filter::remove(netlink, *index);
         }
     }

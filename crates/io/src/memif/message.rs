@@ -1,7 +1,6 @@
-//! The messages two ends of a shared-memory link say to each other before packets flow: memif version 2.0, 128 bytes
-//! each over a Unix socket of type SOCK_SEQPACKET, descriptors beside them.
+//! The messages that set up a shared-memory link: memif version 2.0, 128 bytes each over a Unix socket of type SOCK_SEQPACKET, with descriptors.
 //!
-//! The client offers memory and rings; the server takes them or hangs up. Integers are in the machine's byte order.
+//! The client offers memory and rings; the server accepts them or disconnects. Integers are in the machine's byte order.
 
 /// Bytes of every message.
 pub const LENGTH: usize = 128;
@@ -10,56 +9,56 @@ pub const VERSION: u16 = 2 << 8;
 /// The largest ring, as a power of two.
 pub const MOST_LOG2_RING: u8 = 14;
 
-/// What one end says to the other.
+/// A message between the two ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// The last message was taken.
+    /// The last message was accepted.
     Ack,
-    /// The server's first words: what it can do.
+    /// The first message of the server: its capabilities.
     Hello {
-        /// The versions it speaks, first and last.
+        /// The first and the last supported version.
         versions: (u16, u16),
-        /// The last index of memory regions, of rings to the client, and of rings to the server.
+        /// The maximum index of memory regions, of rings to the client, and of rings to the server.
         last: (u16, u16, u16),
         /// The largest ring, as a power of two.
         log2_ring: u8,
     },
-    /// The client's answer: which link it wants.
+    /// The client's answer: the link that it asks for.
     Init {
-        /// The version to speak.
+        /// The selected version.
         version: u16,
         /// The number of the link on this socket.
         id: u32,
-        /// What packets are: see [`ETHERNET`].
+        /// The kind of packets: see [`ETHERNET`].
         mode: u8,
     },
-    /// Memory to share; its descriptor comes with the message.
+    /// Memory to share; its descriptor is attached to the message.
     AddRegion {
         /// Its index.
         index: u16,
         /// Its length in bytes.
         size: u64,
     },
-    /// A ring in shared memory; the descriptor that signals for it comes with the message.
+    /// A ring in shared memory; its event descriptor is attached to the message.
     AddRing {
-        /// Whether packets go from the client to the server.
+        /// True for packets from the client to the server.
         to_server: bool,
-        /// Its index among those of its direction.
+        /// Its index among the rings of its direction.
         index: u16,
         /// The region it lies in.
         region: u16,
-        /// Where in that region, in bytes.
+        /// Its offset in the region in bytes.
         offset: u32,
-        /// Descriptors, as a power of two.
+        /// Number of descriptors, as a power of two.
         log2_size: u8,
-        /// Bytes before each packet that are none of ours.
+        /// Bytes of a private header before each packet.
         private_header: u16,
     },
-    /// All has been offered: the client is ready.
+    /// Everything was offered: the client is ready.
     Connect,
     /// The server is ready too.
     Connected,
-    /// This end hangs up, and why.
+    /// This end disconnects for this reason.
     Disconnect(String),
 }
 
@@ -69,7 +68,7 @@ pub const ETHERNET: u8 = 0;
 const KIND: [u16; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
 impl Message {
-    /// As it is sent. `name` is ours.
+    /// The encoded message. `name` is the sender's.
     pub fn encode(&self, name: &str) -> [u8; LENGTH] {
         let mut words = Writer { bytes: [0; LENGTH], at: 0 };
         match self {
@@ -87,7 +86,7 @@ impl Message {
                 words.put(&version.to_ne_bytes());
                 words.put(&id.to_ne_bytes());
                 words.put(&[*mode]);
-                // No secret: who may open the socket may use it.
+                // No secret: the permissions of the socket protect it.
                 words.put(&[0; 24]);
                 words.name(name, 32);
             }
@@ -122,7 +121,7 @@ impl Message {
         words.bytes
     }
 
-    /// As it was received; nothing where it is no message of this protocol.
+    /// The decoded message, `None` if it is not a message of this protocol.
     pub fn decode(bytes: &[u8]) -> Option<Message> {
         let bytes: &[u8; LENGTH] = bytes.try_into().ok()?;
         let mut words = Reader { bytes, at: 0 };
@@ -167,7 +166,7 @@ impl Writer {
         self.at += field.len();
     }
 
-    /// Text in a field of `width` bytes, with a zero behind it.
+    /// Text in a field of `width` bytes, terminated by zero.
     fn name(&mut self, text: &str, width: usize) {
         let cut = text.floor_char_boundary(width - 1);
         let field = &mut self.bytes[self.at..self.at + width];
@@ -176,7 +175,7 @@ impl Writer {
     }
 }
 
-/// Reads fields one after the other. No message has more than [`LENGTH`] bytes of them.
+/// Reads fields in order. A message has at most [`LENGTH`] bytes of them.
 struct Reader<'a> {
     bytes: &'a [u8; LENGTH],
     at: usize,

@@ -1,14 +1,14 @@
 //! `memif:` ports: a link between two processes of one machine over shared memory.
 //!
-//! Rings and packets lie in memory that both map, so no packet costs a system call; a Unix socket carries the agreement
-//! before. It is memif version 2, as VPP and DPDK speak it, with one ring of Ethernet frames each way. One end listens,
-//! the other connects; whichever ends first is waited for by the other.
+//! Both processes map the rings and packets, so packets need no system call; a Unix socket carries the setup. The protocol is memif version 2, like
+//! that of VPP and DPDK, with one ring of Ethernet frames for each direction. One end listens and the other connects. If one end terminates, the
+//! other waits for it.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `message` | what is said on the socket |
-//! | `ring` | shared memory and the rings in it: nothing in there is believed |
-//! | `session` | how two ends come together |
+//! | `message` | messages on the socket |
+//! | `ring` | shared memory and its rings, all of whose contents are untrusted |
+//! | `session` | connection setup |
 //! | `port` | the port, and the thread that keeps it connected |
 
 pub mod message;
@@ -20,17 +20,17 @@ pub use port::MemifPort;
 
 use std::path::{Path, PathBuf};
 
-/// Which end of a link a port is.
+/// The role of a port on a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
     /// It listens at this path (memif's server).
     Listen(PathBuf),
-    /// It connects to whoever listens at this path (memif's client).
+    /// It connects to the listener at this path (memif's client).
     Connect(PathBuf),
 }
 
 impl End {
-    /// From the target of a device: `listen:PATH` or `connect:PATH`.
+    /// Parses the target of a device: `listen:PATH` or `connect:PATH`.
     pub fn parse(target: &str) -> Option<End> {
         let (role, path) = target.split_once(':')?;
         match role {
@@ -41,7 +41,7 @@ impl End {
         }
     }
 
-    /// Where the socket is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         match self {
             End::Listen(path) | End::Connect(path) => path,

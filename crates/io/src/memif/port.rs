@@ -1,4 +1,4 @@
-//! The port: packets are copied between the pool and the shared buffers, a batch at a time.
+//! The `memif:` port. It copies packets between the pool and the shared buffers, a batch at a time.
 
 use super::End;
 use super::ring::Broken;
@@ -20,28 +20,28 @@ use units::{Instant, Rate};
 
 /// Ethernet header and one tag.
 const LINK_HEADER: usize = 18;
-/// How long an end that found nobody waits before it tries again, in milliseconds.
+/// The retry interval of an end without a peer, in milliseconds.
 const RETRY: i64 = 50;
 
-/// Where the thread that finds the peer leaves a channel, and hears that the port has no more use for one.
+/// The exchange point of the connection thread and the port: the thread leaves channels here, and the port reports that it no longer needs one.
 mod parking {
     use super::Channel;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    /// What the thread has to say.
+    /// News from the thread.
     #[derive(Debug, Default)]
     pub(super) enum Slot {
         /// Nothing new.
         #[default]
         Empty,
-        /// A peer is there.
+        /// A peer has connected.
         Joined(Box<Channel>),
-        /// The peer is gone.
+        /// The peer has left.
         Left,
     }
 
-    /// The place between the two; costs the port an atomic load where there is nothing new.
+    /// The exchange point. Without news it costs the port an atomic load.
     #[derive(Debug, Default)]
     pub(super) struct Desk {
         news: AtomicU64,
@@ -50,7 +50,7 @@ mod parking {
 
     impl Desk {
         fn slot(&self) -> MutexGuard<'_, Slot> {
-            // Each change is one assignment: a panic elsewhere leaves it whole.
+            // Each change is one assignment, so a panic elsewhere leaves it consistent.
             self.slot.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
@@ -75,15 +75,15 @@ pub struct MemifPort {
     channel: Option<Box<Channel>>,
     desk: Arc<Desk>,
     seen: u64,
-    /// What a worker may sleep on: the peer's signal and the thread's.
+    /// The descriptor that a worker sleeps on: the peer's signal and the thread's.
     waiter: OwnedFd,
     news: Arc<OwnedFd>,
     stop: Arc<OwnedFd>,
-    /// The peer has broken the rules: the thread hangs up.
+    /// The peer violated the protocol: the thread disconnects.
     kick: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     awake: Cell<bool>,
-    /// Packets that the link refuses, while a batch is put on it.
+    /// Packets that the link refuses during the transmission of a batch.
     refused: Batch,
     name: String,
     remarks: Remarks,
@@ -94,7 +94,7 @@ fn signal() -> io::Result<Arc<OwnedFd>> {
 }
 
 fn ring(bell: &OwnedFd) {
-    // EAGAIN: it is ringing already.
+    // EAGAIN: the counter is at its maximum, so the bell has been rung.
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
@@ -103,7 +103,7 @@ fn silence(bell: &OwnedFd) {
 }
 
 impl MemifPort {
-    /// Opens one end of a link for the port `name`. The peer need not be there yet: until it is, the port is down.
+    /// Opens one end of a link for the port `name`. The peer may be absent; until it connects, the port is down.
     pub fn open(end: &End, name: &str, remarks: Remarks) -> Result<MemifPort, OpenError> {
         let refused = |error: io::Error| {
             let hint = match error.kind() {
@@ -185,7 +185,7 @@ impl MemifPort {
         ring(&self.kick);
     }
 
-    /// What arrived rings until it is read, and only matters while the worker may sleep.
+    /// The peer's signal stays set until it is read, which only matters while the worker may sleep.
     fn wake_up(&mut self) {
         self.awake.set(true);
         silence(&self.news);
@@ -206,7 +206,7 @@ impl MemifPort {
             let (mut length, mut whole, mut next) = (0, true, slot);
             let ended = loop {
                 if next == waiting {
-                    // The rest of a packet in several slots has not come yet.
+                    // The remaining slots of a multi-slot packet have not arrived yet.
                     break false;
                 }
                 let (bytes, more) = channel.receive.copy(next, &mut packet.bytes_mut()[length..])?;
@@ -255,7 +255,7 @@ impl MemifPort {
                     filled += 1;
                     pool.give(packet);
                 }
-                // Longer than a buffer. Its slot stays for the next.
+                // Longer than a buffer. Its slot is kept for the next packet.
                 Some(Ok(false)) => refuse(packet, DropReason::DeviceRefused, &mut self.refused),
                 Some(Err(broken)) => {
                     result = Err(broken);
@@ -265,7 +265,7 @@ impl MemifPort {
             }
         }
         if !self.refused.is_empty() {
-            // Emptied by its drain, `batch` has its room again.
+            // `batch` is empty after its drain and has its full room again.
             std::mem::swap(batch, &mut self.refused);
         }
         if filled > 0 && channel.send.publish(filled) {
@@ -275,9 +275,9 @@ impl MemifPort {
     }
 }
 
-/// Looks before the worker sleeps, which take a microsecond or so. One would do for a peer that shows its packets before it asks
-/// whether to ring, as [`Ring::publish`](super::ring::Ring::publish) does. DPDK's processor may do that the other way round: then its
-/// packets come a moment after it found that nobody sleeps.
+/// Checks for packets before the worker sleeps, which take about a microsecond. One check is enough for a peer that publishes its packets before it
+/// tests for a sleeping receiver, as [`Ring::publish`](super::ring::Ring::publish) does. DPDK has no barrier there: the processor may reorder the two,
+/// and its packets may become visible a moment after it found no sleeping receiver.
 const LAST_LOOKS: usize = 64;
 
 fn watch(waiter: &OwnedFd, bell: &OwnedFd) -> io::Result<()> {
@@ -298,7 +298,7 @@ impl Port for MemifPort {
     }
 
     fn room(&self) -> usize {
-        // A broken ring is found out, and ended, by the next packet.
+        // The next packet detects a broken ring and ends the link.
         self.channel.as_ref().map_or(0, |channel| channel.send.room().map_or(1, usize::from))
     }
 
@@ -313,7 +313,7 @@ impl Port for MemifPort {
     }
 
     fn ring(&self) -> u32 {
-        // Before there is a peer: what it is offered.
+        // Before a peer connects: the ring size that the port offers.
         self.channel.as_ref().map_or(1 << LOG2_RING, |channel| channel.receive.slots().into())
     }
 
@@ -346,7 +346,7 @@ impl Port for MemifPort {
     }
 
     fn statistics(&self) -> PortStatistics {
-        // The peer keeps what finds no room: nothing is lost before it is received.
+        // The peer keeps packets without room: no packet is lost before it is received.
         PortStatistics::default()
     }
 }
@@ -355,13 +355,13 @@ impl Drop for MemifPort {
     fn drop(&mut self) {
         ring(&self.stop);
         if let Some(thread) = self.thread.take() {
-            // It reads the bell between any two of its waits, and nothing it does takes long.
+            // The thread reads the bell between any two waits, and none of its steps takes long.
             let _ = thread.join();
         }
     }
 }
 
-/// A listening socket; its file is removed with it, if it is still ours.
+/// A listening socket. It removes its file when dropped, if the file is still its own.
 #[derive(Debug)]
 struct Listener {
     socket: OwnedFd,
@@ -373,7 +373,7 @@ impl Listener {
     fn new(path: &Path) -> io::Result<Listener> {
         let is_socket = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
         if is_socket && connect_to(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-            // Left behind by a program that was killed.
+            // Left behind by a killed program.
             fs::remove_file(path)?;
         }
         let socket = listen_at(path)?;
@@ -391,7 +391,7 @@ impl Drop for Listener {
     }
 }
 
-/// The thread that finds a peer, again and again.
+/// The thread that connects to peers, repeatedly.
 struct Keeper {
     end: End,
     listener: Option<Listener>,
@@ -401,7 +401,7 @@ struct Keeper {
     kick: Arc<OwnedFd>,
     name: String,
     remarks: Remarks,
-    /// A peer that cannot be had is complained of once, until one is had.
+    /// A failure to connect is reported once, until a connection succeeds.
     complained: bool,
 }
 
@@ -439,13 +439,13 @@ impl Keeper {
         }
     }
 
-    /// A connection, or nothing where nobody is there now.
+    /// A connection, or `None` if no peer is present.
     fn find(&self) -> io::Result<Option<OwnedFd>> {
         let Some(listener) = &self.listener else {
             use io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
             return match connect_to(self.end.path()) {
                 Ok(socket) => Ok(Some(socket)),
-                // It is not there yet, or has all it takes.
+                // The listener does not exist yet, or its backlog is full.
                 Err(error) if [ConnectionRefused, NotFound, WouldBlock].contains(&error.kind()) => Ok(None),
                 Err(error) => Err(error),
             };
@@ -453,7 +453,7 @@ impl Keeper {
         if wait_for(&listener.socket, &self.stop, None)? { accept_peer(&listener.socket).map(Some) } else { Ok(None) }
     }
 
-    /// Agrees with a peer, and stays until one of the two goes.
+    /// Sets up a link with a peer and holds it until one of the two leaves.
     fn converse(&mut self, socket: &OwnedFd) -> io::Result<()> {
         let name = format!("switchpath {}", self.name);
         let talk = Talk { socket: socket.as_fd(), stop: self.stop.as_fd(), name: &name };
@@ -488,7 +488,7 @@ impl Keeper {
                 talk.hang_up("the ring is broken");
                 return Ok(());
             }
-            // Once connected the peer says nothing but that it goes.
+            // Once connected, the only message of the peer is that it disconnects.
             if ready[0] {
                 return match talk.hear() {
                     Ok((message, _)) => Err(io::Error::other(format!("it says {message:?} out of turn"))),

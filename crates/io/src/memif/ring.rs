@@ -1,7 +1,7 @@
-//! Memory two processes share, and the rings of descriptors in it.
+//! Memory shared by two processes, and the rings of descriptors in it.
 //!
-//! The other process may write anything there at any time. So each shared word is read once and checked before it is
-//! used, packets are copied out before anybody looks at them, and a ring that says what cannot be ends the link.
+//! The other process may write anything there at any time. Each shared word is therefore read once and checked before its use. Packets are copied out
+//! before they are examined. A ring with impossible values ends the link.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -11,9 +11,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering, fence};
 
-/// What every ring begins with.
+/// The magic number at the start of every ring.
 const COOKIE: u32 = 0x3e3_1f20;
-/// The offsets of a ring's fields, in bytes: what the filler writes, what the emptier writes, the descriptors.
+/// The offsets of a ring's fields in bytes: those that the filler writes, those that the emptier writes, the descriptors.
 const FLAGS: usize = 4;
 const HEAD: usize = 6;
 const TAIL: usize = 64;
@@ -21,12 +21,12 @@ const DESCRIPTORS: usize = 128;
 const DESCRIPTOR: usize = 16;
 /// [`Ring`] flag: the receiver is awake and needs no signal.
 const AWAKE: u16 = 1;
-/// [`Descriptor`] flag: the packet goes on in the next one.
+/// [`Descriptor`] flag: the packet continues in the next descriptor.
 const NEXT: u16 = 1;
-/// The most memory that is mapped for a peer, in bytes.
+/// The maximum memory mapped for a peer, in bytes.
 const MOST: u64 = 1 << 30;
 
-/// The other end has broken the rules of the ring, in this way.
+/// The other end violated the protocol of the ring in this way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Broken(pub &'static str);
 
@@ -37,13 +37,13 @@ pub(super) struct Memory {
     length: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone; what is in it is reached by atomics and copies only.
+// SAFETY: the mapping belongs to this value alone; its contents are accessed only by atomics and copies.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// New memory of `length` bytes, zeroed, that can never shrink: a peer need not fear that pages go away beneath it.
+    /// New zeroed memory of `length` bytes that can never shrink, so that a peer's accesses cannot fault.
     pub fn create(length: usize) -> io::Result<(OwnedFd, Memory)> {
         let file = memfd_create(c"switchpath memif", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, length as u64)?;
@@ -52,10 +52,10 @@ impl Memory {
         Ok((file, memory))
     }
 
-    /// The memory of a peer, which says that it has `length` bytes.
+    /// The memory of a peer, which claims to have `length` bytes.
     pub fn of_peer(file: &OwnedFd, length: u64) -> io::Result<Memory> {
         let refused = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_string());
-        // Without the seal the peer could cut the file, and the next access would be a signal (SIGBUS).
+        // Without the seal the peer could truncate the file, and the next access would raise SIGBUS.
         if !fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
             return Err(refused("its memory is not sealed against shrinking"));
         }
@@ -67,7 +67,7 @@ impl Memory {
 
     fn map(file: impl AsFd, length: usize) -> io::Result<Memory> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps nothing.
         let base = unsafe { mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
         Ok(Memory { base: NonNull::new(base.cast()).expect("the kernel maps nothing at address zero"), length })
     }
@@ -89,7 +89,7 @@ pub(super) const fn ring_length(log2: u8) -> usize {
     DESCRIPTORS + (DESCRIPTOR << log2)
 }
 
-/// What one slot of a ring says. Read once, and not believed.
+/// The descriptor of a slot. Read once, and untrusted.
 #[derive(Clone, Copy)]
 struct Descriptor {
     flags: u16,
@@ -98,12 +98,12 @@ struct Descriptor {
     offset: u32,
 }
 
-/// Who moves the head of a ring.
+/// The end that moves the head of a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Filled {
-    /// The sender: it moves the head over packets, the receiver the tail (client to server).
+    /// The sender moves the head over packets, the receiver the tail (client to server).
     BySender,
-    /// The receiver: it moves the head over empty buffers, the sender the tail over packets (server to client).
+    /// The receiver moves the head over empty buffers, the sender the tail over packets (server to client).
     ByReceiver,
 }
 
@@ -111,16 +111,16 @@ pub(super) enum Filled {
 #[derive(Debug)]
 pub(super) struct Ring {
     memory: Arc<Memory>,
-    /// Where it lies.
+    /// Its offset in the memory.
     base: usize,
     mask: u16,
     filled: Filled,
-    /// How far we have come, without wrapping: our side of the ring.
+    /// The unwrapped position of this end in the ring.
     ours: u16,
 }
 
 impl Ring {
-    /// A ring of `1 << log2` descriptors at `offset`; an error where it does not lie in the memory.
+    /// A ring of `1 << log2` descriptors at `offset`. An error if it does not lie in the memory.
     pub fn new(memory: &Arc<Memory>, offset: usize, log2: u8, filled: Filled) -> Result<Ring, Broken> {
         if log2 > super::message::MOST_LOG2_RING
             || !offset.is_multiple_of(64)
@@ -131,7 +131,7 @@ impl Ring {
         Ok(Ring { memory: memory.clone(), base: offset, mask: (1u16 << log2) - 1, filled, ours: 0 })
     }
 
-    /// As the owner of the memory leaves a new ring: slot `i` has the buffer of `size` bytes at `buffers + i * size`.
+    /// Initialises a new ring as the owner of the memory: slot `i` has the buffer of `size` bytes at `buffers + i * size`.
     pub fn initialise(&mut self, buffers: usize, size: u32) {
         for slot in 0..=self.mask {
             let offset = (buffers + usize::from(slot) * size as usize) as u32;
@@ -142,20 +142,20 @@ impl Ring {
         self.word32(0).store(COOKIE, Ordering::Release);
     }
 
-    /// The receiver offers all its buffers. Not before the server is ready: DPDK's empties the rings when it connects.
+    /// The receiver offers all its buffers, after the server is ready: DPDK's server empties the rings when it connects.
     pub fn offer(&self) {
         debug_assert_eq!(self.filled, Filled::ByReceiver);
         self.word16(HEAD).store(self.ours.wrapping_add(self.mask + 1), Ordering::Release);
     }
 
-    /// Whether the owner of the memory has initialised it.
+    /// True if the owner of the memory has initialised it.
     pub fn is_initialised(&self) -> bool {
         self.word32(0).load(Ordering::Acquire) == COOKIE
     }
 
     fn word16(&self, offset: usize) -> &AtomicU16 {
-        // SAFETY: `new` has checked that the ring lies in the memory, at a multiple of 64; `offset` is that of a field of
-        // two bytes. Both ends access it atomically.
+        // SAFETY: `new` checked that the ring lies in the memory, at a multiple of 64; `offset` is that of a two-byte field. Both ends access it
+        // atomically.
         unsafe { AtomicU16::from_ptr(self.memory.base.as_ptr().add(self.base + offset).cast()) }
     }
 
@@ -171,8 +171,8 @@ impl Ring {
     }
 
     fn descriptor(&self, slot: u16) -> Descriptor {
-        // SAFETY: sixteen bytes of the mapping, which are initialised and aligned to 16; the other end may be writing them,
-        // and whatever comes out of that is checked.
+        // SAFETY: sixteen bytes of the mapping, initialised and aligned to 16. The other end may write them concurrently; every value is checked
+        // afterwards.
         let words: [u32; 4] = unsafe { ptr::read_volatile(self.slot(slot).cast()) };
         Descriptor { flags: words[0] as u16, region: (words[0] >> 16) as u16, length: words[1], offset: words[2] }
     }
@@ -187,21 +187,21 @@ impl Ring {
         self.word16(offset).load(Ordering::Acquire)
     }
 
-    /// Frames it holds.
+    /// The number of its slots.
     pub fn slots(&self) -> u16 {
         self.mask + 1
     }
 
-    /// Slots that can be filled with a packet to send.
+    /// The number of slots free for packets to send.
     pub fn room(&self) -> Result<u16, Broken> {
         let size = self.mask + 1;
         let (room, wrong) = match self.filled {
-            // The other end follows with the tail.
+            // The receiver follows with the tail.
             Filled::BySender => {
                 let waiting = self.ours.wrapping_sub(self.theirs(TAIL));
                 (size.wrapping_sub(waiting), waiting > size)
             }
-            // The other end goes ahead with the head.
+            // The receiver advances the head over its empty buffers.
             Filled::ByReceiver => {
                 let offered = self.theirs(HEAD).wrapping_sub(self.ours);
                 (offered, offered > size)
@@ -210,12 +210,12 @@ impl Ring {
         if wrong { Err(Broken("a ring has more packets than slots")) } else { Ok(room) }
     }
 
-    /// Writes a packet to the next slot; there is room. `nth` counts those since the last [`Ring::publish`]. False where
-    /// the buffer of the slot is too short: the slot goes empty.
+    /// Writes a packet to the next slot, which must be free. `nth` counts the packets since the last [`Ring::publish`]. Returns false if the slot's
+    /// buffer is too short: the slot is then published empty.
     pub fn fill(&mut self, nth: u16, buffer: (usize, u32), frame: &[u8]) -> Result<bool, Broken> {
         let slot = self.ours.wrapping_add(nth);
         let (offset, size) = match self.filled {
-            // The buffers are ours: where they are we know ourselves.
+            // The buffers are in this end's memory: their addresses are computed and not read from shared memory.
             Filled::BySender => (buffer.0 + usize::from(slot & self.mask) * buffer.1 as usize, buffer.1),
             Filled::ByReceiver => {
                 let d = self.descriptor(slot);
@@ -227,37 +227,36 @@ impl Ring {
         };
         let fits = frame.len() <= size as usize;
         let length = if fits { frame.len() } else { 0 };
-        // SAFETY: `offset..offset + size` lies in the memory (checked above, or ours), and a frame of the pool does not
-        // overlap it.
+        // SAFETY: `offset..offset + size` lies in the memory (checked above, or computed), and a frame of the pool does not overlap it.
         unsafe { ptr::copy_nonoverlapping(frame.as_ptr(), self.memory.base.as_ptr().add(offset), length) };
         self.describe(slot, Descriptor { flags: 0, region: 0, length: length as u32, offset: offset as u32 });
         Ok(fits)
     }
 
-    /// Shows `count` filled slots to the receiver. Answers whether it sleeps and has to be signalled.
+    /// Publishes `count` filled slots to the receiver. Returns true if the receiver sleeps and must be signalled.
     pub fn publish(&mut self, count: u16) -> bool {
         self.ours = self.ours.wrapping_add(count);
         let field = if self.filled == Filled::BySender { HEAD } else { TAIL };
         self.word16(field).store(self.ours, Ordering::Release);
-        // Either the receiver sees the packets before it sleeps, or we see that it is about to.
+        // With the fence, either the receiver sees the packets before it sleeps, or this end sees that the receiver is about to sleep.
         fence(Ordering::SeqCst);
         self.word16(FLAGS).load(Ordering::Relaxed) & AWAKE == 0
     }
 
-    /// Slots with packets to receive.
+    /// The number of slots with packets to receive.
     pub fn waiting(&self) -> Result<u16, Broken> {
         let field = if self.filled == Filled::BySender { HEAD } else { TAIL };
         let waiting = self.theirs(field).wrapping_sub(self.ours);
         if waiting > self.mask + 1 { Err(Broken("a ring has more packets than slots")) } else { Ok(waiting) }
     }
 
-    /// Whether `waiting` packets are as many as there can be.
+    /// True if `waiting` packets fill the whole ring.
     pub fn is_full(&self, waiting: u16) -> bool {
         waiting == self.mask + 1
     }
 
-    /// Copies what the `nth` slot says to the front of `to`. Answers the bytes, which may be more than were copied, and
-    /// whether the packet goes on in the next slot.
+    /// Copies the packet part in the `nth` slot to the front of `to`. Returns its length, which may exceed the copied bytes, and true if the packet
+    /// continues in the next slot.
     pub fn copy(&self, nth: u16, to: &mut [u8]) -> Result<(usize, bool), Broken> {
         let d = self.descriptor(self.ours.wrapping_add(nth));
         let (offset, length) = (d.offset as usize, d.length as usize);
@@ -265,13 +264,13 @@ impl Ring {
             return Err(Broken("a packet lies outside the shared memory"));
         }
         let copied = length.min(to.len());
-        // SAFETY: the source lies in the memory. The other end may be writing it: then the bytes are any, as those of
-        // every packet.
+        // SAFETY: the source lies in the memory. The other end may write it concurrently; the copy is then arbitrary bytes, as in any untrusted
+        // packet.
         unsafe { ptr::copy_nonoverlapping(self.memory.base.as_ptr().add(offset), to.as_mut_ptr(), copied) };
         Ok((length, d.flags & NEXT != 0))
     }
 
-    /// Gives `count` slots back to the sender, as buffers of `size` bytes where the memory is ours.
+    /// Returns `count` slots to the sender, as buffers of `size` bytes if the memory is this end's.
     pub fn release(&mut self, count: u16, buffers: Option<(usize, u32)>) {
         if let (Filled::ByReceiver, Some((base, size))) = (self.filled, buffers) {
             for nth in 0..count {
@@ -288,10 +287,10 @@ impl Ring {
         self.word16(field).store(value, Ordering::Release);
     }
 
-    /// Tells the sender whether a signal is needed.
+    /// Publishes to the sender if a signal is needed.
     pub fn set_awake(&self, awake: bool) {
         self.word16(FLAGS).store(if awake { AWAKE } else { 0 }, Ordering::Relaxed);
-        // Before we look for packets for the last time: see `publish`.
+        // Before the last check for packets: see `publish`.
         fence(Ordering::SeqCst);
     }
 }
@@ -348,7 +347,7 @@ mod tests {
         fn packets_cross_in_order_and_none_is_lost(steps in prop::collection::vec((0usize..12, 0u16..12), 1..200)) {
             for filled in [Filled::BySender, Filled::ByReceiver] {
                 let (owner, other, _memory) = pair(filled);
-                // The owner is the client: it sends where the sender fills.
+                // The owner is the client: it sends on rings that the sender fills.
                 let (mut sender, mut receiver, ours) = match filled {
                     Filled::BySender => (owner, other, false),
                     Filled::ByReceiver => (other, owner, true),
@@ -367,7 +366,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_a_peer_writes_is_a_value_or_ends_the_link(junk in prop::collection::vec(any::<u8>(), 8192)) {
+        fn peer_writes_are_values_or_end_the_link(junk in prop::collection::vec(any::<u8>(), 8192)) {
             for filled in [Filled::BySender, Filled::ByReceiver] {
                 let (mut owner, mut other, memory) = pair(filled);
                 // SAFETY: the mapping has 8192 bytes.

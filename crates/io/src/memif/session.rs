@@ -1,5 +1,5 @@
-//! How two ends come together, on a thread of its own: wait for the peer, agree, hand the rings to the port, and notice
-//! when the peer has gone. Then wait again: either end may be restarted at any time.
+//! Connection setup, on a thread of its own: it waits for the peer, negotiates, passes the rings to the port, and detects that the peer has left.
+//! Then it waits again, because either end may restart at any time.
 
 use super::message::{ETHERNET, LENGTH, MOST_LOG2_RING, Message, VERSION};
 use super::ring::{Filled, Memory, Ring, ring_length};
@@ -20,18 +20,18 @@ use std::sync::Arc;
 pub(super) const LOG2_RING: u8 = 11;
 /// Bytes of a buffer.
 pub(super) const BUFFER: u32 = 2048;
-/// How long a peer may take for one answer, in milliseconds.
+/// The time limit for one answer of the peer, in milliseconds.
 const PATIENCE: i64 = 1000;
 
-/// What both ends have agreed on: the port's part of it.
+/// The result of the setup: the part for the port.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub send: Ring,
     pub receive: Ring,
-    /// Signalled by us when we have sent, and by the peer when it has.
+    /// Signalled by this end after sending, and by the peer after its sending.
     pub bell: Arc<OwnedFd>,
     pub rung: Arc<OwnedFd>,
-    /// Where our buffers of the two rings begin, where the memory is ours.
+    /// The offsets of the buffers of both rings, if the memory is this end's.
     pub buffers: Option<(usize, usize)>,
 }
 
@@ -39,23 +39,23 @@ fn text(message: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message.into())
 }
 
-/// A socket to talk to peers with.
+/// A socket for the setup.
 pub(super) fn new_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// Listens at `path`, for its owner only.
+/// Listens at `path`, accessible only by its owner.
 pub(super) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     let socket = new_socket()?;
-    // The file takes its mode from the socket (unix(7)): nobody else can connect at any moment.
+    // The file gets its mode from the socket (unix(7)), so no other user can connect at any moment.
     rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, 4)?;
     Ok(socket)
 }
 
-/// Whether `fd` has something to read within `milliseconds`, or for ever; or `stop` is rung: then an error.
+/// Waits until `fd` is readable, for `milliseconds` or without limit. True if it is readable; an error if `stop` was signalled.
 pub(super) fn wait_for(fd: impl AsFd, stop: impl AsFd, milliseconds: Option<i64>) -> io::Result<bool> {
     let timeout = milliseconds.map(|ms| Timespec { tv_sec: ms / 1000, tv_nsec: (ms % 1000 * 1_000_000) as _ });
     let mut fds = [PollFd::new(&fd, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
@@ -81,7 +81,7 @@ pub(super) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// One conversation.
+/// One session.
 pub(super) struct Talk<'a> {
     pub socket: BorrowedFd<'a>,
     pub stop: BorrowedFd<'a>,
@@ -101,7 +101,7 @@ impl Talk<'_> {
         Ok(())
     }
 
-    /// The next message and the descriptor with it.
+    /// The next message and its descriptor.
     pub fn hear(&self) -> io::Result<(Message, Option<OwnedFd>)> {
         if !wait_for(self.socket, self.stop, Some(PATIENCE))? {
             return Err(text("it does not answer"));
@@ -114,7 +114,7 @@ impl Talk<'_> {
         if received.bytes == 0 {
             return Err(text("it hung up"));
         }
-        // All are taken, so that none stays open; one is used.
+        // All received descriptors are owned, so that none leaks; one is used.
         let mut descriptors = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
@@ -128,7 +128,7 @@ impl Talk<'_> {
         Ok((message, descriptors.into_iter().next()))
     }
 
-    /// Hangs up. The peer may be gone already.
+    /// Disconnects. The peer may be gone already.
     pub fn hang_up(&self, reason: &str) {
         let _ = self.say(&Message::Disconnect(reason.into()), None);
     }
@@ -145,7 +145,7 @@ impl Talk<'_> {
         self.expect_ack()
     }
 
-    /// Comes together with a server: the memory is ours.
+    /// Sets up the link with a server; the memory is this end's.
     pub fn as_client(&self) -> io::Result<Channel> {
         let Message::Hello { versions, log2_ring, .. } = self.hear()?.0 else {
             return Err(text("it does not say hello"));
@@ -160,6 +160,7 @@ impl Talk<'_> {
         self.offer(&Message::Init { version: VERSION, id: 0, mode: ETHERNET }, None)?;
         let ring = ring_length(log2).next_multiple_of(64);
         let slots = 1usize << log2;
+        // Layout of the region: both rings, then the buffers of both, from a page boundary on.
         let buffers = (2 * ring).next_multiple_of(4096);
         let length = buffers + 2 * slots * BUFFER as usize;
         let (file, memory) = Memory::create(length)?;
@@ -193,7 +194,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Comes together with a client, whose memory it is.
+    /// Sets up the link with a client, which provides the memory.
     pub fn as_server(&self) -> io::Result<Channel> {
         let hello = Message::Hello { versions: (VERSION, VERSION), last: (0, 0, 0), log2_ring: MOST_LOG2_RING };
         self.say(&hello, None)?;
@@ -214,6 +215,7 @@ impl Talk<'_> {
                 Message::AddRing { to_server, index: 0, region: 0, offset, log2_size, private_header: 0 } => {
                     let memory = memory.as_ref().ok_or_else(|| text("a ring before its memory"))?;
                     let signal = descriptor.ok_or_else(|| text("a ring without a signal"))?;
+                    // The descriptor is the peer's and may be in blocking mode, but a worker must never block on it.
                     rustix::io::ioctl_fionbio(&signal, true)?;
                     let filled = if to_server { Filled::BySender } else { Filled::ByReceiver };
                     let ring = Ring::new(memory, offset as usize, log2_size, filled).map_err(|b| text(b.0))?;

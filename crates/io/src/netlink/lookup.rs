@@ -1,4 +1,4 @@
-//! Questions to the kernel's own tables: which link has an address, which way something is reached, what links are made of.
+//! Queries of the kernel's tables: the link with an address, the route to an address, and the structure of links.
 
 use super::message::{Message, attributes, text, u32_at};
 use super::route::{family, octets};
@@ -8,21 +8,21 @@ use std::net::IpAddr;
 const DUMP: u16 = libc::NLM_F_DUMP as u16;
 const ACK: u16 = libc::NLM_F_ACK as u16;
 
-/// A link and what it is made of.
+/// A link and the links that it depends on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkLayers {
     /// Its number.
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// The link in the same network namespace below it: a VLAN's parent, the other end of a veth.
+    /// The link below it in the same network namespace: a VLAN's parent, the other end of a veth.
     pub lower: Option<u32>,
     /// The bridge or bond it is a member of.
     pub master: Option<u32>,
 }
 
 impl Netlink {
-    /// The link that has this address.
+    /// The link with this address.
     pub fn link_with_address(&mut self, address: IpAddr) -> Result<Option<u32>, KernelError> {
         let mut header = [0; 8]; // struct ifaddrmsg
         header[0] = family(address);
@@ -44,7 +44,7 @@ impl Netlink {
         Ok(found)
     }
 
-    /// The link over which the kernel would send to this address; nothing where it has no route, or itself has the address.
+    /// The link that the kernel would send to this address on. `None` without a route, and for the host's own addresses.
     pub fn link_towards(&mut self, address: IpAddr) -> Result<Option<u32>, KernelError> {
         let octets = octets(address);
         let mut header = [0; 12]; // struct rtmsg
@@ -69,7 +69,7 @@ impl Netlink {
         }
     }
 
-    /// The links that default routes of either family lead over.
+    /// The links of the default routes of both families.
     pub fn default_route_links(&mut self) -> Result<Vec<u32>, KernelError> {
         let mut found = Vec::new();
         let message = Message::new(libc::RTM_GETROUTE, DUMP, &[0; 12]);
@@ -85,7 +85,7 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Every link of the network namespace, with what it is made of.
+    /// All links of the network namespace, with those that they depend on.
     pub fn layers(&mut self) -> Result<Vec<LinkLayers>, KernelError> {
         let mut links = Vec::new();
         let message = Message::new(libc::RTM_GETLINK, DUMP, &[0; 16]);
@@ -106,7 +106,7 @@ fn parse_layers(body: &[u8]) -> Option<LinkLayers> {
             libc::IFLA_IFNAME => link.name = text(value),
             libc::IFLA_LINK => link.lower = u32_at(value, 0).filter(|&lower| lower != 0 && lower != link.index),
             libc::IFLA_MASTER => link.master = u32_at(value, 0),
-            // The number is one of another namespace.
+            // The index belongs to another namespace.
             libc::IFLA_LINK_NETNSID => elsewhere = true,
             _ => {}
         }
@@ -120,8 +120,7 @@ fn out_link(rest: &[u8]) -> Option<u32> {
     attributes(rest).find(|(kind, _)| *kind == libc::RTA_OIF).and_then(|(_, value)| u32_at(value, 0))
 }
 
-/// The links of a route with one or several next hops: RTA_MULTIPATH is a row of `struct rtnexthop`, whose third word is
-/// the link.
+/// The links of a route with one or more next hops: RTA_MULTIPATH is a sequence of `struct rtnexthop`, whose third word is the link.
 fn out_links(rest: &[u8]) -> Vec<u32> {
     let mut links: Vec<u32> = out_link(rest).into_iter().collect();
     for (_, mut hops) in attributes(rest).filter(|(kind, _)| *kind == libc::RTA_MULTIPATH) {

@@ -1,9 +1,8 @@
-//! The form of a netlink message: a header, a fixed part, and nested type-length-value attributes padded to four bytes
-//! (RFC 3549 2).
+//! The format of a netlink message: a header, a fixed part, and nested type-length-value attributes padded to four bytes (RFC 3549 2).
 
 /// Length of `struct nlmsghdr`.
 pub(super) const HEADER: usize = 16;
-/// Set in the type of an attribute that has attributes for its value.
+/// Set in the type of an attribute whose value is attributes.
 const NESTED: u16 = 1 << 15;
 
 /// A request being built.
@@ -13,7 +12,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// A request of a type with its NLM_F_* flags and fixed part, which is a multiple of four long.
+    /// A request of this type with its NLM_F_* flags and its fixed part, whose length is a multiple of four.
     pub(crate) fn new(kind: u16, flags: u16, fixed: &[u8]) -> Self {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend_from_slice(&[0; 4]);
@@ -43,7 +42,7 @@ impl Message {
         self.put(kind, &[text.as_bytes(), &[0]].concat())
     }
 
-    /// Adds an attribute whose value begins with `fixed` and goes on with the attributes that `inside` adds.
+    /// Adds an attribute whose value begins with `fixed`, followed by the attributes that `inside` adds.
     pub(crate) fn nest(&mut self, kind: u16, fixed: &[u8], inside: impl FnOnce(&mut Self)) -> &mut Self {
         let start = self.bytes.len();
         self.put(kind | NESTED, fixed);
@@ -66,7 +65,7 @@ impl Message {
     }
 }
 
-/// The messages in what one receive gave, as (type, flags, sequence, body).
+/// The messages in one received datagram, as (type, flags, sequence, body).
 pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u16, u32, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
@@ -108,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_is_found_again_with_its_nesting() {
+    fn attributes_are_parsed_as_built_with_their_nesting() {
         let mut message = Message::new(7, 2, &[9; 8]);
         message.put_u32(1, 77).put_text(2, "eth0").nest(3, &[5; 4], |inner| {
             inner.put(4, &[1, 2, 3]);

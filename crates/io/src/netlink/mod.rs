@@ -1,4 +1,4 @@
-//! Asking the kernel about its links and changing them: rtnetlink(7), synchronously, one request at a time.
+//! Queries and changes of kernel links: rtnetlink(7), synchronously, one request at a time.
 
 mod lookup;
 pub(crate) mod message;
@@ -16,16 +16,16 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// A request the kernel refused: what was tried, on what, and what it said.
+/// A request that the kernel refused: the operation, its object, and the error.
 #[derive(Debug)]
 pub struct KernelError {
-    /// What was tried: `adding the address`.
+    /// The operation: `adding the address`.
     pub operation: &'static str,
-    /// On what: `10.0.0.1/24 of eth0`.
+    /// Its object: `10.0.0.1/24 of eth0`.
     pub object: String,
-    /// What the kernel said in words; often empty.
+    /// The kernel's message, often empty.
     pub remark: String,
-    /// What the kernel said as a number.
+    /// The kernel's error number.
     pub error: io::Error,
 }
 
@@ -43,14 +43,13 @@ impl std::error::Error for KernelError {
 }
 
 impl KernelError {
-    /// An error whose number says it all.
+    /// An error without a message.
     pub(crate) fn new(operation: &'static str, object: impl Into<String>, error: impl Into<io::Error>) -> Self {
         KernelError { operation, object: object.into(), remark: String::new(), error: error.into() }
     }
 }
 
-/// A conversation with the kernel about one network namespace: that of the thread that opened it, whichever thread uses it
-/// later.
+/// A netlink socket. It belongs to the network namespace of the thread that opened it, even if another thread uses it later.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
@@ -59,17 +58,17 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens it in the network namespace of the calling thread. Needs no privilege; changing anything needs CAP_NET_ADMIN.
+    /// Opens it in the network namespace of the calling thread. Needs no privilege; changes need CAP_NET_ADMIN.
     pub fn open() -> Result<Self, KernelError> {
         let flags = SocketFlags::CLOEXEC;
         let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None) // NETLINK_ROUTE is 0
             .map_err(|error| KernelError::new("opening", "a netlink socket", error))?;
-        // Words beside error numbers, where the kernel has them (since 4.12).
+        // Asks for messages with error numbers (since Linux 4.12).
         let _ = sys::set_option(&socket, libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1u32);
         Ok(Netlink { socket, sequence: 0, received: vec![0; 64 << 10] })
     }
 
-    /// Sends a request and waits until the kernel has done it.
+    /// Sends a request and waits for its completion.
     pub(crate) fn change(
         &mut self,
         message: Message,
@@ -79,7 +78,7 @@ impl Netlink {
         self.exchange(message, operation, object, |_, _| {})
     }
 
-    /// Sends a request and hands each message of the answer to `each`, with its type.
+    /// Sends a request and passes each message of the answer, with its type, to `each`.
     pub(crate) fn exchange(
         &mut self,
         message: Message,
@@ -92,7 +91,7 @@ impl Netlink {
         let bytes = message.finish(self.sequence);
         net::send(&self.socket, &bytes, SendFlags::empty()).map_err(|error| fail(error.into()))?;
         loop {
-            // MSG_TRUNC: the true length, so that a datagram that was cut is noticed.
+            // MSG_TRUNC returns the full length, so that a truncated datagram is detected.
             let (got, length) = match net::recv(&self.socket, &mut self.received[..], RecvFlags::TRUNC) {
                 Ok(lengths) => lengths,
                 Err(rustix::io::Errno::INTR) => continue,
@@ -122,7 +121,7 @@ impl Netlink {
     }
 }
 
-/// Reads an NLMSG_ERROR: zero is success; beyond the header it echoes there may be words (NLMSGERR_ATTR_MSG).
+/// Parses an NLMSG_ERROR. Zero is success. The echoed header may be followed by a message (NLMSGERR_ATTR_MSG).
 fn acknowledgement(body: &[u8], flags: u16) -> Result<(), (io::Error, String)> {
     const CAPPED: u16 = 0x100;
     const ATTRIBUTES: u16 = 0x200;

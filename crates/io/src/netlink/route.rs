@@ -23,19 +23,19 @@ pub struct Link {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Its address; all zeros where it has none.
+    /// Its address; all zeros if it has none.
     pub mac: Mac,
-    /// The largest packet it takes, in bytes without the link header.
+    /// Its MTU, in bytes without the link header.
     pub mtu: u32,
-    /// Whether it is switched on (IFF_UP).
+    /// True if it is up (IFF_UP).
     pub up: bool,
-    /// Whether it is connected (IFF_LOWER_UP).
+    /// True if it has a carrier (IFF_LOWER_UP).
     pub carrier: bool,
-    /// Whether it is connected and ready to carry packets (IFF_RUNNING, RFC 2863 operational state).
+    /// True if it is operational (IFF_RUNNING, RFC 2863 operational state).
     pub running: bool,
     /// ARPHRD_*: 1 for Ethernet.
     pub hardware: u16,
-    /// Whether an XDP program is attached to it.
+    /// True if an XDP program is attached to it.
     pub xdp: bool,
 }
 
@@ -44,9 +44,9 @@ pub struct Link {
 pub struct VethEnd<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The network namespace it is put in; that of the conversation where there is none.
+    /// Its network namespace; by default that of the netlink socket.
     pub namespace: Option<BorrowedFd<'a>>,
-    /// Its address; the kernel makes one where there is none.
+    /// Its address; by default the kernel generates one.
     pub mac: Option<Mac>,
 }
 
@@ -60,11 +60,11 @@ pub struct Veth<'a> {
 /// A route of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route<'a> {
-    /// Where to, with the length of the prefix; everywhere is `0.0.0.0` or `::` with length 0.
+    /// The destination prefix; the default route is `0.0.0.0` or `::` with length 0.
     pub destination: (IpAddr, u8),
-    /// By whom; directly where there is none.
+    /// The next hop; none for a directly connected destination.
     pub gateway: Option<IpAddr>,
-    /// Over which link; found by the gateway where none is given.
+    /// The egress link; by default the kernel finds it from the next hop.
     pub link: Option<&'a str>,
 }
 
@@ -79,7 +79,7 @@ pub struct Neighbour<'a> {
     pub mac: Mac,
 }
 
-/// `struct ifinfomsg`: which link, and the flags to set among those of `change`.
+/// `struct ifinfomsg`: the link, and the flags to set among those of `change`.
 fn link_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -137,7 +137,7 @@ impl Netlink {
         Ok(links)
     }
 
-    /// The link of a name; `ENODEV` where there is none.
+    /// The link with this name, `ENODEV` if there is none.
     pub fn link(&mut self, name: &str) -> Result<Link, KernelError> {
         let mut found = None;
         let mut message = Message::new(libc::RTM_GETLINK, ACK, &link_header(0, 0, 0));
@@ -146,7 +146,7 @@ impl Netlink {
         found.ok_or_else(|| KernelError::new("asking for the link", name, io::Error::from_raw_os_error(libc::ENODEV)))
     }
 
-    /// Creates a pair of virtual Ethernet links, both switched off.
+    /// Creates a pair of virtual Ethernet links, both down.
     pub fn add_veth(&mut self, veth: &Veth<'_>) -> Result<(), KernelError> {
         let describe = |message: &mut Message, end: &VethEnd<'_>| {
             message.put_text(libc::IFLA_IFNAME, end.name);
@@ -168,14 +168,14 @@ impl Netlink {
         self.change(message, "creating the veth pair", &format!("{} and {}", near.name, far.name))
     }
 
-    /// Removes a link, and the other end of a pair with it.
+    /// Removes a link. The other end of a veth pair is removed with it.
     pub fn delete_link(&mut self, name: &str) -> Result<(), KernelError> {
         let mut message = Message::new(libc::RTM_DELLINK, ACK, &link_header(0, 0, 0));
         message.put_text(libc::IFLA_IFNAME, name);
         self.change(message, "removing the link", name)
     }
 
-    /// Switches a link on or off.
+    /// Sets a link up or down.
     pub fn set_up(&mut self, name: &str, up: bool) -> Result<(), KernelError> {
         let bit = libc::IFF_UP as u32;
         let mut message = Message::new(libc::RTM_NEWLINK, ACK, &link_header(0, if up { bit } else { 0 }, bit));
@@ -190,7 +190,7 @@ impl Netlink {
         self.change(message, "setting the MAC address of", name)
     }
 
-    /// Changes the largest packet a link takes, in bytes without the link header.
+    /// Changes a link's MTU, in bytes without the link header.
     pub fn set_mtu(&mut self, name: &str, mtu: u32) -> Result<(), KernelError> {
         let mut message = Message::new(libc::RTM_NEWLINK, ACK, &link_header(0, 0, 0));
         message.put_text(libc::IFLA_IFNAME, name).put_u32(libc::IFLA_MTU, mtu);
@@ -205,7 +205,7 @@ impl Netlink {
         self.change(message, "renaming", name)
     }
 
-    /// Moves a link to another network namespace, where it arrives switched off and without addresses.
+    /// Moves a link to another network namespace, where it is down and without addresses.
     pub fn move_to(&mut self, name: &str, namespace: impl AsFd) -> Result<(), KernelError> {
         let mut message = Message::new(libc::RTM_NEWLINK, ACK, &link_header(0, 0, 0));
         let namespace = namespace.as_fd().as_raw_fd() as u32;
@@ -213,8 +213,7 @@ impl Netlink {
         self.change(message, "moving to another namespace", name)
     }
 
-    /// Gives a link an address and the route to its prefix. IPv6 addresses are used at once, without asking whether
-    /// another station has them (RFC 4862 5.4).
+    /// Adds an address and the route to its prefix to a link. IPv6 addresses are usable at once, without duplicate address detection (RFC 4862 5.4).
     pub fn add_address(&mut self, link: &str, address: IpAddr, prefix: u8) -> Result<(), KernelError> {
         let index = self.link(link)?.index;
         let mut header = [0; 8]; // struct ifaddrmsg
@@ -250,7 +249,7 @@ impl Netlink {
         self.change(message, "adding the route", &format!("{destination}/{prefix}{by}"))
     }
 
-    /// Adds or replaces a neighbour that is never asked for and never expires.
+    /// Adds or replaces a permanent neighbour.
     pub fn add_neighbour(&mut self, neighbour: &Neighbour<'_>) -> Result<(), KernelError> {
         let index = self.link(neighbour.link)?.index;
         let mut header = [0; 12]; // struct ndmsg

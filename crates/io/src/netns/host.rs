@@ -11,7 +11,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use units::Mac;
 
-/// A machine of its own as far as the network goes. Clones are the same host.
+/// A host with its own network namespace. Clones are the same host.
 #[derive(Clone, Debug)]
 pub struct Host {
     name: Arc<str>,
@@ -19,14 +19,14 @@ pub struct Host {
     spawner: Arc<Spawner>,
 }
 
-/// Where a cable ends.
+/// One end of a cable.
 #[derive(Clone, Copy, Debug)]
 pub struct Plug<'a> {
-    /// At which host.
+    /// The host.
     pub host: &'a Host,
-    /// The name of the link there.
+    /// The name of the link at the host.
     pub link: &'a str,
-    /// Its address; the kernel makes one where there is none.
+    /// Its address; by default the kernel generates one.
     pub mac: Option<Mac>,
 }
 
@@ -36,27 +36,27 @@ impl Host {
         let host = Host { name: name.into(), namespace: Arc::new(made), spawner };
         host.run(|| Netlink::open()?.set_up("lo", true))??;
         host.sysctl("net/ipv4/ip_forward", "0")?;
-        // The addresses of a laboratory are right: nobody need be asked whether they are taken, or for a router.
+        // The laboratory's addresses are known to be unique and it has no advertising routers, so both checks are skipped.
         for (setting, value) in [("accept_dad", "0"), ("router_solicitations", "0"), ("accept_ra", "0")] {
             host.sysctl_v6(setting, value)?;
         }
         Ok(host)
     }
 
-    /// The network of the calling thread, in which nothing is changed.
+    /// The network namespace of the calling thread, unchanged.
     pub(super) fn here(name: &str, spawner: Arc<Spawner>) -> Result<Self, KernelError> {
         let here = Namespace::of_this_thread();
         let namespace = here.map_err(|error| KernelError::new("opening the network namespace of", name, error))?;
         Ok(Host { name: name.into(), namespace: Arc::new(namespace), spawner })
     }
 
-    /// Sends what goes to a network, with the length of its prefix, to `gateway`.
+    /// Adds a route to a network, with the length of its prefix, by `gateway`.
     pub fn add_route(&self, destination: (IpAddr, u8), gateway: IpAddr) -> Result<(), KernelError> {
         let route = Route { destination, gateway: Some(gateway), link: None };
         self.run(|| Netlink::open()?.add_route(&route))?
     }
 
-    /// Its name, for people.
+    /// Its name in reports.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -71,7 +71,7 @@ impl Host {
         Plug { host: self, link, mac: None }
     }
 
-    /// Runs `work` on a thread of this host and waits for its answer. Sockets it opens belong to this host for good.
+    /// Runs `work` on a thread of this host and waits for its result. Sockets that it opens belong to this host permanently.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R, KernelError> {
         self.namespace.run(work).map_err(|error| KernelError::new("entering the host", &*self.name, error))
     }
@@ -81,7 +81,7 @@ impl Host {
         self.run(|| Netlink::open()?.add_address(link, address, prefix))?
     }
 
-    /// Sends what has no better route to `gateway`.
+    /// Adds a default route by `gateway`.
     pub fn add_default_route(&self, gateway: IpAddr) -> Result<(), KernelError> {
         let everywhere = match gateway {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -91,14 +91,14 @@ impl Host {
         self.run(|| Netlink::open()?.add_route(&route))?
     }
 
-    /// Writes a kernel setting of this host, named by its path below /proc/sys.
+    /// Writes a sysctl of this host; `setting` is its path below /proc/sys.
     pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), KernelError> {
         let path = Path::new("/proc/sys").join(setting);
         let written: io::Result<()> = self.run(|| fs::write(&path, value))?;
         written.map_err(|error| KernelError::new("setting", format!("{setting} to {value}"), error))
     }
 
-    /// Writes an IPv6 setting of all links there are and will be; nothing where the kernel has no IPv6.
+    /// Writes an IPv6 sysctl for all present and future links. Does nothing if the kernel has no IPv6.
     fn sysctl_v6(&self, setting: &str, value: &str) -> Result<(), KernelError> {
         if !Path::new("/proc/sys/net/ipv6").exists() {
             return Ok(());
@@ -106,7 +106,7 @@ impl Host {
         ["all", "default"].iter().try_for_each(|links| self.sysctl(&format!("net/ipv6/conf/{links}/{setting}"), value))
     }
 
-    /// Makes the host's kernel a router for both families: what a router of ours is compared with.
+    /// Enables forwarding in the host's kernel for both families: the reference router of comparisons.
     pub fn forward_in_kernel(&self) -> Result<(), KernelError> {
         self.sysctl("net/ipv4/ip_forward", "1")?;
         for links in ["all", "default"] {
@@ -115,14 +115,13 @@ impl Host {
         self.sysctl_v6("forwarding", "1")
     }
 
-    /// Keeps the host's kernel from speaking on links that a router of ours will own: with no address it has no IPv4 to
-    /// speak, and IPv6 is switched off. For links laid from now on.
+    /// Keeps the host's kernel silent on links that the router will own: without an address it sends no IPv4, and IPv6 is disabled. Applies to later
+    /// cables.
     pub fn silence_kernel(&self) -> Result<(), KernelError> {
         self.sysctl_v6("disable_ipv6", "1")
     }
 
-    /// Starts a program in this host. It is killed when this process, or the whole laboratory, goes away; the caller
-    /// waits for it.
+    /// Starts a program in this host. The program is killed when this process or the whole laboratory ends; the caller waits for it.
     pub fn spawn(&self, command: Command) -> io::Result<Child> {
         self.spawner.spawn(self.namespace.clone(), command)
     }

@@ -1,9 +1,8 @@
-//! A laboratory of hosts on one machine: network namespaces with the kernel's own TCP, UDP and ping, joined by virtual
-//! Ethernet cables.
+//! A laboratory of hosts on one machine: network namespaces with the kernel's own TCP, UDP and ping, connected by veth cables.
 //!
-//! Nothing of it has a name outside this process: namespaces are held by descriptors and processes die with the thread
-//! that started them, so that even kill -9 leaves nothing behind. Without root it works in a user namespace, which a
-//! process can only enter while it has one thread: call [`enter`] first thing in `main`.
+//! Nothing of it has a name outside this process: descriptors hold the namespaces, and processes die with the thread that started them, so even kill
+//! -9 leaves nothing behind. Without root it works in a user namespace, which a process can only enter while it has one thread: call [`enter`] first
+//! in `main`.
 
 mod host;
 mod permission;
@@ -22,21 +21,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 
-/// A network namespace, which lives as long as something holds it: this, a process in it, or a socket of it.
+/// A network namespace. It lives as long as something holds it: this value, a process in it, or one of its sockets.
 #[derive(Debug)]
 pub struct Namespace {
     descriptor: OwnedFd,
 }
 
 impl Namespace {
-    /// A new one with nothing in it but a loopback link that is switched off. Needs CAP_SYS_ADMIN in the user namespace:
-    /// see [`enter`].
+    /// A new namespace with only a loopback link that is down. Needs CAP_SYS_ADMIN in the user namespace: see [`enter`].
     pub fn new() -> io::Result<Self> {
-        // A thread of its own, so that the caller stays where it is.
+        // A separate thread, so that the caller stays in its namespace.
         let made = thread::scope(|scope| {
             let maker = thread::Builder::new().name("namespace".into()).spawn_scoped(scope, || {
-                // SAFETY: a network namespace, unlike a table of descriptors, is no part of Rust's model of memory
-                // or of the ownership of descriptors.
+                // SAFETY: a network namespace, unlike a descriptor table, affects neither Rust's memory model nor the ownership of descriptors.
                 unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
                 Namespace::of_this_thread()
             })?;
@@ -45,17 +42,17 @@ impl Namespace {
         Ok(made)
     }
 
-    /// That of the calling thread.
+    /// The namespace of the calling thread.
     pub fn of_this_thread() -> io::Result<Self> {
         Ok(Namespace { descriptor: File::open("/proc/thread-self/ns/net")?.into() })
     }
 
-    /// Moves the calling thread, and no other, into the namespace. Sockets it opens from now on belong there.
+    /// Moves only the calling thread into the namespace. Sockets that it opens from now on belong there.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.descriptor.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Runs `work` on a thread in the namespace and waits for its answer. A panic of `work` is passed on.
+    /// Runs `work` on a thread in the namespace and waits for its result. Panics of `work` are propagated.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> io::Result<R> {
         thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, || self.enter().map(|()| work()))?;
@@ -70,14 +67,14 @@ impl AsFd for Namespace {
     }
 }
 
-/// The laboratory. Hosts keep what they need of it; processes started in them die when it and all its hosts are gone.
+/// The laboratory. Hosts keep the parts that they need; processes in them die when the laboratory and all its hosts are dropped.
 #[derive(Debug)]
 pub struct Lab {
     spawner: Arc<Spawner>,
 }
 
 impl Lab {
-    /// An empty laboratory, or why there can be none here (see [`probe`]).
+    /// An empty laboratory, or the reason why there can be none (see [`probe`]).
     pub fn new() -> Result<Self, Forbidden> {
         permission::check_new_namespace()?;
         let spawner = Spawner::start().map_err(|error| Forbidden {
@@ -87,22 +84,22 @@ impl Lab {
         Ok(Lab { spawner: Arc::new(spawner) })
     }
 
-    /// A new host: its loopback link is on, it forwards nothing, and its IPv6 addresses are usable at once.
+    /// A new host: its loopback link is up, it does not forward, and its IPv6 addresses are usable at once.
     pub fn host(&self, name: &str) -> Result<Host, KernelError> {
         Host::new(name, self.spawner.clone())
     }
 
-    /// The network that the calling thread is in, as a host: as it is, and what is done to it is left to the caller to undo.
+    /// The network of the calling thread as a host, unchanged. The caller undoes its own changes.
     pub fn here(&self, name: &str) -> Result<Host, KernelError> {
         Host::here(name, self.spawner.clone())
     }
 
-    /// Lays a cable between two hosts: both plugs are switched on, and all offloads are off, so that what crosses it are
-    /// the frames and checksums a wire would carry.
+    /// Connects two hosts by a cable. Both plugs are up and all offloads are off, so that it carries the same frames and checksums as a physical
+    /// wire.
     pub fn cable(&self, one: &Plug<'_>, other: &Plug<'_>) -> Result<(), KernelError> {
         let far = VethEnd { name: other.link, namespace: Some(other.host.namespace().as_fd()), mac: other.mac };
         let near = VethEnd { name: one.link, namespace: None, mac: one.mac };
-        // From a host, because in the namespace of the caller root of a user namespace may change nothing.
+        // Done from a host: in the caller's namespace the root of a user namespace may change nothing.
         one.host.run(|| Netlink::open()?.add_veth(&Veth { ends: [near, far] }))??;
         for plug in [one, other] {
             plug.host.run(|| {

@@ -1,4 +1,4 @@
-//! Whether network namespaces can be made here, and if not, why and what to do.
+//! Tests if network namespaces can be created here; if not, gives the reason and a remedy.
 
 use super::Namespace;
 use rustix::process::{getgid, getuid};
@@ -9,21 +9,21 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// By what right network namespaces can be made.
+/// The permission by which network namespaces can be created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permission {
-    /// This process may make them as it is (CAP_SYS_ADMIN).
+    /// This process may create them directly (CAP_SYS_ADMIN).
     Capability,
     /// It may after entering a user namespace: see [`enter`].
     UserNamespace,
 }
 
-/// Why no network namespace can be made here.
+/// The reason why no network namespace can be created here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forbidden {
-    /// What stands in the way.
+    /// The obstacle.
     pub reason: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: String,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Forbidden {
 
 impl std::error::Error for Forbidden {}
 
-/// Tries it, in child processes that end at once. Changes nothing, and starts no thread.
+/// Tests it in child processes that end at once. Changes nothing, and starts no thread.
 pub fn probe() -> Result<Permission, Forbidden> {
     if attempt(unshare_network).is_ok() {
         return Ok(Permission::Capability);
@@ -46,11 +46,11 @@ pub fn probe() -> Result<Permission, Forbidden> {
     }
 }
 
-/// Whether a child process can do it. The program it would go on with does not exist, on purpose: that this is what
-/// it fails by says that it came so far.
+/// Tests if a child process can do it. The program that it would execute deliberately does not exist: if exec is the step that fails, `unshare`
+/// succeeded.
 fn attempt(unshare: fn() -> io::Result<()>) -> io::Result<()> {
     let mut command = Command::new("/proc/self/no such program");
-    // SAFETY: between fork and exec only system calls are made, no memory is allocated and no lock taken.
+    // SAFETY: between fork and exec only system calls are made; no memory is allocated and no lock taken.
     unsafe { command.pre_exec(unshare) };
     match command.spawn() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -60,20 +60,20 @@ fn attempt(unshare: fn() -> io::Result<()>) -> io::Result<()> {
 }
 
 fn unshare_network() -> io::Result<()> {
-    // SAFETY: it is part neither of Rust's model of memory nor of the ownership of descriptors.
+    // SAFETY: it affects neither Rust's memory model nor the ownership of descriptors.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
     Ok(())
 }
 
-/// In two steps: where a security module allows user namespaces but grants nothing in them, the second fails.
+/// Two steps: if a security module allows user namespaces but grants nothing in them, the second fails.
 fn unshare_user_then_network() -> io::Result<()> {
     // SAFETY: as above.
     unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }?;
     unshare_network()
 }
 
-/// Makes this process able to make network namespaces: nothing where it already is, else it becomes root of a new user
-/// namespace, in which its files keep belonging to the same user. Must be called before there is a second thread.
+/// Enables this process to create network namespaces. Does nothing if it already can. Otherwise it becomes root of a new user namespace, in which its
+/// files keep their owner. Must be called before there is a second thread.
 pub fn enter() -> Result<Permission, Forbidden> {
     let permission = probe()?;
     if permission == Permission::Capability {
@@ -88,7 +88,7 @@ pub fn enter() -> Result<Permission, Forbidden> {
         });
     }
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
-    // SAFETY: a user namespace is no part of Rust's model of memory or of the ownership of descriptors.
+    // SAFETY: a user namespace affects neither Rust's memory model nor the ownership of descriptors.
     let entered = unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }.map_err(io::Error::from).and_then(|()| {
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
@@ -97,7 +97,7 @@ pub fn enter() -> Result<Permission, Forbidden> {
     entered.map(|()| permission).map_err(|error| why(&error))
 }
 
-/// For a process that should be able to by now.
+/// The check for a process that should be able to by now.
 pub(super) fn check_new_namespace() -> Result<(), Forbidden> {
     let Err(error) = Namespace::new() else { return Ok(()) };
     match probe() {
@@ -114,7 +114,7 @@ fn threads() -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix("Threads:"))?.trim().parse().ok()
 }
 
-/// Which of the kernel's switches stands in the way.
+/// The kernel setting that prevents it.
 fn why(error: &io::Error) -> Forbidden {
     let setting =
         |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).map(|value| value.trim().to_owned()).ok();

@@ -1,7 +1,7 @@
 //! Starts programs in network namespaces.
 //!
-//! A program that asks to die with its parent (PR_SET_PDEATHSIG) dies with the *thread* that started it. So one thread,
-//! which lives as long as the laboratory, starts them all.
+//! A program with PR_SET_PDEATHSIG dies with the *thread* that started it. Therefore one thread, which lives as long as the laboratory, starts all
+//! programs.
 
 use super::Namespace;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
@@ -23,7 +23,7 @@ pub(super) struct Spawner {
 impl Spawner {
     pub(super) fn start() -> io::Result<Self> {
         let (jobs, inbox) = channel::<Job>();
-        // Ends when the last sender is gone, and its children with it.
+        // Ends when the last sender is dropped, and its children with it.
         thread::Builder::new().name("spawner".into()).spawn(move || inbox.into_iter().for_each(|job| job()))?;
         Ok(Spawner { jobs })
     }
@@ -38,12 +38,11 @@ impl Spawner {
             }
             namespace.enter()
         };
-        // SAFETY: between fork and exec only system calls are made (prctl, getppid, setns), no memory is allocated and
-        // no lock taken.
+        // SAFETY: between fork and exec only system calls are made (prctl, getppid, setns); no memory is allocated and no lock taken.
         unsafe { command.pre_exec(before_start) };
         let gone = |_| io::Error::other("the thread that starts programs is gone");
         let job = move || {
-            // The asker waits for the answer.
+            // The caller waits for the answer.
             let _ = answer.send(command.spawn());
         };
         self.jobs.send(Box::new(job)).map_err(|_| io::Error::other("the thread that starts programs is gone"))?;

@@ -1,18 +1,18 @@
-//! Several sockets on one interface, over which the kernel spreads flows (PACKET_FANOUT, packet(7)).
+//! Several sockets on one interface, among which the kernel spreads flows (PACKET_FANOUT, packet(7)).
 
 use crate::sys;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// By the hash of the flow; a number that no other group has; without what the host sends itself.
+/// By flow hash; with a group number that the kernel chooses; without packets that the host itself sends.
 const FLAGS: u32 =
     libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_UNIQUEID | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
 
-/// Binds sockets to the link of that index; from now on they receive, each flow one of them. Answers how many: the first
-/// alone where the kernel cannot do it.
+/// Binds sockets to the link with this index. From now on they receive, and each flow goes to one of them. Returns their number: only the first
+/// socket if the kernel does not support this.
 ///
-/// A socket joins a group after it is bound. Until then it would receive everything, beside the others; so nothing reaches
-/// any of them before the last has joined.
+/// A socket can join a group only after it is bound. Until then it would receive every packet, in addition to the others. Therefore all sockets
+/// reject packets until the last one has joined.
 pub(super) fn bind<'a>(sockets: impl ExactSizeIterator<Item = &'a OwnedFd> + Clone, index: u32) -> io::Result<usize> {
     let count = sockets.len();
     if count > 1 {
@@ -23,6 +23,7 @@ pub(super) fn bind<'a>(sockets: impl ExactSizeIterator<Item = &'a OwnedFd> + Clo
         return Ok(1);
     }
     let joined = join(sockets.clone()).is_ok();
+    // Without a group the others would receive every packet as well: they stay deaf and are closed.
     let staying = if joined { count } else { 1 };
     sockets.take(staying).try_for_each(sys::admit_packets)?;
     Ok(staying)
@@ -32,7 +33,7 @@ fn join<'a>(mut sockets: impl Iterator<Item = &'a OwnedFd>) -> io::Result<()> {
     let Some(first) = sockets.next() else { return Ok(()) };
     sys::set_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &(FLAGS << 16))?;
     let group = sys::get_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, 0u32)? & 0xffff;
-    // The number is known now.
+    // The kernel has chosen the number by now.
     let flags = FLAGS & !libc::PACKET_FANOUT_FLAG_UNIQUEID;
     sockets
         .try_for_each(|socket| sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(group | flags << 16)))

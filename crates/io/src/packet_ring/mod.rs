@@ -1,14 +1,13 @@
-//! `packet:` ports: a network interface of the kernel through AF_PACKET (packet(7)).
+//! `packet:` ports: a kernel interface through AF_PACKET (packet(7)).
 //!
-//! Frames come in by a version 2 ring: version 3 hands over blocks by a timer, which costs a millisecond of delay; version
-//! 2 hands over single frames. A slot holds what a link of 1500 bytes carries. What is longer, super-frames above all, the
-//! kernel keeps beside the ring and says so in the slot (PACKET_COPY_THRESH), and is read from there straight into a
-//! frame of the pool. While a port is open the host's stack receives nothing from the interface ([`crate::ingress`]).
+//! Frames arrive in a version 2 ring, which delivers single frames. Version 3 delivers blocks by a timer, which costs a millisecond of delay. A slot
+//! holds the frames of a link with MTU 1500. The kernel queues longer frames, mostly super-frames, beside the ring and marks their slots
+//! (PACKET_COPY_THRESH). They are read from there directly into a frame of the pool. While a port is open, the host's stack receives nothing from the
+//! interface ([`crate::ingress`]).
 //!
-//! With each frame comes what its sender has left to others, segmentation and checksums (PACKET_VNET_HDR), and goes with
-//! it. Where that is not wanted, interfaces join no frames ([`crate::offload`]), and checksums left to a network card are
-//! filled in here (TP_STATUS_CSUMNOTREADY): of encapsulated packets only the outer one, as which is missing the ring does
-//! not say. Tags that the kernel took out are put back.
+//! PACKET_VNET_HDR passes the offloads of each frame, segmentation and checksums, in both directions. With offloads disabled, interfaces join no
+//! frames ([`crate::offload`]), and the port completes partial checksums (TP_STATUS_CSUMNOTREADY). For encapsulated packets it completes only the
+//! outer one, because the ring does not report which checksum is missing. VLAN tags that the kernel removed are inserted again.
 
 mod fanout;
 mod outgoing;
@@ -31,33 +30,32 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of a ring that the kernel allocates at once.
+/// Bytes of a ring that the kernel allocates as one block.
 const BLOCK: usize = 64 << 10;
-/// Bytes of a slot: a frame of 1500 bytes and its link header fit, with what the kernel puts before it.
+/// Bytes of a slot: a frame with MTU 1500, its link header, and the kernel's header.
 const SLOT: usize = 2048;
-/// Bytes of long frames that the kernel keeps beside the ring at most, as it counts them: some hundred super-frames.
+/// The maximum of bytes queued beside the ring, by the kernel's accounting: some hundred super-frames.
 const BESIDE: u32 = 32 << 20;
-/// Bytes in flight at most, as the kernel counts them.
+/// The maximum of bytes in flight, by the kernel's accounting.
 const IN_FLIGHT: u32 = 8 << 20;
 /// ARPHRD_ETHER: interfaces whose frames have Ethernet headers.
 const ETHERNET: u16 = 1;
-/// ARPHRD_LOOPBACK: so have this one's, but it leads nowhere.
+/// ARPHRD_LOOPBACK: has Ethernet headers too, but no peer.
 const LOOPBACK: u16 = 772;
 
 /// A name for a tap device, in hints.
 const TAP: &str = "tap0";
 
-/// How a port is opened.
+/// Options for opening a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketOptions {
     /// Slots of the receive ring: a power of two, at least 64.
     pub receive_slots: usize,
-    /// Take and hand over super-frames and partial checksums as they are.
+    /// Receive and transmit super-frames and partial checksums without preparation.
     pub offloads: bool,
-    /// Receive frames for other stations too.
+    /// Also receive frames for other hosts.
     pub promiscuous: bool,
-    /// Frames have come when the kernel got them, and not when they are found in the ring: what they waited there is not
-    /// overlooked, for some 50 ns with each look that finds any.
+    /// Take the arrival time from the kernel, so that the time in the ring counts. Costs some 50 ns for each receive call with frames.
     pub stamped: bool,
 }
 
@@ -67,7 +65,7 @@ impl Default for PacketOptions {
     }
 }
 
-/// The socket, its ring and what has to be undone when it closes, in that order.
+/// The socket, its ring and the changes to undo, closed in this order.
 #[derive(Debug)]
 struct Device {
     ring: Ring,
@@ -77,13 +75,13 @@ struct Device {
     tenure: Arc<Tenure>,
 }
 
-/// What was changed about an interface; undone when the last port on it closes.
+/// The changes to an interface, undone when the last port on it closes.
 #[derive(Debug)]
 struct Tenure {
     joining: Vec<Arc<SwitchedOff>>,
     ingress: Mutex<Option<Arc<IngressDrop>>>,
     offloads: bool,
-    /// The interface was away: what keeps the host out is gone, and the offloads are as they were set.
+    /// The interface left the namespace: the ingress drop is gone, and the offloads stay as they were set.
     let_go: AtomicBool,
 }
 
@@ -102,8 +100,8 @@ impl Tenure {
     }
 }
 
-/// Opens an interface in the network namespace of the calling thread: one device for each queue, and remarks on what could
-/// not be had. `held` says whether a port that is open or closing has the interface, by its index.
+/// Opens an interface in the network namespace of the calling thread: one device for each queue, with advisories about missing features. `held` tests
+/// by index if an open or closing port has the interface.
 fn open(
     interface: &str,
     options: &PacketOptions,
@@ -153,7 +151,7 @@ fn open(
     Ok((sockets.into_iter().map(device).collect(), remarks))
 }
 
-/// Takes an interface from the host's own stack.
+/// Stops the host's stack from processing an interface's packets.
 fn keep_host_out(link: &Link, remarks: &mut Vec<String>) -> Option<IngressDrop> {
     match ingress::sweep() {
         Ok(freed) if freed.is_empty() => {}
@@ -170,7 +168,7 @@ fn keep_host_out(link: &Link, remarks: &mut Vec<String>) -> Option<IngressDrop> 
     installed.ok()
 }
 
-/// The link of that name, in the network namespace of the calling thread.
+/// The link with this name, in the network namespace of the calling thread.
 pub(crate) fn find(interface: &str) -> Result<Link, OpenError> {
     let mut netlink = Netlink::open().map_err(|error| OpenError {
         reason: error.to_string(),
@@ -213,20 +211,22 @@ fn refused(interface: &str, error: io::Error) -> OpenError {
     OpenError { reason: format!("opening the interface '{interface}' for packets failed: {error}"), hint: hint.into() }
 }
 
-/// A socket with everything but the bind, so that nothing arrives half configured.
+/// A fully configured socket that is not bound yet, so that no packet arrives before the configuration is complete.
 fn socket(link: &Link, options: &PacketOptions) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // Without a protocol it receives nothing until it is bound.
+    // With protocol zero it receives nothing until it is bound.
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     let set = |name, value: u32| sys::set_option(&socket, libc::SOL_PACKET, name, &value);
     set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as u32)?;
+    // Without this the port would also receive packets that leave by the interface.
     set(libc::PACKET_IGNORE_OUTGOING, 1)?;
+    // A frame that exceeds its slot is also queued whole on the socket.
     set(libc::PACKET_COPY_THRESH, 1)?;
     if options.offloads {
         set(libc::PACKET_VNET_HDR, 1)?;
     } else {
-        // Past the interface's queueing discipline: the queues are ours. Super-frames have to go by there, which cuts what
-        // the interface cannot.
+        // Bypass the interface's queueing discipline, because the router has its own queues. Super-frames must pass it: it segments those that the
+        // interface cannot segment.
         set(libc::PACKET_QDISC_BYPASS, 1)?;
     }
     let slots = options.receive_slots;
@@ -238,7 +238,7 @@ fn socket(link: &Link, options: &PacketOptions) -> io::Result<OwnedFd> {
         tp_frame_nr: slots as u32,
     };
     sys::set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-    // The plain options are capped by net.core.rmem_max and wmem_max.
+    // The plain options are limited by net.core.rmem_max and wmem_max.
     for (forced, plain, bytes) in
         [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, BESIDE), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, IN_FLIGHT)]
     {
@@ -258,8 +258,8 @@ fn socket(link: &Link, options: &PacketOptions) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// What joins received frames and has to be off: the interface itself (LRO), whose work nobody can undo; and the kernel
-/// (GRO), where super-frames are not wanted.
+/// The offloads that join received frames and must be off. LRO joins in the interface, irreversibly. GRO joins in the kernel and only matters without
+/// super-frames.
 fn joined_by(offloads: bool) -> &'static [Offload] {
     if offloads { &[Offload::LargeReceive] } else { &[Offload::LargeReceive, Offload::ReceiveJoining] }
 }

@@ -1,7 +1,7 @@
-//! Frames on their way out: sent in one call as many as there are, and what the interface cannot take now kept in order.
+//! Outgoing frames: sends as many as possible in one call, and keeps in order those that the interface cannot accept now.
 //!
-//! A ring for sending saves nothing: the kernel would map its pages into the packet instead of copying 64 bytes, and
-//! super-frames would need slots of 64 KB each. So frames go straight from the pool.
+//! A transmit ring would save nothing: the kernel would map its pages into the packet instead of copying 64 bytes, and super-frames would need slots
+//! of 64 KB each. Frames are therefore sent directly from the pool.
 
 use crate::outbox::Outbox;
 use packet::port::{Unsent, refuse};
@@ -11,30 +11,29 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use units::{Instant, Nanos};
 
-/// A frame that was refused so often, and for so long, will not be taken at all. A full queue of the interface empties
-/// sooner.
+/// After this many refusals over this time a frame is considered unsendable. A full queue of the interface drains sooner.
 const REFUSALS: (u32, Nanos) = (16, Nanos::millis(10));
 
 #[derive(Debug)]
 pub(super) struct Outgoing {
     outbox: Outbox,
-    /// Frames the interface could not take yet, lent by the pool. None is added while there are any.
+    /// Frames that the interface could not accept yet. No frame is added while there are any.
     waiting: Batch,
-    /// Where they come from.
+    /// The region of these frames.
     region: Option<Arc<Region>>,
     /// How often the interface has refused the first of them, and since when.
     refused: Option<(u32, Instant)>,
-    /// Frames this long were refused for good.
+    /// Frames of this length were refused permanently.
     too_long: Option<TooLong>,
-    /// Frames that had to wait and were never sent.
+    /// Frames that were queued and then not sent.
     late: Unsent,
 }
 
-/// A length that the interface refuses for good, as a veth does whose other end has a smaller MTU.
+/// A length that the interface refuses permanently, for example a veth whose other end has a smaller MTU.
 #[derive(Debug)]
 struct TooLong {
     length: usize,
-    /// Shorter frames were accepted since: it is not for lack of room.
+    /// Shorter frames were accepted since, so the refusal is not for lack of room.
     shorter_passed: bool,
 }
 
@@ -50,35 +49,36 @@ impl Outgoing {
         }
     }
 
-    /// How many frames can be sent now.
+    /// The number of frames that can be sent now.
     pub(super) fn room(&self) -> usize {
         if self.is_blocked() { 0 } else { BATCH }
     }
 
-    /// Whether frames wait that the interface could not take when it was last asked.
+    /// True if frames wait because the interface refused them at the last attempt.
     pub(super) fn is_blocked(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Frames that wait, and those that were refused and not told yet.
+    /// Frames that wait, and refused frames not reported yet.
     pub(super) fn waiting(&self) -> Unsent {
         let mut waiting = self.late;
         self.waiting.as_slice().iter().for_each(|packet| waiting.add(wire_length(packet)));
         waiting
     }
 
-    /// Frames that had to wait and were never sent, counted once.
+    /// Frames that had to wait and were not sent, each reported once.
     pub(super) fn refused_late(&mut self) -> Unsent {
         std::mem::take(&mut self.late)
     }
 
-    /// Sends all of `batch`, at most [`Outgoing::room`]. Frames that the interface refuses at once come back in it.
+    /// Sends all of `batch`, at most [`Outgoing::room`]. Frames that the interface refuses immediately stay in it.
     pub(super) fn send(&mut self, socket: impl AsFd, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         assert!(batch.len() <= self.room(), "never more than there is room for");
         if batch.is_empty() {
             return;
         }
         std::mem::swap(&mut self.waiting, batch);
+        // Waiting frames count as exported; sent and refused ones are imported again before they are given back.
         pool.export(self.waiting.len());
         self.send_waiting(socket, now, pool, Some(batch));
         if self.is_blocked() && self.region.is_none() {
@@ -86,7 +86,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends what waits, as far as the interface takes it.
+    /// Sends the waiting frames as far as the interface accepts them.
     pub(super) fn go_on(&mut self, socket: impl AsFd, now: Instant, pool: &mut Pool) {
         self.send_waiting(socket, now, pool, None);
     }
@@ -106,24 +106,26 @@ impl Outgoing {
                 }
                 Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
             };
+            // An error concerns the first frame only: the kernel reports it when it has sent none of the call.
             let (count, reason) = match error {
                 libc::EINTR => continue,
-                // Where the interface was switched off since, the first try only fetches that news.
+                // If the interface went down since, the first attempt only returns that pending error.
                 libc::ENETDOWN if !was_down => {
                     was_down = true;
                     continue;
                 }
-                // It is off, or there is no memory for more frames in flight.
+                // The interface is down, or the memory for frames in flight is used up.
                 libc::ENETDOWN | libc::EAGAIN => return,
                 libc::ENOBUFS if !self.is_hopeless(now) => return,
                 libc::ENXIO | libc::ENODEV => (self.waiting.len(), DropReason::PortDown),
-                // Too long for the interface (EMSGSIZE), or for its other end (ENOBUFS), or not what its headers say (EINVAL).
+                // Too long for the interface (EMSGSIZE) or for its other end (ENOBUFS), or inconsistent headers (EINVAL).
                 _ => (1, DropReason::DeviceRefused),
             };
             self.refused = None;
             pool.import(count);
             for packet in self.waiting.drain().take(count) {
                 match &mut back {
+                    // Within `send` the caller can still drop the frame with its reason; later it can only be counted.
                     Some(back) => refuse(packet, reason, back),
                     None => {
                         self.late.add(wire_length(&packet));
@@ -134,8 +136,8 @@ impl Outgoing {
         }
     }
 
-    /// The interface has dropped the first frame and says so. That may be for lack of room; but a veth drops for ever
-    /// what its other end is too small for.
+    /// The interface dropped the first frame and reports it. The cause may be a lack of room; but a veth always drops frames that exceed the MTU of
+    /// its other end.
     fn is_hopeless(&mut self, now: Instant) -> bool {
         let length = self.waiting.as_slice().first().map_or(0, |packet| packet.len());
         if self.too_long.as_ref().is_some_and(|known| length >= known.length && known.shorter_passed) {
@@ -143,6 +145,7 @@ impl Outgoing {
         }
         let (count, since) = self.refused.get_or_insert((0, now));
         *count += 1;
+        // Both limits must be reached: a full queue may refuse often in a short time, or rarely over a long time.
         let hopeless = *count >= REFUSALS.0 && now.since(*since) >= REFUSALS.1;
         if hopeless {
             self.too_long = Some(TooLong { length, shorter_passed: false });

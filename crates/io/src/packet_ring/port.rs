@@ -1,4 +1,4 @@
-//! The rings as a port of the router.
+//! The receive ring and the sender as a port of the router.
 
 use super::outgoing::Outgoing;
 use super::ring::Received;
@@ -15,23 +15,23 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use units::{Instant, Mac, Nanos, Rate};
 
-/// Destination and source address: what comes before a tag.
+/// Length of destination and source address, which precede a tag.
 const MACS: usize = 12;
 const TAG: usize = 4;
 const TPID_8021Q: u16 = 0x8100;
-/// Receives in a row that found nothing, after which the socket is asked whether it has failed.
+/// Empty receive calls in a row after which the socket is checked for an error.
 const QUIET: u32 = 16;
-/// The longest that a frame is believed to have lain in the ring: the system's clock may be set meanwhile.
+/// The longest plausible time of a frame in the ring: the system's clock may be set meanwhile.
 const LONGEST: Nanos = Nanos::millis(100);
 
-/// A `packet:` port, or one queue of it. Closing it gives the interface back to the host as it was.
+/// A `packet:` port, or one queue of it. Closing it returns the interface to the host with its original settings.
 #[derive(Debug)]
 pub struct PacketPort {
     device: Device,
     rate: Rate,
-    /// The next slot to look at for a frame.
+    /// The next slot to check for a frame.
     receive: usize,
-    /// Frames have come when the kernel says so, and not when they are found.
+    /// Use the kernel's timestamps as arrival times.
     stamped: bool,
     outgoing: Outgoing,
     lost_before_receive: Cell<u64>,
@@ -40,15 +40,14 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens an interface of the network namespace of the calling thread; the port can then be used in any. Also answers
-    /// remarks for the operator on what could not be had. Needs CAP_NET_RAW there.
+    /// Opens an interface of the network namespace of the calling thread; the port can then be used in any. Also returns advisories about missing
+    /// features. Needs CAP_NET_RAW there.
     pub fn open(interface: &str, options: &PacketOptions) -> Result<(Self, Vec<String>), OpenError> {
         let (mut ports, remarks) = Self::open_beside(interface, options, 1, |_| None)?;
         Ok((ports.remove(0), remarks))
     }
 
-    /// As [`PacketPort::open`], at most `queues` ports, over which the kernel spreads flows; `held` says whether another
-    /// port has the interface.
+    /// Like [`PacketPort::open`], for at most `queues` ports, among which the kernel spreads flows. `held` tests if another port has the interface.
     pub(super) fn open_beside(
         interface: &str,
         options: &PacketOptions,
@@ -73,26 +72,27 @@ impl PacketPort {
         self.device.link.index
     }
 
-    /// What was changed about its interface.
+    /// The changes to its interface.
     pub(super) fn tenure(&self) -> &Arc<Tenure> {
         &self.device.tenure
     }
 
-    /// The largest packet the interface took when it was opened, in bytes without the link header.
+    /// The MTU of the interface when it was opened, in bytes without the link header.
     pub fn mtu(&self) -> u32 {
         self.device.link.mtu
     }
 
-    /// What keeps the host's own stack out; nothing where it is not kept out.
+    /// The mechanism that stops the host's stack, `None` without one.
     pub fn ingress_drop(&self) -> Option<&'static str> {
         self.device.tenure.ingress().map(|drop| drop.mechanism())
     }
 
-    /// Takes the frame of a slot over, and answers it; or what stands in the way.
+    /// Makes a packet from the frame in a slot, or returns the reason why it cannot.
     fn take_over(&self, frame: &Received<'_>, pool: &mut Pool) -> Result<Packet, Missed> {
         let tagged = frame.status & libc::TP_STATUS_VLAN_VALID != 0 && frame.bytes.len() >= MACS;
         let length = frame.length + if tagged { TAG } else { 0 };
         let queued = frame.status & libc::TP_STATUS_COPY != 0;
+        // Truncated and not queued: the socket had no room for the whole frame.
         if frame.length > frame.bytes.len() && !queued {
             return Err(Missed::Lost);
         }
@@ -106,6 +106,7 @@ impl PacketPort {
         let rest = if tagged {
             let (tag, rest) = rest.split_at_mut(TAG);
             let (control, protocol) = frame.tag;
+            // Without the flag the kernel does not report the tag's type, and 802.1Q is assumed.
             let known = frame.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
             tag[..2].copy_from_slice(&(if known { protocol } else { TPID_8021Q }).to_be_bytes());
             tag[2..].copy_from_slice(&control.to_be_bytes());
@@ -117,7 +118,7 @@ impl PacketPort {
             let mut header = [0; vnet::HEADER];
             let prefix = &mut header[..if self.device.offloads { vnet::HEADER } else { 0 }];
             let mut parts = [prefix, macs, rest].map(IoSliceMut::new);
-            // It lies in the queue since before the slot was handed over.
+            // The kernel queued it before it passed the slot.
             if !readv(&self.device.socket, &mut parts).is_ok_and(|got| got >= frame.length) {
                 pool.give(packet);
                 return Err(Missed::Lost);
@@ -136,11 +137,12 @@ impl PacketPort {
         Ok(packet)
     }
 
-    /// A frame that came but cannot be carried: its beginning, with the reason.
+    /// A received frame that cannot be forwarded: its beginning, with the drop reason.
     #[cold]
     fn refuse(&self, frame: &Received<'_>, pool: &mut Pool) -> Option<Packet> {
         let mut packet = pool.take()?;
         packet.fill(&frame.bytes[..frame.bytes.len().min(FRAME)]);
+        // A tag may have to be inserted, so its bytes count.
         let most = if pool.region().super_frames() > 0 { SUPER_FRAME } else { FRAME };
         let reason = if frame.length + TAG > most { DropReason::FrameTooLong } else { DropReason::NoSuperFrame };
         packet.meta_mut().refused = reason as u8 + 1;
@@ -148,44 +150,46 @@ impl PacketPort {
         Some(packet)
     }
 
-    /// What is in the queue beside a slot goes with it.
+    /// Discards the part of the frame in the socket's queue.
     fn discard(&self, frame: &Received<'_>) {
         if frame.status & libc::TP_STATUS_COPY != 0 {
+            // A read of one byte removes the whole frame from the queue.
             let _ = readv(&self.device.socket, &mut [IoSliceMut::new(&mut [0; 1])]);
         }
     }
 
-    /// A socket error (the interface was switched off) keeps the descriptor readable until it is asked for.
+    /// A socket error (the interface is down) keeps the descriptor readable until it is read.
     fn after_empty_receive(&mut self) {
         self.quiet += 1;
         if self.quiet >= QUIET {
             self.quiet = 0;
+            // Reading the error clears it.
             let _ = sys::get_option(&self.device.socket, libc::SOL_SOCKET, libc::SO_ERROR, 0i32);
         }
     }
 }
 
-/// Why a frame in a slot becomes no packet.
+/// The reason why a frame in a slot becomes no packet.
 enum Missed {
-    /// The kernel could not keep it: too much waits in the queue.
+    /// The kernel could not keep it: the socket's queue is full.
     Lost,
     /// The pool has no frame for it now.
     NoFrame,
-    /// It fits no frame, or only a super-frame and there is none.
+    /// It exceeds every frame, or needs a super-frame and none is free.
     TooLong,
 }
 
-/// When a frame came that the kernel stamped so: no later than `now`, for what it waits for is counted from there.
+/// The arrival time of a frame with this kernel timestamp, at most `now`: later waiting times count from it.
 fn came(stamp: Nanos, epoch: Nanos, now: Instant) -> Instant {
     let earliest = now.get().saturating_sub(LONGEST.get());
     Instant::new(stamp.get().saturating_sub(epoch.get()).clamp(earliest, now.get()))
 }
 
-/// Fills in the checksum that a sender on this machine has left to a network card.
+/// Completes the checksum that a sender on this machine left to a network card.
 fn complete(packet: &mut Packet) {
     let header = if packet.bytes().get(12..14) == Some(&TPID_8021Q.to_be_bytes()) { 18 } else { 14 };
     if let Some(l3) = packet.bytes_mut().get_mut(header..) {
-        // What is malformed is found and dropped by the router.
+        // The router itself finds and drops malformed packets.
         let _ = complete_checksum(l3);
     }
 }
@@ -249,7 +253,7 @@ impl Port for PacketPort {
         self.outgoing.waiting()
     }
 
-    /// Asks the kernel each time: a system call. One that is gone has the last it had.
+    /// Asks the kernel each time, by a system call. A removed interface keeps its last MTU.
     fn mtu(&self) -> Option<u16> {
         let link = &self.device.link;
         let mtu = sys::interface_mtu(&self.device.socket, &link.name).unwrap_or(link.mtu);
@@ -268,7 +272,7 @@ impl Port for PacketPort {
         self.rate
     }
 
-    /// Asks the kernel each time: a system call.
+    /// Asks the kernel each time, by a system call.
     fn is_up(&self) -> bool {
         sys::is_running(&self.device.socket, &self.device.link.name, self.device.link.index)
     }
@@ -294,7 +298,7 @@ impl Port for PacketPort {
     }
 
     fn statistics(&self) -> PortStatistics {
-        // Reading the kernel's counters sets them to zero.
+        // Reading the kernel's counters resets them.
         let none = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         if let Ok(counted) = sys::get_option(&self.device.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, none) {
             self.lost_before_receive.set(self.lost_before_receive.get() + u64::from(counted.tp_drops));

@@ -1,27 +1,27 @@
-//! What ports on the same interface share.
+//! The changes to an interface, shared by its ports.
 //!
-//! A port on an interface that another one still closes shares what was changed about the interface, so that the old
-//! one's end does not undo what the new one needs.
+//! A new port shares the changes of an old one that is still closing. The end of the old port therefore does not undo settings that the new one
+//! needs.
 
 use super::{OpenError, PacketOptions, PacketPort, Tenure};
 use crate::closer::Closer;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-/// The interfaces of one network namespace that the `packet:` ports of a router have.
+/// The interfaces of the router's `packet:` ports in one network namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Tenures {
     held: HashMap<u32, Weak<Tenure>>,
 }
 
 impl Tenures {
-    /// The interface of that index has left the network namespace: where it is, the host's stack receives from it.
+    /// Notes that the interface with this index left the network namespace: in its new place the host's stack receives from it.
     pub(crate) fn let_go(&self, index: u32) {
         let held = self.held.get(&index).and_then(Weak::upgrade);
         held.iter().for_each(|tenure| tenure.let_go());
     }
 
-    /// As [`PacketPort::open`], at most `queues` ports; `closer` is what closes the ports before it.
+    /// Like [`PacketPort::open`], for at most `queues` ports; `closer` closes their predecessors.
     pub(crate) fn open(
         &mut self,
         interface: &str,
@@ -31,7 +31,7 @@ impl Tenures {
     ) -> Result<(Vec<PacketPort>, Vec<String>), OpenError> {
         let held = |index| {
             let held = self.held.get(&index)?;
-            // What is not held any more may be half undone yet.
+            // Changes without a holder may be partly undone already.
             held.upgrade().or_else(|| {
                 closer.finish();
                 None

@@ -1,37 +1,37 @@
-//! Why a capture could not be read on.
+//! Errors of reading a capture.
 
 use std::fmt;
 use std::io;
 
-/// What is wrong with a capture.
+/// The kind of error in a capture.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
     /// The file itself could not be read.
     Io(io::Error),
-    /// The first bytes are those of neither pcap nor pcapng.
+    /// The first bytes are neither pcap nor pcapng.
     NotACapture,
     /// The file ends within a block or record.
     Truncated,
-    /// A block or record says it is larger than is read here.
+    /// A block or record is larger than the limit.
     TooLarge {
-        /// What it claims, in bytes.
+        /// Its stated length in bytes.
         claimed: u64,
-        /// What is read at most, in bytes.
+        /// The limit in bytes.
         limit: u64,
     },
     /// A block contradicts the format.
     Malformed(&'static str),
-    /// A packet names an interface that its section has not described.
+    /// A packet names an undescribed interface of its section.
     UnknownInterface(u32),
 }
 
-/// A [`Fault`] and where it is.
+/// A [`Fault`] and its position.
 #[derive(Debug)]
 pub struct ReadError {
-    /// Bytes from the start of the file to the block or record at fault.
+    /// Offset of the faulty block or record in the file, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// The kind of error.
     pub fault: Fault,
 }
 

@@ -1,39 +1,39 @@
-//! How captured frames start, and where in them an IP packet begins.
+//! The link-layer headers of captured frames, and the offset of the IP packet after them.
 
 use packet::wire::{Carries, Ethernet, ethernet, ethertype};
 
-/// What the first byte of a frame belongs to, as numbered at <https://www.tcpdump.org/linktypes.html>.
+/// The link type of a frame, with the numbers of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinkType(pub u16);
 
-/// The number of IPv4 in the header of a BSD loopback, and those that IPv6 has in one system or another.
+/// The number of IPv4 in a BSD loopback header, and the numbers that various systems use for IPv6.
 const FAMILIES: [u32; 4] = [2, 24, 28, 30];
 /// Bytes of that header.
 const FAMILY: usize = 4;
-/// Where a cooked header of Linux says what follows, and how long it is.
+/// Offset of the protocol in Linux's cooked header, and the length of the header.
 const COOKED: (usize, usize) = (14, 16);
-/// The same of its second version.
+/// The same for its second version.
 const COOKED2: (usize, usize) = (0, 20);
 
 impl LinkType {
-    /// The header of a BSD loopback: a number of the address family, in the order of the machine that captured.
+    /// A BSD loopback header: the number of the address family, in the byte order of the capturing machine.
     pub const NULL: LinkType = LinkType(0);
     /// Ethernet frames from the destination address on, without the frame check sequence.
     pub const ETHERNET: LinkType = LinkType(1);
     /// IP packets of either version.
     pub const RAW: LinkType = LinkType(101);
-    /// The header of OpenBSD's loopback: the same number, the most significant byte first.
+    /// OpenBSD's loopback header: the same number in network byte order.
     pub const LOOP: LinkType = LinkType(108);
-    /// The header that Linux makes up for what comes from any device.
+    /// The header that Linux generates for captures on all devices.
     pub const LINUX_SLL: LinkType = LinkType(113);
     /// IPv4 packets.
     pub const IPV4: LinkType = LinkType(228);
     /// IPv6 packets.
     pub const IPV6: LinkType = LinkType(229);
-    /// The same as [`LINUX_SLL`](Self::LINUX_SLL), which also tells the device.
+    /// Like [`LINUX_SLL`](Self::LINUX_SLL), with the device.
     pub const LINUX_SLL2: LinkType = LinkType(276);
 
-    /// Whether [`packet`](Self::packet) knows how frames of this type start.
+    /// True if [`packet`](Self::packet) supports this type.
     pub const fn is_known(self) -> bool {
         matches!(
             self,
@@ -48,7 +48,7 @@ impl LinkType {
         )
     }
 
-    /// The IP packet in a frame, behind one tag at most; none where it carries something else, or its type is not known.
+    /// The IP packet in a frame, after at most one tag. `None` for other payloads and unknown types.
     pub fn packet(self, frame: &[u8]) -> Option<&[u8]> {
         match self {
             LinkType::ETHERNET => {
@@ -69,7 +69,7 @@ impl LinkType {
     }
 }
 
-/// What follows a cooked header. Where there was a tag, its type is where that of the packet would be, and that behind the tag.
+/// The packet after a cooked header. For a tagged frame the header's protocol field has the type of the tag, and the packet's type follows the tag.
 fn cooked(frame: &[u8], (kind_at, header): (usize, usize)) -> Option<&[u8]> {
     let kind = |at: usize| frame.get(at..)?.first_chunk::<2>().map(|kind| u16::from_be_bytes(*kind));
     let (kind, header) = match kind(kind_at)? {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_has_no_packet() {
+    fn unknown_link_types_have_no_packet() {
         for link in [LinkType(105), LinkType(127), LinkType(u16::MAX)] {
             assert!(!link.is_known());
             assert_eq!(link.packet(PACKET), None);

@@ -1,8 +1,8 @@
-//! Capture files: pcap and pcapng in, pcapng out.
+//! Capture files: reads pcap and pcapng, writes pcapng.
 //!
-//! Reading is streaming with a bounded buffer, so that a capture of any size and any content costs at most
-//! [`MAX_BLOCK`] of memory and ends with a record, the end, or an error with its offset. Writing is pcapng
-//! (draft-ietf-opsawg-pcapng) because only that carries a comment with each packet.
+//! The reader streams with a bounded buffer. A capture of any size and content therefore needs at most [`MAX_BLOCK`] of memory. Each read ends with a
+//! record, the end of the file, or an error with its offset. The writer uses pcapng (draft-ietf-opsawg-pcapng), because only pcapng has a comment for
+//! each packet.
 
 mod error;
 mod link;
@@ -19,15 +19,15 @@ pub use write::{Application, Sink, WriteError, Writer};
 
 use units::{Instant, Mac};
 
-/// The largest block or record that is read, in bytes. Frames are at most 64 KB here; the rest is room for options.
+/// The maximum size of a block or record in bytes. Frames have at most 64 KB here; the rest is for options.
 pub const MAX_BLOCK: usize = 1 << 20;
-/// The most interfaces one section may describe.
+/// The maximum number of interfaces of one section.
 pub const MAX_INTERFACES: usize = 4096;
 
-/// Which way a packet passed the interface (pcapng `epb_flags`, bits 0 and 1).
+/// The direction of a packet at the interface (pcapng `epb_flags`, bits 0 and 1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Direction {
-    /// The file does not say.
+    /// Not stated in the file.
     #[default]
     Unknown,
     /// Received.
@@ -39,32 +39,31 @@ pub enum Direction {
 /// An interface of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// Its name (pcapng `if_name`); empty where the file gives none, as pcap never does.
+    /// Its name (pcapng `if_name`); empty if the file has none, as always in pcap.
     pub name: String,
-    /// How its frames start.
+    /// Its link type.
     pub link: LinkType,
-    /// The most bytes of a packet that were captured; zero for no limit.
+    /// The maximum captured bytes of a packet; zero for no limit.
     pub snap_length: u32,
-    /// Its station address (pcapng `if_MACaddr`); nothing where the file gives none. With it a reader knows which frames were for
-    /// the interface itself.
+    /// Its MAC address (pcapng `if_MACaddr`), if the file has it. It shows which frames were addressed to the interface.
     pub station: Option<Mac>,
 }
 
-/// One packet of a capture, borrowed from the reader until the next one is asked for.
+/// One packet of a capture, borrowed from the reader until the next read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
-    /// Nanoseconds since 1970-01-01 UTC. Packets of a pcapng simple packet block carry the time of the one before.
+    /// Nanoseconds since 1970-01-01 UTC. Packets in pcapng simple packet blocks have the time of the packet before.
     pub time: Instant,
     /// Index into [`Reader::interfaces`].
     pub interface: u32,
-    /// How the frame starts.
+    /// The link type of the frame.
     pub link: LinkType,
-    /// The length on the wire in bytes; more than `data.len()` where the capture cut it.
+    /// The length on the wire in bytes; more than `data.len()` if the capture truncated the packet.
     pub original: u32,
-    /// The bytes that were captured.
+    /// The captured bytes.
     pub data: &'a [u8],
-    /// Which way it passed.
+    /// Its direction.
     pub direction: Direction,
-    /// Its comment (pcapng `opt_comment`, the first one); empty where there is none.
+    /// Its comment (pcapng `opt_comment`, the first one); empty if it has none.
     pub comment: &'a str,
 }

@@ -1,7 +1,7 @@
-//! `pcap:` ports: a capture that is replayed, and one that is written.
+//! `pcap:` ports: one capture is replayed, and one is written.
 //!
-//! The replay knows no clock: what is due follows from the time it is given, so that in a simulation the same capture
-//! gives the same arrivals to the nanosecond.
+//! The replay reads no clock. The time argument determines the due packets, so in a simulation the same capture gives the same arrivals to the
+//! nanosecond.
 
 use super::{Application, Direction, Interface, LinkType, ReadError, Reader, Record, WriteError, Writer};
 use crate::remarks::{OpenError, Remarks};
@@ -13,65 +13,65 @@ use std::fs::{self, File};
 use std::path::Path;
 use units::{Instant, Nanos, Rate};
 
-/// How long what is written may stay in memory.
+/// How long written packets may stay in memory.
 const FLUSH: Nanos = Nanos::secs(1);
 
-/// How a port is opened.
+/// Options for opening a port.
 #[derive(Clone, Debug, Default)]
 pub struct PcapOptions<'a> {
     /// The capture to replay.
     pub read: Option<&'a Path>,
-    /// Where what is transmitted goes; a file that is there is replaced.
+    /// The file for transmitted packets. An existing file is replaced.
     pub write: Option<&'a Path>,
-    /// How fast to replay.
+    /// The pace of the replay.
     pub pace: Pace,
-    /// The name of the interface in the capture that is written.
+    /// The name of the interface in the written capture.
     pub name: &'a str,
-    /// Added to the time of transmission to give what is written: see [`crate::clock::epoch`].
+    /// The offset from transmission times to times in the file: see [`crate::clock::epoch`].
     pub epoch: Nanos,
 }
 
-/// A `pcap:` port. What it transmits without a file to write to is gone.
+/// A `pcap:` port. Without a file to write, transmitted packets are discarded.
 pub struct PcapPort {
     name: String,
     replay: Option<Replay>,
     output: Output,
     flushed: Instant,
     sent: u64,
-    /// Packets that were to be written and are not in the file, still to be told.
+    /// Packets that did not reach the file and are not reported yet.
     unwritten: u64,
     remarks: Remarks,
 }
 
-/// Where transmitted packets go.
+/// The destination of transmitted packets.
 enum Output {
     Nowhere,
     File(Writer<File>),
-    /// The file failed; packets are lost.
+    /// Writing failed; packets are lost.
     Failed,
 }
 
-/// A capture standing at the next packet to receive.
+/// A capture, positioned at the next packet to receive.
 struct Replay {
     reader: Reader<File>,
     pace: Pace,
     schedule: Schedule,
 }
 
-/// When packets are due.
+/// The schedule of packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Schedule {
-    /// When the replay began, and the time of the capture's first packet.
+    /// The beginning of the replay, and the time of the capture's first packet.
     began: Option<(Instant, Instant)>,
-    /// What went before, exactly, so that no rounding adds up.
+    /// Exact totals of the packets so far, so that rounding errors do not add up.
     packets: u64,
     bits: u128,
-    /// When the packet before was due: none overtakes it where a capture's times go back.
+    /// The due time of the previous packet: if the times of a capture go back, the order stays.
     before: Instant,
 }
 
 impl Schedule {
-    /// When a packet recorded at `time` is due; nothing before the replay has begun.
+    /// The due time of a packet recorded at `time`. `None` before the replay has begun.
     fn due(&self, pace: Pace, time: Instant) -> Option<Instant> {
         let (began, first) = self.began?;
         let after = |ns: u128| began + Nanos::new(u64::try_from(ns).unwrap_or(u64::MAX));
@@ -84,7 +84,7 @@ impl Schedule {
         Some(due.max(self.before))
     }
 
-    /// Counts a packet that was received.
+    /// Counts a received packet.
     fn passed(&mut self, due: Instant, length: u32) {
         self.before = due;
         self.packets += 1;
@@ -93,8 +93,8 @@ impl Schedule {
 }
 
 impl PcapPort {
-    /// Opens the files. A capture that cannot be read, has no packet, or is of no Ethernet, is refused here; what turns
-    /// out to be wrong further on ends the replay and is told to `remarks`.
+    /// Opens the files. Fails for a capture that is unreadable, is empty, or has no Ethernet frames. Later errors in the file end the replay and are
+    /// reported to `remarks`.
     pub fn open(options: &PcapOptions<'_>, remarks: Remarks) -> Result<Self, OpenError> {
         if let (Some(read), Some(write)) = (options.read, options.write)
             && let (Ok(read), Ok(write)) = (fs::canonicalize(read), fs::canonicalize(write))
@@ -117,7 +117,7 @@ impl PcapPort {
         })
     }
 
-    /// Whether every packet of the capture was received.
+    /// True if every packet of the capture was received.
     pub fn is_done(&self) -> bool {
         self.replay.is_none()
     }
@@ -129,7 +129,7 @@ impl PcapPort {
         }
     }
 
-    /// Does something with the file, if there is one. A failure is said once and ends the writing.
+    /// Does `work` on the file, if there is one. The first failure is reported and ends the writing.
     fn write(&mut self, work: impl FnOnce(&mut Writer<File>) -> Result<(), WriteError>) {
         let Output::File(writer) = &mut self.output else { return };
         if let Err(error) = work(writer) {
@@ -159,7 +159,7 @@ impl Replay {
         }
     }
 
-    /// Goes on to the next packet; false at the end, and a word where the capture cannot be read on.
+    /// Advances to the next packet. False at the end; an error message if the capture cannot be read further.
     fn advance(&mut self) -> Result<bool, String> {
         let more = self.reader.advance().map_err(|error: ReadError| error.to_string())?;
         match self.reader.record() {
@@ -171,12 +171,12 @@ impl Replay {
         }
     }
 
-    /// When the next packet is due; nothing before the first receive.
+    /// The due time of the next packet. `None` before the first receive call.
     fn due(&self) -> Option<Instant> {
         self.schedule.due(self.pace, self.reader.record()?.time)
     }
 
-    /// Receives the next packet if it is due. Answers whether there may be more now.
+    /// Receives the next packet if it is due. Returns whether more packets may be due now.
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) -> Result<Received, String> {
         let record = self.reader.record().expect("a replay stands at a packet");
         self.schedule.began.get_or_insert((now, record.time));
@@ -185,7 +185,7 @@ impl Replay {
             return Ok(Received::Later);
         }
         let whole = record.original as usize <= record.data.len();
-        // What fits in no frame there is comes as much as fits, to be dropped and counted.
+        // A packet that exceeds every frame is truncated, to be dropped and counted.
         let longest = if pool.region().super_frames() > 0 { SUPER_FRAME } else { FRAME };
         let data = &record.data[..record.data.len().min(longest)];
         let Some(mut packet) = pool.take_for(data.len()) else { return Ok(Received::Later) };
@@ -200,7 +200,7 @@ impl Replay {
     }
 }
 
-/// What is left of a replay.
+/// The rest of a replay.
 enum Received {
     More,
     Later,
@@ -267,7 +267,7 @@ impl Port for PcapPort {
         }
     }
 
-    /// Packets that lay in memory when the disk failed. Their bytes are not known any more.
+    /// Packets in memory when the disk failed. Their sizes are no longer known.
     fn refused_late(&mut self) -> Unsent {
         Unsent { packets: std::mem::take(&mut self.unwritten), bytes: 0 }
     }
@@ -276,7 +276,7 @@ impl Port for PcapPort {
         Unsent { packets: self.unwritten, bytes: 0 }
     }
 
-    /// As long as a packet can be: a file has no bound, and may refuse.
+    /// The maximum length: a file has no limit, but it may refuse packets.
     fn mtu(&self) -> Option<u16> {
         Some(u16::MAX)
     }

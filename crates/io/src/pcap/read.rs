@@ -1,7 +1,7 @@
-//! Reading pcap (classic, in both byte orders, with microseconds or nanoseconds) and pcapng.
+//! Reads pcap (classic, in both byte orders, with microseconds or nanoseconds) and pcapng.
 //!
-//! The parsers of `pcap-parser` see one whole block at a time: what a block claims is checked against the limits before,
-//! and block kinds that carry no packet are passed over unread.
+//! The parsers of `pcap-parser` get one whole block at a time. Each block's length is checked against the limits first. Blocks without packets are
+//! skipped unread.
 
 use super::window::Window;
 use super::{Direction, Fault, Interface, LinkType, MAX_BLOCK, MAX_INTERFACES, ReadError, Record};
@@ -12,19 +12,19 @@ use pcap_parser::{
 use std::io::Read;
 use units::{Instant, Mac};
 
-/// The packet block of the first drafts, which old tools still write: an enhanced packet block but for a 16-bit
-/// interface and a 16-bit drop count (draft-ietf-opsawg-pcapng, appendix A).
+/// The packet block of the first drafts, still written by old tools: an enhanced packet block except for a 16-bit interface and a 16-bit drop count
+/// (draft-ietf-opsawg-pcapng, appendix A).
 const OBSOLETE_PACKET: u32 = 2;
 
 const SECOND: i128 = 1_000_000_000;
 
-/// Reads a capture packet by packet, in file order. After an error there is nothing more to read.
+/// Reads a capture packet by packet, in file order. After an error nothing more can be read.
 pub struct Reader<R> {
     window: Window<R>,
     format: Format,
     interfaces: Vec<Interface>,
     clocks: Vec<Clock>,
-    /// The length of the block last returned, still in the window because the record borrows from it.
+    /// The length of the last returned block, which stays in the window because the record borrows from it.
     held: usize,
     last: Instant,
     comment: String,
@@ -37,7 +37,7 @@ enum Format {
     Pcapng { big_endian: bool },
 }
 
-/// How an interface counts time (pcapng `if_tsresol`, `if_tsoffset`).
+/// The time format of an interface (pcapng `if_tsresol`, `if_tsoffset`).
 #[derive(Clone, Copy)]
 struct Clock {
     resolution: u8,
@@ -55,12 +55,12 @@ impl Clock {
             10u128.checked_pow(exponent - 9).map_or(0, |unit| u128::from(ticks) / unit)
         };
         let ns = ns as i128 + i128::from(self.offset) * SECOND;
-        // Modulo 2^64: a time before 1970 or after 2554 is wrong as such, but spans between packets stay right.
+        // Modulo 2^64: times before 1970 or after 2554 are wrong, but differences between packets stay correct.
         Instant::new(ns as u64)
     }
 }
 
-/// A packet found in the window: where its bytes are, and the rest of its record.
+/// A packet found in the window: the position of its bytes, and the rest of its record.
 struct Found {
     interface: u32,
     original: u32,
@@ -70,7 +70,7 @@ struct Found {
 }
 
 impl<R: Read> Reader<R> {
-    /// Starts reading; fails where the source is no capture.
+    /// Starts reading. Fails if the source is not a capture.
     pub fn new(source: R) -> Result<Self, ReadError> {
         let mut reader = Reader {
             window: Window::new(source),
@@ -93,23 +93,23 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// The interfaces described so far in the section being read; one for pcap.
+    /// The interfaces described so far in the current section; one for pcap.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// Bytes from the start of the file to the record last returned.
+    /// Offset of the last returned record in the file, in bytes.
     pub fn offset(&self) -> u64 {
         self.window.offset()
     }
 
-    /// The next packet, or nothing at the end of the file.
+    /// The next packet, or `None` at the end of the file.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, ReadError> {
         self.advance()?;
         Ok(self.record())
     }
 
-    /// Goes on to the next packet; answers false at the end of the file.
+    /// Advances to the next packet. False at the end of the file.
     pub fn advance(&mut self) -> Result<bool, ReadError> {
         if self.ended {
             return Ok(false);
@@ -121,7 +121,7 @@ impl<R: Read> Reader<R> {
         Ok(self.found.is_some())
     }
 
-    /// The packet that was last gone on to; nothing before the first and after the last.
+    /// The current packet. `None` before the first and after the last.
     pub fn record(&self) -> Option<Record<'_>> {
         let found = self.found.as_ref()?;
         Some(Record {
@@ -152,7 +152,7 @@ impl<R: Read> Reader<R> {
             Err(nom_incomplete) if nom_incomplete.is_incomplete() => return self.window.fail(Fault::Truncated),
             Err(_) => return self.window.fail(Fault::NotACapture),
         };
-        // The upper bits say how long the frame check sequence is, where one was captured.
+        // The upper bits state the length of a captured frame check sequence.
         let link = LinkType(header.network.0 as u16);
         self.interfaces = vec![Interface { name: String::new(), link, snap_length: header.snaplen, station: None }];
         self.format = Format::Pcap {
@@ -173,6 +173,7 @@ impl<R: Read> Reader<R> {
         }
         let field = |at: usize| u32_at(start, at, big_endian);
         let (seconds, fraction, captured, original) = (field(0), field(4), field(8) as usize, field(12));
+        // Checked before the bytes are requested, so that a false length cannot make the buffer grow.
         if captured > MAX_BLOCK - header {
             return self.window.fail(Fault::TooLarge { claimed: captured as u64, limit: MAX_BLOCK as u64 });
         }
@@ -180,7 +181,7 @@ impl<R: Read> Reader<R> {
         self.window.need(header + captured)?;
         self.last = Instant::new(u64::from(seconds) * 1_000_000_000 + fraction);
         self.held = header + captured;
-        // Some writers leave the original length zero.
+        // Some writers set the original length to zero.
         let original = original.max(captured as u32);
         Ok(Some(Found { interface: 0, original, from: header, captured, direction: Direction::Unknown }))
     }
@@ -194,6 +195,7 @@ impl<R: Read> Reader<R> {
             if start.len() < 12 {
                 return self.window.fail(Fault::Truncated);
             }
+            // The section header's type reads the same in both byte orders; its magic number then determines the order.
             let is_section = start[..4] == SHB_MAGIC.to_le_bytes();
             if is_section {
                 let big_endian = match &start[8..12] {
@@ -209,6 +211,7 @@ impl<R: Read> Reader<R> {
             if length < 12 || length % 4 != 0 {
                 return self.window.fail(Fault::Malformed("a block's length is no multiple of four or below twelve"));
             }
+            // Blocks without packets may be larger than the limit: they are skipped without buffering.
             if !is_section && !matches!(kind, IDB_MAGIC | EPB_MAGIC | SPB_MAGIC | OBSOLETE_PACKET) {
                 self.window.skip(u64::from(length))?;
                 continue;
@@ -225,7 +228,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Takes in one whole block; a packet block yields where its packet is.
+    /// Reads one whole block. For a packet block, returns the position of its packet.
     fn block(&mut self, length: usize, big_endian: bool) -> Result<Option<Found>, ReadError> {
         let offset = self.window.offset();
         let fail = |fault| Err(ReadError { offset, fault });
@@ -245,6 +248,7 @@ impl<R: Read> Reader<R> {
                 if header.major_version != 1 {
                     return fail(Fault::Malformed("a section is of a pcapng version other than 1"));
                 }
+                // Interface numbers count from zero in each section.
                 self.interfaces.clear();
                 self.clocks.clear();
                 Ok(None)
@@ -272,6 +276,7 @@ impl<R: Read> Reader<R> {
             }
             Block::SimplePacket(block) => {
                 let Some(first) = self.interfaces.first() else { return fail(Fault::UnknownInterface(0)) };
+                // A simple packet block has no captured length: it follows from the snap length and the block's size.
                 let snap = if first.snap_length == 0 { u32::MAX } else { first.snap_length };
                 let captured = (block.origlen.min(snap) as usize).min(block.data.len());
                 let original = block.origlen;
@@ -326,7 +331,7 @@ fn clock(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Clock {
     Clock { resolution, offset }
 }
 
-/// The value of the first option of that code, without its padding.
+/// The value of the first option with that code, without padding.
 fn option<'a>(options: &'a [PcapNGOption<'_>], code: OptionCode) -> Option<&'a [u8]> {
     let option = options.iter().find(|option| option.code == code)?;
     option.value.get(..usize::from(option.len))

@@ -1,9 +1,9 @@
-//! A bounded window onto a byte stream: ask for the next `n` bytes, then move past them.
+//! A bounded window on a byte stream: request the next `n` bytes, then move past them.
 
 use super::{Fault, MAX_BLOCK, ReadError};
 use std::io::{ErrorKind, Read};
 
-/// Read at once; several records of common traffic.
+/// Bytes of one read; several records of usual traffic.
 const CHUNK: usize = 64 << 10;
 
 /// See the module.
@@ -31,7 +31,7 @@ impl<R: Read> Window<R> {
         Err(ReadError { offset: self.offset, fault })
     }
 
-    /// The next `n` bytes, or fewer where the stream ends before. `n` is at most [`MAX_BLOCK`].
+    /// The next `n` bytes, or fewer at the end of the stream. `n` is at most [`MAX_BLOCK`].
     pub(super) fn peek(&mut self, n: usize) -> Result<&[u8], ReadError> {
         assert!(n <= MAX_BLOCK, "the caller checks lengths against the limit");
         while self.end - self.start < n && !self.ended {
@@ -40,7 +40,7 @@ impl<R: Read> Window<R> {
         Ok(&self.bytes[self.start..self.end.min(self.start + n)])
     }
 
-    /// Exactly the next `n` bytes; [`Fault::Truncated`] where the stream ends before.
+    /// Exactly the next `n` bytes; [`Fault::Truncated`] if the stream ends earlier.
     pub(super) fn need(&mut self, n: usize) -> Result<&[u8], ReadError> {
         if self.peek(n)?.len() < n {
             return self.fail(Fault::Truncated);
@@ -48,12 +48,12 @@ impl<R: Read> Window<R> {
         Ok(&self.bytes[self.start..self.start + n])
     }
 
-    /// Bytes already asked for with [`Window::need`], counted from the next byte of the stream.
+    /// Bytes already requested with [`Window::need`], counted from the next byte of the stream.
     pub(super) fn held(&self, range: std::ops::Range<usize>) -> &[u8] {
         &self.bytes[self.start..self.end][range]
     }
 
-    /// Moves past `n` bytes, which need not have been asked for; [`Fault::Truncated`] where the stream ends before.
+    /// Moves past `n` bytes, which need not have been requested; [`Fault::Truncated`] if the stream ends earlier.
     pub(super) fn skip(&mut self, n: u64) -> Result<(), ReadError> {
         let mut left = n;
         let begin = self.offset;

@@ -1,7 +1,7 @@
-//! Writing pcapng (draft-ietf-opsawg-pcapng) with nanosecond times, directions and a comment for each packet.
+//! Writes pcapng (draft-ietf-opsawg-pcapng) with nanosecond times, directions and a comment for each packet.
 //!
-//! Whole blocks are gathered and written together. Where the disk fills up, the file is cut back to its last whole block,
-//! so that what was written stays readable, and the writer refuses everything until it is told to go on ([`Writer::resume`]).
+//! Whole blocks are buffered and written together. If the disk is full, the file is truncated to its last whole block, so that it stays readable. The
+//! writer then refuses all packets until [`Writer::resume`].
 
 use super::{Direction, Interface, MAX_BLOCK, Record};
 use std::fmt;
@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use units::{Mac, Nanos};
 
-/// Gathered before it is written, in bytes.
+/// Bytes buffered before a write.
 const CHUNK: usize = 64 << 10;
-/// The longest option value a 16-bit length says, less its padding.
+/// The longest option value of a 16-bit length, without its padding.
 const OPTION_MOST: usize = 65_532;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -19,9 +19,9 @@ const INTERFACE: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
-/// Where a capture is written to, from its beginning.
+/// The output of a capture, written from its beginning.
 pub trait Sink: Write {
-    /// Drops what was written beyond `length` bytes from the start and goes on from there.
+    /// Truncates the output to `length` bytes and continues there.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -51,7 +51,7 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
     }
 }
 
-/// Who wrote a capture, and on what.
+/// The program that wrote a capture, and its machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Application {
     /// The machine (`shb_hardware`).
@@ -63,7 +63,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// `name` on the machine it runs on, as uname(2) describes it.
+    /// `name` on this machine, described by uname(2).
     pub fn here(name: &str) -> Self {
         let system = rustix::system::uname();
         let os = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
@@ -71,12 +71,12 @@ impl Application {
     }
 }
 
-/// Why a capture could not be written on.
+/// The error of a failed write.
 #[derive(Debug)]
 pub struct WriteError {
-    /// Packets that are whole in the file.
+    /// Packets that are complete in the file.
     pub written: u64,
-    /// What the system said.
+    /// The system's error.
     pub error: io::Error,
 }
 
@@ -92,14 +92,13 @@ impl std::error::Error for WriteError {
     }
 }
 
-/// Writes a capture. Call [`Writer::finish`] to learn whether the last packets reached the file; dropping it tries
-/// to write them and tells nobody.
+/// Writes a capture. [`Writer::finish`] returns if the last packets reached the file; dropping the writer tries to write them and reports nothing.
 pub struct Writer<S: Sink> {
     sink: S,
     gathered: Vec<u8>,
     interfaces: Vec<Interface>,
     epoch: Nanos,
-    /// Bytes, packets and descriptions of interfaces that are whole in the sink.
+    /// Bytes, packets and interface descriptions that are complete in the sink.
     reached: u64,
     written: u64,
     described: usize,
@@ -107,8 +106,8 @@ pub struct Writer<S: Sink> {
 }
 
 impl<S: Sink> Writer<S> {
-    /// Starts a capture at the beginning of `sink`. `epoch` is added to each packet's time to give nanoseconds since
-    /// 1970-01-01 UTC; see [`crate::clock::epoch`].
+    /// Starts a capture at the beginning of `sink`. `epoch` is the offset from packet times to nanoseconds since 1970-01-01 UTC; see
+    /// [`crate::clock::epoch`].
     pub fn new(sink: S, application: &Application, epoch: Nanos) -> Result<Self, WriteError> {
         let gathered = Vec::with_capacity(CHUNK + CHUNK / 2);
         let (reached, written, described) = Default::default();
@@ -127,7 +126,7 @@ impl<S: Sink> Writer<S> {
         Ok(writer)
     }
 
-    /// Describes an interface; the answer is what its packets' records name. Times have nanosecond resolution.
+    /// Describes an interface and returns its number for packet records. Times have nanosecond resolution.
     pub fn add_interface(&mut self, interface: Interface) -> Result<u32, WriteError> {
         self.refuse_after_failure()?;
         self.describe(&interface);
@@ -148,8 +147,8 @@ impl<S: Sink> Writer<S> {
         self.end(start);
     }
 
-    /// Adds one packet, cut to its interface's snap length. Panics where the interface was never added, or for a packet
-    /// larger than is ever read back.
+    /// Adds one packet, truncated to its interface's snap length. Panics if the interface was never added, and for a packet that exceeds the limit of
+    /// the reader.
     pub fn packet(&mut self, record: &Record<'_>) -> Result<(), WriteError> {
         self.refuse_after_failure()?;
         let interface = &self.interfaces[record.interface as usize];
@@ -171,6 +170,7 @@ impl<S: Sink> Writer<S> {
             Direction::In => self.option(2, &1u32.to_le_bytes()),
             Direction::Out => self.option(2, &2u32.to_le_bytes()),
         }
+        // End of options, only needed after an option.
         if !record.comment.is_empty() || record.direction != Direction::Unknown {
             self.option(0, &[]);
         }
@@ -178,12 +178,12 @@ impl<S: Sink> Writer<S> {
         if self.gathered.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
-    /// Packets that are whole in the sink; what is gathered and not yet written does not count.
+    /// Packets that are complete in the sink, without buffered ones.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Writes what is gathered.
+    /// Writes the buffered blocks.
     pub fn flush(&mut self) -> Result<(), WriteError> {
         self.refuse_after_failure()?;
         let mut taken = 0;
@@ -205,22 +205,23 @@ impl<S: Sink> Writer<S> {
         self.gathered.clear();
         result.map_err(|error| {
             self.failed = Some(error.kind());
-            // The error at hand says more than one about a sink that cannot be cut, such as a pipe.
+            // The error at hand is more useful than one about a sink that cannot be truncated, such as a pipe.
             let _ = self.sink.cut(self.reached);
             WriteError { written: self.written, error }
         })
     }
 
-    /// Goes on behind the last whole block after a failure where the sink has room again. What was lost stays lost.
+    /// Continues after the last whole block if the sink has room again after a failure. Lost packets stay lost.
     pub fn resume(&mut self) -> Result<(), WriteError> {
         if self.failed.is_none() {
             return Ok(());
         }
-        // Room for some packets, not for a few bytes: else it would fail and go on by turns.
+        // Tests for room for several packets: with a few bytes it would fail and resume in turns.
         let room = self.sink.cut(self.reached).and_then(|()| self.sink.write_all(&[0; CHUNK]));
         let cut = self.sink.cut(self.reached);
         room.and(cut).map_err(|error| WriteError { written: self.written, error })?;
         self.failed = None;
+        // Interface descriptions that were lost with the failed write are needed by the next packets.
         for index in self.described..self.interfaces.len() {
             let interface = self.interfaces[index].clone();
             self.describe(&interface);
@@ -228,7 +229,7 @@ impl<S: Sink> Writer<S> {
         self.flush()
     }
 
-    /// Writes what is gathered and gives back how many packets are in the capture.
+    /// Writes the buffered blocks and returns the number of packets in the capture.
     pub fn finish(mut self) -> Result<u64, WriteError> {
         self.flush()?;
         Ok(self.written)
@@ -241,7 +242,7 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    /// Starts a block; its length is filled in at its end.
+    /// Starts a block. Its length is filled in at its end.
     fn begin(&mut self, kind: u32) -> usize {
         let start = self.gathered.len();
         self.u32(kind);
@@ -286,7 +287,7 @@ impl<S: Sink> Drop for Writer<S> {
     }
 }
 
-/// The length of the whole blocks at the start, and how many of them are packets and interfaces.
+/// The length of the whole blocks at the start, and the numbers of packets and interfaces among them.
 fn whole_blocks(bytes: &[u8]) -> (usize, u64, usize) {
     let (mut at, mut packets, mut interfaces) = (0, 0, 0);
     while let Some([k0, k1, k2, k3, l0, l1, l2, l3]) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {

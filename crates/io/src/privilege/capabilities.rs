@@ -1,30 +1,30 @@
-//! Capabilities (capabilities(7)): which there are for a router, which a process has, and how a thread gives them away.
+//! Capabilities (capabilities(7)): those that a router may need, those that a process has, and how a thread drops them.
 
 use super::threads::Call;
 use std::fmt;
 use std::fs;
 use std::io;
 
-/// The capabilities a router may need, and those it needs to give the others away.
+/// The capabilities that a router may need, and those needed to drop the others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Capability {
-    /// To become another user.
+    /// Change the user.
     SetUid = 7,
-    /// To take capabilities from the bounding set.
+    /// Remove capabilities from the bounding set.
     SetPcap = 8,
-    /// To take interfaces from the host's own stack, to make tap devices.
+    /// Stop the host's stack on interfaces, create tap devices.
     NetAdmin = 12,
-    /// To open packet sockets.
+    /// Open packet sockets.
     NetRaw = 13,
-    /// To register memory with the kernel beyond the limit on locked memory.
+    /// Register memory with the kernel beyond the limit on locked memory.
     IpcLock = 14,
-    /// To load XDP programs.
+    /// Load XDP programs.
     Bpf = 39,
 }
 
 impl Capability {
-    /// What opening any port needs.
+    /// The capabilities for opening any port.
     pub const PORTS: [Capability; 4] = [Capability::NetAdmin, Capability::NetRaw, Capability::IpcLock, Capability::Bpf];
     const ALL: [Capability; 6] = [
         Capability::SetUid,
@@ -54,7 +54,7 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Those of the calling thread, of the ones there are names for.
+/// The capabilities of the calling thread that are named here.
 pub fn held() -> io::Result<Vec<Capability>> {
     let status = fs::read_to_string("/proc/thread-self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
@@ -66,7 +66,7 @@ fn bits(of: &[Capability]) -> u64 {
     of.iter().fold(0, |set, capability| set | 1 << (*capability as u32))
 }
 
-/// Takes all but some out of the set that bounds what a thread can ever get.
+/// Removes all but some from the bounding set, which limits what a thread can ever get.
 pub(super) fn drop_from_bounding_set(but: &[Capability]) -> Vec<Call> {
     let kept = bits(but);
     let gone = (0..64).filter(|bit| kept >> bit & 1 == 0);
@@ -84,7 +84,7 @@ struct CapabilitySets {
     data: [[u32; 3]; 2],
 }
 
-/// Gives away all but some, for good: nothing is inherited by other programs either.
+/// Drops all but some permanently: programs that it starts inherit none either.
 pub(super) fn keep_only(kept: &[Capability]) -> Vec<Call> {
     const VERSION_3: u32 = 0x2008_0522;
     let set = bits(kept);

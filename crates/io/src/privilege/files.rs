@@ -1,4 +1,4 @@
-//! Which files a router may open from now on (landlock(7)). What is open stays open.
+//! Restricts the files that the router may open (landlock(7)). Open files stay open.
 
 use super::Policy;
 use super::threads::Call;
@@ -9,10 +9,10 @@ use landlock::{
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// The newest version whose rights are handled, where the kernel has them: the one with device ioctls.
+/// The newest Landlock version whose rights are handled, if the kernel supports it: the one with device ioctls.
 const VERSION: ABI = ABI::V5;
 
-/// What every router reads, and why.
+/// The files that every router reads, and the reason.
 const READ: &[(&str, &str)] = &[
     ("/proc/self", "its own threads and capabilities"),
     ("/proc/sys", "limits of the kernel"),
@@ -26,7 +26,7 @@ const READ: &[(&str, &str)] = &[
     ("/dev/urandom", "random numbers"),
 ];
 
-/// Devices that every router may use, and why.
+/// The devices that every router may use, and the reason.
 const DEVICES: &[(&str, &str)] = &[("/dev/null", "captures to nowhere"), ("/dev/net/tun", "`tap:` ports")];
 
 fn read() -> BitFlags<AccessFs> {
@@ -42,7 +42,7 @@ fn device() -> BitFlags<AccessFs> {
     AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
 }
 
-/// The rules; nothing where the kernel has no Landlock.
+/// The rules. `None` if the kernel has no Landlock.
 pub(super) fn ruleset(policy: &Policy) -> Result<Option<OwnedFd>, RulesetError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -54,7 +54,7 @@ pub(super) fn ruleset(policy: &Policy) -> Result<Option<OwnedFd>, RulesetError> 
     let given = policy.read.iter().map(|path| (path.as_path(), read()));
     let written = policy.write.iter().map(|path| (path.as_path(), write()));
     for (path, access) in always.chain(devices).chain(given).chain(written) {
-        // What is not there cannot be allowed, and is not needed.
+        // Absent files cannot be allowed, and need not be.
         let Ok(opened) = PathFd::new(path) else { continue };
         let access = if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) };
         rules = rules.add_rule(PathBeneath::new(opened, access))?;
@@ -62,16 +62,16 @@ pub(super) fn ruleset(policy: &Policy) -> Result<Option<OwnedFd>, RulesetError> 
     Ok(rules.into())
 }
 
-/// The call by which a thread holds itself to the rules.
+/// The call by which a thread restricts itself to the rules.
 pub(super) fn restrict(ruleset: &OwnedFd) -> Call {
     let descriptor = ruleset.as_raw_fd() as usize;
     Call::new("landlock_restrict_self", libc::SYS_landlock_restrict_self, [descriptor, 0, 0, 0, 0])
 }
 
-/// The version of the kernel's interface.
+/// The version of the kernel's Landlock interface.
 pub(super) fn version() -> Option<u32> {
     const VERSION_PLEASE: usize = 1;
-    // SAFETY: with this flag it takes no structure, and only answers a number.
+    // SAFETY: with this flag the call takes no structure and only returns a number.
     let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0usize, 0usize, VERSION_PLEASE) };
     u32::try_from(version).ok().filter(|&version| version > 0)
 }

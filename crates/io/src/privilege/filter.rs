@@ -1,12 +1,11 @@
-//! Which system calls a router may make from now on (seccomp(2)): a program for the kernel's classic BPF machine.
+//! Restricts the system calls of the router (seccomp(2)): a program for the kernel's classic BPF.
 //!
-//! A call that is not in [`ALLOWED`] fails with EPERM and is noted in the kernel's log (`SECCOMP` in `dmesg` or the audit
-//! log), so that whatever the list has forgotten is an error of one operation and not the end of the router. A port that
-//! needs another call adds it to the list, with its reason.
+//! A call that is not in [`ALLOWED`] fails with EPERM and is logged by the kernel (`SECCOMP` in `dmesg` or the audit log). A call missing from the
+//! list therefore fails one operation and does not end the router. A port that needs another call adds it to the list with its reason.
 
 use std::io;
 
-/// The calls, by what they are for.
+/// The calls, by purpose.
 const ALLOWED: &[(&str, &[libc::c_long])] = &[
     (
         "memory: frames, rings, stacks of threads (mmap and mprotect: see EXECUTABLE)",
@@ -164,7 +163,7 @@ const ALLOWED: &[(&str, &[libc::c_long])] = &[
     ),
 ];
 
-/// The same calls by the names they have on older architectures only.
+/// The same calls by the names that only older architectures have.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_HERE: &[libc::c_long] = &[
     libc::SYS_poll,
@@ -187,12 +186,12 @@ const ALLOWED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[libc::c_long] = &[libc::SYS_accept];
 
-/// Families a socket may have.
+/// Address families that a socket may have.
 const FAMILIES: &[libc::c_int] =
     &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_XDP];
 
-/// New namespaces are for nobody in here: flags of clone(2). clone3(2), whose flags lie in memory that the filter cannot
-/// see, is said not to exist, and the C library takes clone.
+/// No thread needs new namespaces: these flags of clone(2) are refused. The filter cannot read the flags of clone3(2), which are in memory. It
+/// returns ENOSYS for clone3, and the C library then uses clone.
 const NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
@@ -201,7 +200,7 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u32;
 
-/// No memory becomes code, but where guests are compiled.
+/// No memory becomes executable, unless guests are compiled.
 const EXECUTABLE: u32 = libc::PROT_EXEC as u32;
 
 #[cfg(target_arch = "x86_64")]
@@ -215,7 +214,7 @@ const ARCHITECTURE: u32 = 0xc000_00f3; // AUDIT_ARCH_RISCV64
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 
-/// The low half of an argument; every architecture here is little-endian.
+/// The low half of an argument. All supported architectures are little-endian.
 const fn argument_at(argument: u32) -> u32 {
     16 + 8 * argument
 }
@@ -231,29 +230,29 @@ fn answer(value: u32) -> libc::sock_filter {
     libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: value }
 }
 
-/// Passes over so many instructions where the test fails.
+/// Skips this many instructions if the test fails.
 fn test(kind: u32, value: u32, else_skip: usize) -> libc::sock_filter {
     let jf = u8::try_from(else_skip).expect("a jump is short");
     libc::sock_filter { code: (libc::BPF_JMP | libc::BPF_K | kind) as u16, jt: 0, jf, k: value }
 }
 
-/// Does `then` where the number of the call is this; it ends in an answer.
+/// Runs `then`, which must return a verdict, if the call has this number.
 fn on(program: &mut Vec<libc::sock_filter>, call: libc::c_long, then: &[libc::sock_filter]) {
     program.push(test(libc::BPF_JEQ, call as u32, then.len()));
     program.extend_from_slice(then);
 }
 
-/// The program; memory may become code where that is said.
+/// The program. `code` permits executable memory.
 fn program(code: bool) -> Vec<libc::sock_filter> {
     let allow = answer(libc::SECCOMP_RET_ALLOW);
     let mut program = vec![
         load(ARCHITECTURE_AT),
-        // Calls of another architecture have other numbers; nothing of ours makes them.
+        // Calls of another architecture have other numbers, and the router makes none.
         libc::sock_filter { jt: 1, jf: 0, ..test(libc::BPF_JEQ, ARCHITECTURE, 0) },
         answer(libc::SECCOMP_RET_KILL_PROCESS),
         load(NUMBER_AT),
     ];
-    // The calls that a busy worker makes come first.
+    // The most frequent calls of a busy worker come first.
     for (_, calls) in ALLOWED {
         calls.iter().for_each(|&call| on(&mut program, call, &[allow]));
     }
@@ -276,7 +275,7 @@ fn program(code: bool) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Holds every thread to the program. They have given up new privileges before.
+/// Installs the program on every thread. They have set "no new privileges" before.
 pub(super) fn install(code: bool) -> io::Result<()> {
     let program = program(code);
     let whole = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
@@ -285,7 +284,7 @@ pub(super) fn install(code: bool) -> io::Result<()> {
     let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const whole) };
     match result {
         0 => Ok(()),
-        // The number of a thread that has another filter already.
+        // The id of a thread that already has another filter.
         thread if thread > 0 => Err(io::Error::other(format!("the thread {thread} has a filter of its own"))),
         _ => Err(io::Error::last_os_error()),
     }
@@ -295,7 +294,7 @@ pub(super) fn install(code: bool) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the program answers to a call, by running it as the kernel would: only the instructions that it is made of.
+    /// The program's verdict on a call, by interpreting it like the kernel, with only the instructions that it uses.
     fn verdict(architecture: u32, number: libc::c_long, arguments: [u64; 3]) -> u32 {
         let program = program(false);
         let (mut at, mut accumulator) = (0, 0u32);
@@ -328,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_router_needs_passes_and_nothing_else() {
+    fn filter_allows_only_the_listed_calls() {
         for (_, calls) in ALLOWED {
             calls.iter().for_each(|&call| assert_eq!(here(call, [0; 3]), libc::SECCOMP_RET_ALLOW, "{call}"));
         }
@@ -351,7 +350,7 @@ mod tests {
             libc::SYS_kill,
             libc::SYS_personality,
             100_000,
-            // x32: 64-bit calls with another bit.
+            // x32: 64-bit calls with an additional bit.
             0x4000_0000 | libc::SYS_read,
         ] {
             assert_eq!(here(call, [0; 3]), EPERM, "{call}");

@@ -1,12 +1,11 @@
-//! Giving away what a running router does not need: the user it was started as, capabilities, files, system calls.
+//! Drops the privileges that a running router does not need: its initial user, capabilities, files, system calls.
 //!
-//! It is done when the ports are open, and by every thread ([`threads`]): to the kernel these are matters of a thread.
-//! Where the kernel lacks one of the fences the others hold, and a remark says so; what was there before (the user, the
-//! capabilities) has to go, or the router does not start.
+//! This is done after the ports are open, and on every thread ([`threads`]), because these are attributes of a thread. If the kernel lacks one of the
+//! restrictions, the others still apply, and an advisory says so. Dropping user and capabilities must succeed, or the router does not start.
 //!
-//! | fence | since | what it keeps out |
+//! | restriction | since | prevents |
 //! |---|---|---|
-//! | user and capabilities | always | files and processes of others; everything but networking |
+//! | user and capabilities | always | access to files and processes of others; everything but networking |
 //! | no new privileges | 3.5 | set-user-id programs |
 //! | Landlock | 5.13 | files that no port needs, and TCP connections (6.7) |
 //! | seccomp | 3.5 (all threads at once: 3.17) | system calls that no port needs |
@@ -27,37 +26,37 @@ use std::fs;
 use std::path::PathBuf;
 use threads::Call;
 
-/// What is kept.
+/// The privileges to keep.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// The user to be from now on; nothing to stay.
+    /// The user to become; `None` to stay the same.
     pub user: Option<User>,
-    /// Capabilities that are kept, where they are there.
+    /// Capabilities to keep, if present.
     pub keep: Vec<Capability>,
-    /// Files and directories that may be read, besides what every router reads.
+    /// Files and directories that may be read, in addition to those that every router reads.
     pub read: Vec<PathBuf>,
-    /// Directories in which files may be made, written and removed.
+    /// Directories in which files may be created, written and removed.
     pub write: Vec<PathBuf>,
-    /// Whether memory may become code: guests are compiled.
+    /// True if memory may become executable, because guests are compiled.
     pub code: bool,
 }
 
-/// What a process has given away.
+/// The remaining privileges of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Confined {
-    /// The user it is.
+    /// Its user.
     pub user: String,
-    /// The capabilities it has left.
+    /// Its capabilities.
     pub capabilities: Vec<Capability>,
-    /// Whether it can only open what was allowed.
+    /// True if it can only open allowed files.
     pub landlock: bool,
-    /// Whether it can only make the system calls that were allowed.
+    /// True if it can only make allowed system calls.
     pub seccomp: bool,
-    /// What could not be had.
+    /// Advisories about missing restrictions.
     pub remarks: Vec<String>,
 }
 
-/// Why privileges could not be given away. The process is not to go on: it may have given away some of them.
+/// The reason why privileges could not be dropped. The process must end, because it may have dropped some of them.
 #[derive(Debug)]
 pub struct ConfineError {
     reason: String,
@@ -71,13 +70,15 @@ impl fmt::Display for ConfineError {
 
 impl std::error::Error for ConfineError {}
 
-/// Gives away everything but what `policy` keeps, on every thread there is. It cannot be undone.
+/// Drops everything but the privileges in `policy`, on every thread. This cannot be undone.
 pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
     let failed = |reason: String| ConfineError { reason };
     let mut remarks = Vec::new();
     let mut calls = Vec::new();
     let own = capabilities::held().map_err(|error| failed(error.to_string()))?;
     let user = policy.user.as_ref().filter(|user| (user.uid, user.gid) != (geteuid().as_raw(), getegid().as_raw()));
+    // The order matters. The bounding set needs CAP_SETPCAP and the user CAP_SETUID, so both come before the capabilities are dropped. Landlock and
+    // seccomp need "no new privileges".
     if own.contains(&Capability::SetPcap) {
         calls.extend(capabilities::drop_from_bounding_set(&policy.keep));
     }
@@ -109,6 +110,7 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
         None => {}
     }
     threads::every_thread(calls).map_err(failed)?;
+    // Last, because it forbids several of the calls above.
     let seccomp = filter::install(policy.code).map_err(|error| {
         remarks.push(format!("system calls are not fenced in: seccomp refuses ({error})"));
     });
@@ -126,12 +128,12 @@ pub fn confine(policy: &Policy) -> Result<Confined, ConfineError> {
     })
 }
 
-/// Whether the kernel has the fences: Landlock by its version of the interface, seccomp.
+/// The restrictions that the kernel supports: the version of its Landlock interface, and seccomp.
 pub fn available() -> (Option<u32>, bool) {
     (files::version(), fs::exists("/proc/sys/kernel/seccomp").unwrap_or(false))
 }
 
-/// Why this process cannot become that user, if it cannot.
+/// The reason why this process cannot become that user, if there is one.
 fn impossible(user: &User) -> Option<String> {
     if !geteuid().is_root() {
         return Some(format!("only root can become the user {}", user.name));
@@ -144,7 +146,7 @@ fn impossible(user: &User) -> Option<String> {
         .then(|| format!("the user {} does not exist in this user namespace", user.name))
 }
 
-/// Whether a map of user_namespaces(7) has a number: rows of first inside, first outside, how many.
+/// True if a map of user_namespaces(7) has an id: rows of first inside, first outside, count.
 fn is_mapped(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
@@ -153,7 +155,7 @@ fn is_mapped(map: &str, id: u32) -> bool {
     })
 }
 
-/// The calls by which a thread becomes a user and keeps its capabilities, until they are set.
+/// The calls by which a thread changes its user and keeps its capabilities until they are set.
 fn become_user(user: &User) -> Vec<Call> {
     let (uid, gid) = (user.uid as usize, user.gid as usize);
     let groups = accounts::supplementary_groups(user);

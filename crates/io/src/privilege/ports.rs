@@ -1,4 +1,4 @@
-//! What ports need of a process that has given things away: files, and the right to open devices.
+//! The needs of ports after privileges were dropped: files, and permission to open devices.
 
 use crate::memif::End;
 use plan::{Plan, PortPlan};
@@ -6,7 +6,7 @@ use plane::ApplyError;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file that a port reads or writes, by the directory it is in.
+/// A file that a port reads or writes, by its directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Need {
     path: PathBuf,
@@ -33,12 +33,12 @@ fn needs(port: &PortPlan) -> Vec<Need> {
     needs
 }
 
-/// The directory of a file, without links, dots and what depends on where the process is.
+/// The canonical directory of a file.
 pub fn directory_of(path: &Path) -> io::Result<PathBuf> {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).canonicalize()
 }
 
-/// The directories that a plan reads from, and those it writes to.
+/// The directories that a plan reads from and those it writes to.
 pub fn directories(plan: &Plan) -> (Vec<PathBuf>, Vec<PathBuf>) {
     // The key of ephemeral state is read again with every change of its table.
     let key = plan.state.as_ref().and_then(|state| state.key.as_deref());
@@ -49,19 +49,19 @@ pub fn directories(plan: &Plan) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (directories(read), directories(write))
 }
 
-/// What a router holds itself to for later configurations.
+/// The limits of later configurations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fence {
-    /// Directories whose files may be read, those that may be written among them; nothing where no file is fenced out.
+    /// Directories whose files may be read, including writable ones. `None` if files are not restricted.
     pub read: Option<Vec<PathBuf>>,
-    /// Directories whose files may be written; nothing where no file is fenced out.
+    /// Directories whose files may be written. `None` if files are not restricted.
     pub write: Option<Vec<PathBuf>>,
-    /// No device is opened any more.
+    /// True if no device can be opened any more.
     pub no_new_ports: bool,
 }
 
 impl Fence {
-    /// The ports of `new`, with what runs now, that cannot be opened any more.
+    /// The ports of `new` that can no longer be opened, given the running configuration.
     pub fn problems(&self, new: &Plan, running: Option<&Plan>) -> Vec<ApplyError> {
         let is_open = |port: &PortPlan| {
             running.is_some_and(|plan| plan.ports.iter().any(|old| old.name == port.name && old.device == port.device))

@@ -1,8 +1,8 @@
-//! System calls that every thread of the process makes.
+//! System calls on every thread of the process.
 //!
-//! User, capabilities, "no new privileges" and Landlock belong to a thread. So each is sent a signal, one after the other,
-//! whose handler makes the calls; it does nothing else, for a handler may interrupt anything (signal-safety(7)). What a
-//! thread does that is started meanwhile is seen to in another round.
+//! User, capabilities, "no new privileges" and Landlock are attributes of a thread. Each thread therefore gets a signal, one after the other, whose
+//! handler makes the calls and does nothing else, because a handler may interrupt any code (signal-safety(7)). Threads started meanwhile are handled
+//! in another round.
 
 use rustix::process::getpid;
 use std::collections::BTreeSet;
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How long a thread may take to be interrupted, in milliseconds.
+/// The time limit for interrupting a thread, in milliseconds.
 const PATIENCE: u32 = 5000;
-/// Rounds: threads that start threads that start threads.
+/// The maximum number of rounds, for threads that start threads.
 const ROUNDS: usize = 16;
 
 /// A system call.
@@ -26,7 +26,7 @@ pub(super) struct Call {
     number: libc::c_long,
     /// Numbers, and addresses of memory that is never freed.
     arguments: [usize; 5],
-    /// The error number that is no failure.
+    /// The error number that does not count as a failure.
     tolerated: i32,
 }
 
@@ -39,41 +39,42 @@ impl Call {
         Call { tolerated: errno, ..self }
     }
 
-    /// Makes it; answers the error number, or zero.
+    /// Makes the call. Returns the error number, or zero.
     fn make(&self) -> i32 {
         let [a, b, c, d, e] = self.arguments;
-        // SAFETY: the calls are those of this module's siblings: their addresses are of leaked memory of the right form,
-        // which the kernel only reads, and none is part of Rust's model of memory or of the ownership of descriptors.
+        // SAFETY: only this module's siblings make calls. Their addresses are of leaked memory in the right format, which the kernel only reads. None
+        // affects Rust's memory model or the ownership of descriptors.
         let result = unsafe { libc::syscall(self.number, a, b, c, d, e) };
-        // SAFETY: the address of this thread's own error number.
+        // SAFETY: the address is that of this thread's own error number.
         let errno = unsafe { *libc::__errno_location() };
         if result >= 0 || errno == self.tolerated { 0 } else { errno }
     }
 }
 
-/// What the handler makes; none but while [`every_thread`] is at work.
+/// The calls for the handler; none unless [`every_thread`] is running.
 static CALLS: AtomicPtr<Call> = AtomicPtr::new(ptr::null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// The thread that has made its calls last.
+/// The last thread that has made its calls.
 static DONE: AtomicI32 = AtomicI32::new(0);
-/// The call that failed, and how.
+/// The failed call, and its error.
 static FAILED: AtomicUsize = AtomicUsize::new(usize::MAX);
 static ERRNO: AtomicI32 = AtomicI32::new(0);
-/// One at a time.
+/// Only one run at a time.
 static BUSY: Mutex<()> = Mutex::new(());
 
-/// Makes the calls on every thread; the calling one is the last. Fails with what failed, and then some threads have made
-/// them and others have not.
+/// Makes the calls on every thread, the calling one last. Returns the first failure; then some threads have made the calls and others have not.
 pub(super) fn every_thread(calls: Vec<Call>) -> Result<(), String> {
     let _busy = BUSY.lock().map_err(|_| "another thread failed to do so".to_owned())?;
-    // Never freed: a thread that is interrupted late still finds them.
+    // Never freed: a thread that is interrupted late can still read them.
     let calls: &'static [Call] = Box::leak(calls.into_boxed_slice());
     let signal = install().map_err(|error| format!("a signal cannot be handled: {error}"))?;
     COUNT.store(calls.len(), Ordering::Relaxed);
     FAILED.store(usize::MAX, Ordering::Relaxed);
+    // Stored last: without it the handler does nothing.
     CALLS.store(calls.as_ptr().cast_mut(), Ordering::Release);
     let result = interrupt_all(signal);
     CALLS.store(ptr::null_mut(), Ordering::Release);
+    // Fails before the calling thread has changed itself.
     result?;
     let errno = calls.iter().map(Call::make).enumerate().find(|(_, errno)| *errno != 0);
     let failed = FAILED.load(Ordering::Acquire);
@@ -89,6 +90,7 @@ fn interrupt_all(signal: libc::c_int) -> Result<(), String> {
     let own = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
     let mut done = BTreeSet::from([own]);
     for _ in 0..ROUNDS {
+        // A thread may have started others before it was interrupted, so the list is read until it has no new thread.
         let there = threads().map_err(|error| format!("the threads cannot be listed: {error}"))?;
         let open: Vec<i32> = there.difference(&done).copied().collect();
         if open.is_empty() {
@@ -105,14 +107,15 @@ fn interrupt_all(signal: libc::c_int) -> Result<(), String> {
 fn interrupt(thread: i32, signal: libc::c_int) -> Result<(), String> {
     DONE.store(0, Ordering::Relaxed);
     let process = getpid().as_raw_nonzero().get();
-    // SAFETY: numbers; the handler of the signal is in place.
+    // SAFETY: the arguments are numbers; the handler of the signal is installed.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
     for _ in 0..PATIENCE {
-        // A thread that has ended needs no telling.
+        // A thread that has ended needs no signal.
         let gone = sent < 0 || !fs::exists(format!("/proc/self/task/{thread}")).unwrap_or(true);
         if gone || DONE.load(Ordering::Acquire) == thread {
             return Ok(());
         }
+        // Polled, because a signal handler may not wake a thread up.
         thread::park_timeout(Duration::from_millis(1));
     }
     Err(format!("the thread {thread} does not answer"))
@@ -123,15 +126,15 @@ fn threads() -> io::Result<BTreeSet<i32>> {
     names.map(|name: io::Result<_>| Ok(name?.to_string_lossy().parse().unwrap_or(0))).collect()
 }
 
-/// Handles a real-time signal that nobody else uses. The handler stays: the signal's default would end the process.
+/// Installs the handler of a real-time signal without other users. The handler stays, because the signal's default would end the process.
 fn install() -> io::Result<libc::c_int> {
     let signal = libc::SIGRTMIN() + 7;
     // SAFETY: all zeros is a valid `sigaction`.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handle as extern "C" fn(libc::c_int) as usize;
-    // System calls that it interrupts go on afterwards.
+    // Interrupted system calls restart.
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: `action` is whole, and its handler makes system calls and atomic accesses only.
+    // SAFETY: `action` is complete, and its handler only makes system calls and atomic accesses.
     let result = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(signal) }
 }
@@ -141,7 +144,7 @@ extern "C" fn handle(_: libc::c_int) {
     if calls.is_null() {
         return;
     }
-    // SAFETY: the address of this thread's own error number, which the interrupted code may be about to read.
+    // SAFETY: the address is that of this thread's own error number, which the interrupted code may be about to read.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
@@ -158,6 +161,7 @@ extern "C" fn handle(_: libc::c_int) {
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
     // SAFETY: as above.
     unsafe { *errno = before };
+    // Last: the waiting thread may continue as soon as it reads this.
     DONE.store(thread, Ordering::Release);
 }
 
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    /// The name of a thread (PR_SET_NAME) is a matter of each thread, and harmless.
+    /// Setting a thread's name (PR_SET_NAME) is per thread, and harmless.
     #[test]
     fn every_thread_makes_the_calls_wherever_it_waits() {
         let (sender, receiver) = channel::<()>();
@@ -175,7 +179,7 @@ mod tests {
         let name: &'static [u8; 16] = b"told by signal\0\0";
         let call = Call::new("prctl", libc::SYS_prctl, [libc::PR_SET_NAME as usize, name.as_ptr().addr(), 0, 0, 0]);
         every_thread(vec![call]).unwrap();
-        // Others may have ended or begun meanwhile; this one waits.
+        // Other threads may have ended or begun meanwhile; this one waits.
         let names: Vec<String> = threads()
             .unwrap()
             .iter()

@@ -1,8 +1,8 @@
-//! Ports that outlive their interface: switched off, unplugged, removed and made anew under the same name, the port is down
-//! meanwhile and works again by itself.
+//! Ports that survive the absence of their interface. If the interface is down, unplugged, or removed and recreated with the same name, the port is
+//! down meanwhile and recovers by itself.
 //!
-//! One thread for the ports of a router listens to what the kernel tells of links, opens what has come back, and lays
-//! it ready; a worker only looks at a flag and takes it. Everything a worker could have to wait for happens here.
+//! One thread for all ports of a router receives link notifications, reopens devices whose interface has returned, and leaves them for the worker. A
+//! worker only checks a flag. All blocking operations are on this thread.
 
 mod port;
 
@@ -21,17 +21,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::{fmt, thread};
 use units::Nanos;
 
-/// How soon opening is tried again where an interface is there but cannot be opened yet, and how often a device is asked
-/// for that no news comes from.
+/// The retry interval if an interface exists but cannot be opened yet, and the polling interval for a device without notifications.
 const RETRY: Nanos = Nanos::millis(50);
 
-/// What [`Device::reopen`] has opened: one port for each queue.
+/// The result of [`Device::reopen`]: one port for each queue.
 pub struct Opened {
     /// The ports.
     pub ports: Vec<Box<dyn Port>>,
     /// The index of the interface.
     pub index: u32,
-    /// The longest IP packet that the ports carry, however much their interface does.
+    /// The longest IP packet that the ports carry, regardless of the interface's MTU.
     pub most: u16,
     pub(crate) claim: Arc<Claim>,
 }
@@ -42,37 +41,36 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// How a device is had again.
+/// Reopens a device.
 pub trait Device: Send {
-    /// Opens it, as many queues as it had. Called on a thread in the network namespace of the interface.
+    /// Opens it with the same number of queues. Called on a thread in the interface's network namespace.
     fn reopen(&mut self) -> Result<Opened, OpenError>;
-    /// Whether there can be something to open where the kernel has no interface of that name: a device that is made by
-    /// opening it.
+    /// True if it can be opened without an existing interface, because opening it creates the interface.
     fn makes_its_interface(&self) -> bool {
         false
     }
-    /// The interface of that index has left the network namespace, and the device does not work there.
+    /// The interface with this index left the network namespace, and the device does not work in its new place.
     fn let_go(&mut self, _index: u32) {}
-    /// Whether it still works though its interface has left the network namespace.
+    /// True if it still works although its interface left the network namespace.
     fn went_elsewhere(&self) -> bool {
         false
     }
 }
 
-/// The interface is there and carries packets.
+/// The interface is operational.
 const UP: u8 = 0;
-/// It is there.
+/// It exists.
 const DOWN: u8 = 1;
-/// It is not there.
+/// It does not exist.
 const GONE: u8 = 2;
 
-/// What a worker's part of a port and the thread have in common.
+/// The state shared by a worker's part of a port and the thread.
 struct Shared {
     state: AtomicU8,
-    /// The longest IP packet it carries.
+    /// The longest IP packet that it carries.
     mtu: AtomicU16,
     seats: Vec<Seat>,
-    /// Held with the interface.
+    /// Held together with the interface.
     claim: Mutex<Arc<Claim>>,
 }
 
@@ -104,9 +102,9 @@ fn state_of(up: bool) -> u8 {
     if up { UP } else { DOWN }
 }
 
-/// A port as the thread knows it.
+/// The thread's state of a port.
 struct Watched {
-    /// The name of the port, for remarks.
+    /// The name of the port, for advisories.
     port: String,
     interface: String,
     index: u32,
@@ -114,19 +112,19 @@ struct Watched {
     most: u16,
     device: Box<dyn Device>,
     shared: Weak<Shared>,
-    /// Gone, and not yet opened again.
+    /// Its interface is gone, and it is not reopened yet.
     gone: bool,
-    /// Something may have happened to it.
+    /// It may have changed.
     dirty: bool,
-    /// Its interface has left the network namespace, and may be back already.
+    /// Its interface left the network namespace, and may have returned already.
     left: bool,
-    /// It works, but in another network namespace, from which no news comes.
+    /// It works in another network namespace, from which no notifications arrive.
     elsewhere: bool,
-    /// Why it could not be opened again, as last said.
+    /// The last reported reason for a failed reopening.
     said: Option<String>,
 }
 
-/// The thread, and where new ports are handed to it. It ends when this is dropped.
+/// The thread, and the channel for new ports. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Reviver {
     arrivals: Sender<Watched>,
@@ -141,7 +139,7 @@ impl fmt::Debug for Watched {
 }
 
 impl Reviver {
-    /// Starts it in `namespace`, or that of the calling thread. Old ports are closed by `closer`.
+    /// Starts it in `namespace`, or that of the calling thread. `closer` closes old ports.
     pub(crate) fn start(
         namespace: Option<Arc<Namespace>>,
         closer: Closer,
@@ -177,7 +175,7 @@ impl Reviver {
         }
     }
 
-    /// From now on the ports of `opened` follow the interface of that name; `port` is what remarks call them.
+    /// Makes the ports of `opened` follow the interface with this name. `port` is their name in advisories.
     pub fn follow(&self, port: &str, interface: &str, opened: Opened, device: Box<dyn Device>) -> Vec<Box<dyn Port>> {
         let Opened { ports, index, most, claim } = opened;
         let up = ports.iter().all(|port| port.is_up());
@@ -210,6 +208,7 @@ impl Reviver {
 impl Drop for Reviver {
     fn drop(&mut self) {
         let (nobody, _) = channel();
+        // Disconnects the thread's channel; the wakeup makes it notice.
         self.arrivals = nobody;
         self.waker.wake();
     }
@@ -234,22 +233,25 @@ impl Thread {
                     Err(TryRecvError::Disconnected) => return,
                 }
             }
+            // Ports that their workers have dropped.
             self.ports.retain(|port| port.shared.strong_count() > 0);
             for port in self.ports.iter_mut().filter(|port| port.dirty || port.gone || port.elsewhere) {
                 port.look(&mut self.netlink, &self.remarks);
             }
+            // No notification arrives for these, so they are polled.
             let waits = self.ports.iter().any(|port| port.elsewhere || port.gone && port.said.is_some());
             let timeout = if waits { RETRY } else { Nanos::MAX };
             match sleeper.sleep([self.watch.as_fd()], timeout) {
                 Ok(Woken::Ready) => self.hear(),
                 Ok(_) => {}
-                // Never seen; without sleep it would take a whole processor.
+                // Has never occurred; without a sleep the loop would use a whole processor.
                 Err(_) => thread::park_timeout(RETRY.into()),
             }
         }
     }
 
     fn hear(&mut self) {
+        // After lost notifications every port is checked.
         let news = self.watch.news().unwrap_or(LinkNews::Unknown);
         for port in &mut self.ports {
             let LinkNews::Of(links) = &news else {
@@ -267,7 +269,7 @@ impl Watched {
         self.dirty = false;
         let Some(shared) = self.shared.upgrade() else { return };
         let found = netlink.link(&self.interface).ok();
-        // A device that works wherever its interface is has lost nothing on the way.
+        // A device that works in any namespace lost nothing when its interface moved.
         let lost = std::mem::take(&mut self.left) && !self.device.went_elsewhere();
         if lost {
             self.device.let_go(self.index);

@@ -1,4 +1,4 @@
-//! A port whose device may be exchanged: the worker's side.
+//! A port with an exchangeable device: the worker's side.
 
 use super::{GONE, Shared, UP};
 use crate::closer::Closer;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{Instant, Mac, Rate};
 
-/// Where a new device is laid for the worker.
+/// The place where the thread leaves a new device for the worker.
 #[derive(Default)]
 pub(super) struct Seat {
     ready: AtomicBool,
     next: Mutex<Option<Box<dyn Port>>>,
-    /// Rings when there is one; nothing where no descriptor could be had, and the worker looks by itself.
+    /// Rung when there is a device. `None` if no descriptor was available; the worker then polls.
     bell: Option<Waker>,
 }
 
@@ -25,7 +25,7 @@ impl Seat {
         Seat { bell: Waker::new().ok(), ..Seat::default() }
     }
 
-    /// Lays a device ready. One that lies there still, nobody needs any more.
+    /// Leaves a device. It replaces an earlier one that the worker did not take.
     pub(super) fn lay(&self, port: Box<dyn Port>) {
         let before = self.next.lock().unwrap_or_else(PoisonError::into_inner).replace(port);
         self.ready.store(true, Ordering::Release);
@@ -33,7 +33,7 @@ impl Seat {
         drop(before);
     }
 
-    /// Takes what lies ready, without waiting for whoever is laying it.
+    /// Removes the device, if any, without waiting for the thread.
     fn take(&self) -> Option<Box<dyn Port>> {
         let taken = self.next.try_lock().ok()?.take();
         self.ready.store(false, Ordering::Release);
@@ -44,20 +44,20 @@ impl Seat {
 
 /// See the module.
 pub(super) struct Revived {
-    /// There until it is dropped.
+    /// Present until it is dropped.
     device: Option<Box<dyn Port>>,
     shared: Arc<Shared>,
     queue: usize,
     closer: Closer,
-    /// The address it had first: that of the router, whatever the interface has when it comes back.
+    /// Its first address, which stays the router's even if the interface returns with another.
     mac: Option<Mac>,
-    /// What the devices before this one have counted.
+    /// The counters of earlier devices.
     before: PortStatistics,
-    /// What the devices before this one had not sent when they went.
+    /// The unsent packets of earlier devices.
     unsent: Unsent,
-    /// The last answer to whether it is up.
+    /// The last reported state: up or down.
     told: Cell<bool>,
-    /// The device was exchanged and the worker has not noticed. It has to: who is behind the new one may be others.
+    /// The device was exchanged unnoticed by the worker. The worker must notice it, because the hosts behind the new device may be others.
     owes: Cell<bool>,
 }
 
@@ -88,17 +88,19 @@ impl Revived {
         self.seat().ready.load(Ordering::Acquire)
     }
 
-    /// Lets the new device take the place of the old one.
+    /// Replaces the old device by the new one.
     #[cold]
     fn exchange(&mut self) {
         let Some(next) = self.seat().take() else { return };
         let Some(mut old) = self.device.replace(next) else { return };
+        // The packets in the old device will never leave: they are reported as refused.
         self.unsent.join(old.refused_late());
         self.unsent.join(old.waiting_inside());
         let counted = old.statistics();
         self.before.lost_before_receive += counted.lost_before_receive;
         self.before.lost_after_transmit += counted.lost_after_transmit;
         self.closer.close(old);
+        // A worker that last saw the port up must see it down once.
         self.owes.set(self.told.get());
     }
 }
@@ -115,7 +117,7 @@ impl Port for Revived {
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool) {
         let before = batch.len();
         self.device_mut().receive(now, batch, pool);
-        // What the old device still has is received first.
+        // The remaining packets of the old device are received first.
         if self.is_new_ready() && batch.len() == before {
             self.exchange();
         }
@@ -133,7 +135,7 @@ impl Port for Revived {
         if self.shared.state() == UP && !self.is_new_ready() {
             return self.device_mut().transmit(now, batch, pool);
         }
-        // The worker has not noticed yet that nothing takes it.
+        // The worker has not noticed yet that the device is gone.
         for packet in batch.as_mut_slice() {
             packet.meta_mut().refused = DropReason::PortDown as u8 + 1;
         }
@@ -174,7 +176,7 @@ impl Port for Revived {
     }
 
     fn waiter(&self) -> Waiter {
-        // The descriptor of a device that is gone may be in error, and so readable, for ever.
+        // The descriptor of a removed device may be in error, and therefore readable, for ever.
         if self.shared.state() != GONE && !self.is_new_ready() {
             return self.device().waiter();
         }
@@ -210,7 +212,7 @@ mod tests {
         (shared.clone(), Revived::new(Box::new(device), shared, 0, Closer::start().unwrap()))
     }
 
-    /// Sends a frame; answers why it came back, where it did.
+    /// Sends a frame. Returns the reason if it was refused.
     fn send(port: &mut dyn Port, pool: &mut Pool, bytes: &[u8]) -> Option<DropReason> {
         let (mut batch, mut packet) = (Batch::new(), pool.take().unwrap());
         assert!(packet.fill(bytes));
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_old_device_has_comes_first_and_an_exchange_is_noticed_however_short() {
+    fn old_device_drains_first_and_every_exchange_is_noticed() {
         let mut pool = Pool::new(Region::new(16));
         let ((old, mut old_end), (new, mut new_end)) = (Wire::pair(8), Wire::pair(8));
         let (shared, mut port) = revived(old);

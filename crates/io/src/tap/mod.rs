@@ -1,10 +1,9 @@
-//! `tap:` ports: a virtual Ethernet cable between the router and the kernel of the machine, or a guest behind a bridge.
+//! `tap:` ports: a virtual Ethernet cable between the router and the machine's kernel, or a guest behind a bridge.
 //!
-//! The host's end is a network interface the operator gives addresses to, or puts into a bridge; the other end is a
-//! descriptor of /dev/net/tun that frames are read from and written to, one in a system call, with what is left to do to
-//! each ([`crate::vnet`]). A device that was not there
-//! is made and goes with the port; one that an operator made (`ip tuntap add`) stays. The kernel handles a frame within the
-//! call that writes it, so the port always has room.
+//! The host's end is a network interface, which the operator gives addresses to or puts into a bridge. The router's end is a descriptor of
+//! /dev/net/tun. Frames are read from and written to it, one in a system call, each with its offloads ([`crate::vnet`]). A device that the port
+//! created is removed with it; a device that an operator created (`ip tuntap add`) stays. The kernel processes a frame within the write call, so the
+//! port always has room.
 
 mod port;
 
@@ -22,16 +21,16 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
 const TCP: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-/// What the kernel is asked to leave to us, and less where it does not know all of it; with what is missing then.
+/// The offloads requested from the kernel; if it does not support all, a smaller set and its missing part.
 const LEFT_TO_US: [(u32, Option<&str>); 2] =
     [(TCP | libc::TUN_F_USO4 | libc::TUN_F_USO6, None), (TCP, Some("UDP super-frames (Linux 6.2)"))];
 
-/// How a device is opened.
+/// Options for opening a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapOptions {
-    /// For a device that is made here: the largest packet in bytes without the link header.
+    /// The MTU of a device that the port creates, in bytes without the link header.
     pub mtu: u32,
-    /// Take and hand over super-frames and partial checksums as they are.
+    /// Receive and transmit super-frames and partial checksums without preparation.
     pub offloads: bool,
 }
 
@@ -40,7 +39,7 @@ pub struct TapOptions {
 struct Device {
     name: String,
     queues: Vec<OwnedFd>,
-    /// Made here: it goes with the descriptors.
+    /// Created by the port: removed with the descriptors.
     made: bool,
 }
 
@@ -51,22 +50,22 @@ pub struct OpenedTap {
     pub ports: Vec<TapPort>,
     /// The index of the interface.
     pub index: u32,
-    /// Whether the device was not there before.
+    /// True if the device did not exist before.
     pub made: bool,
-    /// What the operator should know.
+    /// Advisories for the operator.
     pub remarks: Vec<String>,
 }
 
-/// The devices of one network namespace that the ports of a router have. A port that follows another on the same device,
-/// before that is closed, shares its descriptors: the kernel gives each to one only.
+/// The devices of the router's ports in one network namespace. A new port on a device whose old port is not closed yet shares its descriptors: the
+/// kernel allows one descriptor for each queue.
 #[derive(Debug, Default)]
 pub struct Taps {
     held: HashMap<String, Weak<Device>>,
 }
 
 impl Taps {
-    /// Opens a device in the network namespace of the calling thread; `closer` is what closes those before it. Needs
-    /// CAP_NET_ADMIN, but for a device that belongs to the user.
+    /// Opens a device in the network namespace of the calling thread; `closer` closes the devices before it. Needs CAP_NET_ADMIN, except for a device
+    /// that belongs to the user.
     pub(crate) fn open(
         &mut self,
         name: &str,
@@ -76,11 +75,12 @@ impl Taps {
     ) -> Result<OpenedTap, OpenError> {
         self.held.retain(|_, device| device.strong_count() > 0);
         let held = self.held.get(name).and_then(Weak::upgrade);
+        // A device that was deleted meanwhile has lost its descriptors and must be opened anew.
         let held = held.filter(|device| device.queues.iter().all(sys::has_tun));
         let (device, mut remarks) = match held {
             Some(device) => (device, Vec::new()),
             None => {
-                // One that was given up but is not closed yet would be in the way, or half gone.
+                // A released device that is not closed yet would block the name, or be half removed.
                 closer.finish();
                 let (device, remarks) = Device::open(name, queues)?;
                 (Arc::new(device), remarks)
@@ -102,7 +102,7 @@ impl Device {
         let first = open_queue().map_err(|error| refused(name, &error))?;
         let plain = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
         let several = plain | libc::IFF_MULTI_QUEUE;
-        // A device that is there keeps the kind it was made as, and the kernel refuses the other (EINVAL).
+        // An existing device keeps the kind it was created with; the kernel refuses the other (EINVAL).
         let wishes = if wanted > 1 { [several, plain] } else { [plain, several] };
         let attach = |flags| sys::attach_tun(&first, name, flags).map(|()| flags);
         let attached = attach(wishes[0]).or_else(|error| match error.raw_os_error() {
@@ -133,7 +133,7 @@ impl Device {
         Ok((Device { name: name.to_owned(), queues, made }, remarks))
     }
 
-    /// Has the kernel leave to us what it can of segmentation and checksums, or nothing. Answers whether it does.
+    /// Requests segmentation and checksum offloads from the kernel, or none. Returns true if the kernel uses them.
     fn take_over(&self, offloads: bool, remarks: &mut Vec<String>) -> io::Result<bool> {
         let name = &self.name;
         for (flags, without) in if offloads { &LEFT_TO_US[..] } else { &[] } {
@@ -150,10 +150,11 @@ impl Device {
         Ok(false)
     }
 
-    /// Switches the host's end on; answers its index and its MTU.
+    /// Sets the host's end up. Returns its index and its MTU.
     fn switch_on(&self, options: TapOptions) -> io::Result<(u32, u32)> {
         let mut netlink = Netlink::open().map_err(|error| error.error)?;
         let link = netlink.link(&self.name).map_err(|error| error.error)?;
+        // The MTU of an operator's device is the operator's choice.
         let mtu = if self.made { options.mtu } else { link.mtu };
         if link.mtu != mtu {
             netlink.set_mtu(&self.name, mtu).map_err(|error| error.error)?;
@@ -183,11 +184,11 @@ fn refused(name: &str, error: &io::Error) -> OpenError {
     OpenError { reason: format!("opening the tap device '{name}' failed: {error}"), hint: hint.into() }
 }
 
-/// A device, without holding it: its ports may be closed meanwhile.
+/// A device that is not held: its ports may be closed meanwhile.
 #[derive(Clone, Debug)]
 pub(crate) struct Pulse {
     device: Weak<Device>,
-    /// Whether it was made here.
+    /// True if the port created it.
     pub(crate) made: bool,
 }
 
@@ -196,7 +197,7 @@ impl Pulse {
         Pulse { device: Arc::downgrade(port.device()), made }
     }
 
-    /// Whether it still works, in whichever network namespace its interface is by now.
+    /// True if it still works, in any network namespace.
     pub(crate) fn beats(&self) -> bool {
         self.device.upgrade().is_some_and(|device| device.queues.iter().all(sys::has_tun))
     }

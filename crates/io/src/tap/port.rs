@@ -14,11 +14,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use units::{Instant, Nanos, Rate};
 
-/// How long nothing is read after nothing was there: a worker that looks around has other ports too, and each look here
-/// is a system call.
+/// The pause after an empty read: a polling worker has other ports too, and each read is a system call.
 const PAUSE: Nanos = Nanos::micros(2);
 
-/// Frames that wait for us in the kernel at most, unless somebody gives the interface another length (`txqueuelen`).
+/// The kernel's default queue length for a tap interface (`txqueuelen`), in frames.
 const QUEUE: u32 = 1000;
 
 /// A `tap:` port.
@@ -28,11 +27,11 @@ pub struct TapPort {
     queue: usize,
     offloads: bool,
     mtu: u16,
-    /// Before when nothing is read.
+    /// The end of the pause.
     rests: Instant,
-    /// Frames that the kernel refuses, while a batch is written.
+    /// Frames that the kernel refuses during the transmission of a batch.
     refused: Batch,
-    /// Counts what the kernel could not leave in the device's queue: for the first port of a device, which speaks for all.
+    /// Counts losses of the device's queue in the kernel. Only the first port of a device has it, for all of them.
     losses: Option<Losses>,
 }
 
@@ -46,8 +45,7 @@ impl TapPort {
         &self.device
     }
 
-    /// Reads a frame into the small one of two, or into both, and answers the one it is in; nothing where there is no small
-    /// one.
+    /// Reads a frame into the small packet, or into both, and returns the packet that holds it. `None` without a small packet.
     fn read(
         &self,
         small: &mut Option<Packet>,
@@ -57,7 +55,7 @@ impl TapPort {
         let Some(first) = small else { return Ok(None) };
         let resized = first.resize(FRAME) && large.as_mut().is_none_or(|large| large.resize(SUPER_FRAME));
         assert!(resized, "frames of the pool hold as much as they say");
-        // The kernel cuts what is longer than all parts, and does not say so: one byte more tells.
+        // The kernel truncates frames longer than all parts without notice: one additional byte detects this.
         let (mut header, mut beyond) = ([0; vnet::HEADER], [0; 1]);
         let rest = large.as_mut().map_or(&mut [][..], |large| &mut large.bytes_mut()[FRAME..]);
         let most = FRAME + rest.len();
@@ -65,6 +63,7 @@ impl TapPort {
         let length = readv(self.descriptor(), &mut parts)?.saturating_sub(vnet::HEADER);
         let fits = length <= most;
         let packet = match large.take_if(|_| fits && length > FRAME) {
+            // The large packet has the end of the frame in its place; only the beginning is copied.
             Some(mut packet) => {
                 packet.bytes_mut()[..FRAME].copy_from_slice(first.bytes());
                 Some(packet)
@@ -93,8 +92,8 @@ impl Port for TapPort {
         if now < self.rests {
             return;
         }
-        // Nobody knows how long the next frame is. Two are laid ready: what the small one does not hold goes on in the large
-        // one, in the place it has there.
+        // The length of the next frame is not known. Two packets are prepared: bytes that the small one cannot hold continue in the large one, at
+        // their final place.
         let (mut small, mut large) = (None, None);
         let mut super_frames = 0;
         while batch.room() > 0 && super_frames < vnet::SUPER_FRAMES_AT_ONCE {
@@ -110,7 +109,7 @@ impl Port for TapPort {
                 }
                 Ok(None) => break,
                 Err(Errno::INTR) => {}
-                // Nothing there (EAGAIN), or no device any more (EBADFD).
+                // No frame (EAGAIN), or no device any more (EBADFD).
                 Err(_) => {
                     self.rests = now + PAUSE;
                     break;
@@ -120,10 +119,11 @@ impl Port for TapPort {
         if super_frames == vnet::SUPER_FRAMES_AT_ONCE {
             batch.close();
         }
+        // Prepared packets that no frame has filled.
         small.into_iter().chain(large).for_each(|packet| pool.give(packet));
     }
 
-    /// The kernel takes a frame within the call.
+    /// The kernel accepts a frame within the call.
     fn room(&self) -> usize {
         BATCH
     }
@@ -141,17 +141,17 @@ impl Port for TapPort {
             match written {
                 Ok(_) => pool.give(packet),
                 Err(Errno::IO | Errno::BADFD) => refuse(packet, DropReason::PortDown, &mut self.refused),
-                // Not what its header says (EINVAL), or no memory for it.
+                // A contradictory header (EINVAL), or no memory.
                 Err(_) => refuse(packet, DropReason::DeviceRefused, &mut self.refused),
             }
         }
         if !self.refused.is_empty() {
-            // Emptied by its drain, `batch` has its room again.
+            // `batch` is empty after its drain and has its full room again.
             std::mem::swap(batch, &mut self.refused);
         }
     }
 
-    /// That of the interface when the port was opened. The kernel accepts longer frames; hosts behind it need not.
+    /// The interface's MTU when the port was opened. The kernel accepts longer frames, but hosts behind it may not.
     fn mtu(&self) -> Option<u16> {
         Some(self.mtu)
     }
@@ -164,7 +164,7 @@ impl Port for TapPort {
         Rate::MAX
     }
 
-    /// What the kernel gives such a device to begin with, for each queue.
+    /// The kernel's default for each queue of such a device.
     fn ring(&self) -> u32 {
         QUEUE
     }
@@ -186,14 +186,14 @@ impl Port for TapPort {
     }
 }
 
-/// Frames the kernel could not send to us, from /proc/net/dev: asking by netlink could wait for whoever changes a link.
+/// Frames that the kernel could not send to the port, from /proc/net/dev. A netlink request could wait for another process that changes a link.
 #[derive(Debug)]
 struct Losses {
-    /// That of the network namespace the device was opened in, whoever reads it.
+    /// The file of the network namespace in which the device was opened, for any reader.
     table: File,
     line: String,
     before: u64,
-    /// The last count; it stays where the interface has left the namespace.
+    /// The last count; it stays after the interface left the namespace.
     now: Cell<u64>,
 }
 
@@ -219,8 +219,8 @@ impl Losses {
                 length => text.extend_from_slice(&part[..length]),
             }
         }
-        // After the name eight columns of what was received, then packets, bytes, errors and drops of what was sent: here,
-        // sent to us.
+        // After the name there are eight columns for reception, then packets, bytes, errors and drops of transmission, which is transmission to the
+        // port.
         let text = String::from_utf8_lossy(&text);
         let line = text.lines().find_map(|line| line.trim_start().strip_prefix(&self.line))?;
         line.split_ascii_whitespace().nth(11)?.parse().ok()

@@ -1,9 +1,8 @@
-//! An interface taken by AF_XDP: the program, the sockets of its queues, and what was changed about it.
+//! An interface used by AF_XDP: the program, the sockets of its queues, and the changes to the interface.
 //!
-//! A port holds the sockets of its queues while it lives and leaves them here in the end. If another port was opened on the
-//! interface meanwhile, as when a configuration gives it another name, that one goes on with them: the kernel has room for
-//! one socket on a queue, and so no frame is lost in between. If not, the interface is given back to the host, in the
-//! background: see [`crate::closer`].
+//! A port holds the sockets of its queues while it lives and leaves them here at its end. If another port was opened on the interface meanwhile, for
+//! example because a configuration renamed it, that port continues with the sockets. The kernel allows one socket on a queue, so no frame is lost in
+//! between. Otherwise the interface is returned to the host in the background: see [`crate::closer`].
 
 use super::lent::Lent;
 use super::redirect::{MOST_QUEUES, Redirect};
@@ -22,22 +21,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::Nanos;
 
-/// Fewer frames to receive into are of no use.
+/// The minimum of frames for receiving; fewer are of no use.
 const LEAST_FILL: usize = 64;
-/// How long the kernel may take to let a queue go after its socket was closed (xp_release_deferred).
+/// The time limit for the kernel to release a queue after its socket was closed (xp_release_deferred).
 const RELEASE: Nanos = Nanos::secs(1);
-/// How long frames on their way out may take before their socket is closed.
+/// The time limit for outgoing frames before their socket is closed.
 const LAST_FRAMES: Nanos = Nanos::millis(100);
-/// How often these are looked after.
+/// The polling interval for these.
 const TICK: Nanos = Nanos::millis(1);
-/// Drivers that have no zero-copy and are not expected to.
+/// Drivers without zero-copy, for which no advisory is needed.
 const COPYING: &[&str] = &["veth", "tun", "bridge", "macvlan", "ipvlan", "dummy"];
 
-/// Frames that the ports of a router lend for receiving: never more than half of its region in all.
+/// Frames that the router's ports lend for receiving: at most half of its region in total.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget(Arc<AtomicUsize>);
 
-/// What one interface has of it.
+/// The share of one interface.
 #[derive(Debug)]
 struct Share {
     budget: Budget,
@@ -45,9 +44,9 @@ struct Share {
 }
 
 impl Budget {
-    /// A share for so many sockets, at most `most` frames for each; also answers how many each has.
+    /// Reserves a share for `sockets` sockets with at most `most` frames each. Also returns the number of frames for each.
     fn share(&self, frames: usize, sockets: usize, most: usize) -> Result<(Share, usize), OpenError> {
-        // An eighth of all for one interface; of what is left for others of these, half.
+        // Half of the region is for receiving. One interface gets at most an eighth of the region, and at most half of the unused receive frames.
         let left = (frames / 2).saturating_sub(self.0.load(Ordering::Relaxed));
         let each = most.min(frames / 8 / sockets).min(left / 2 / sockets);
         if each < LEAST_FILL {
@@ -67,14 +66,14 @@ impl Drop for Share {
     }
 }
 
-/// How an interface was taken.
+/// The mode in which an interface is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// By the driver, which receives into our frames and sends from them.
+    /// XDP in the driver, which receives into and sends from the pool's frames.
     ZeroCopy,
-    /// By the driver; the kernel copies.
+    /// XDP in the driver; the kernel copies.
     Native,
-    /// By the kernel's stack, because the driver runs no programs.
+    /// XDP in the kernel's stack, because the driver does not run programs.
     Generic,
 }
 
@@ -84,23 +83,22 @@ pub(super) struct Device {
     pub(super) link: Link,
     pub(super) ethtool: Ethtool,
     pub(super) way: Way,
-    /// Whether frames come from this machine, with checksums that were left to a network card.
+    /// True if frames come from this machine, with checksums left to a network card.
     pub(super) is_virtual: bool,
     region: Arc<Region>,
     redirect: Redirect,
-    /// There until it is closed, or is of no use any more.
+    /// Present until it is closed or useless.
     attached: Mutex<Option<Attached>>,
-    /// The first of the sockets, to ask whether it still has the interface; there until it is closed.
+    /// The first of the sockets, to test if it still has the interface. Present until it is closed.
     first: Option<OwnedFd>,
-    /// By the number of the port: its sockets, while no port has them.
+    /// The sockets of each port while no port holds them, by port number.
     parked: Mutex<Vec<Option<Vec<Socket>>>>,
     offloads: Vec<Arc<SwitchedOff>>,
     _share: Share,
 }
 
 impl Device {
-    /// Takes a link, in the network namespace of the calling thread, for `ports` ports at most. Also answers remarks on
-    /// what could not be had.
+    /// Opens a link, in the network namespace of the calling thread, for at most `ports` ports. Also returns advisories about missing features.
     pub(super) fn open(
         link: Link,
         region: &Arc<Region>,
@@ -117,6 +115,7 @@ impl Device {
         let mut remarks = Vec::new();
         let (attached, hook) = attach(&redirect, &link, options, &mut remarks)?;
         let sizes = Sizes { ring: options.ring, fill: options.fill };
+        // Zero-copy first, then copying in the driver; in the stack there is only copying.
         let mut way = if hook == Hook::XdpNative { Way::ZeroCopy } else { Way::Generic };
         let mut sockets = Err(Failure { what: "asking for zero-copy", error: io::ErrorKind::Unsupported.into() });
         if way == Way::ZeroCopy {
@@ -141,6 +140,7 @@ impl Device {
         }
         let (share, fill) = budget.share(region.frames(), sockets.len(), options.fill)?;
         sockets.iter_mut().for_each(|socket| socket.fill_up_to(fill));
+        // The sockets move to their ports; this duplicate lets the device test the binding.
         let first = sockets.first().map(|socket| socket.as_fd().try_clone_to_owned()).transpose();
         let first = first.map_err(|error| refused(&name, "keeping a socket", &error))?;
         // Port n has the queues n, n + ports, n + 2 ports ...
@@ -166,7 +166,7 @@ impl Device {
         Ok((device, remarks))
     }
 
-    /// How many ports it was opened for.
+    /// The number of ports that it was opened for.
     pub(super) fn ports(&self) -> usize {
         self.lock().len()
     }
@@ -175,41 +175,42 @@ impl Device {
         Arc::ptr_eq(&self.region, region)
     }
 
-    /// Whether its sockets still have the interface.
+    /// True if its sockets still have the interface.
     pub(super) fn is_bound(&self) -> bool {
         self.first.as_ref().is_some_and(is_bound)
     }
 
-    /// Detaches its program, for another to take its place. What was switched off for it stays off as long as the answer lives.
+    /// Detaches its program in favour of another. Offloads that were switched off for it stay off as long as the returned values live.
     pub(super) fn give_way(&self) -> Vec<Arc<SwitchedOff>> {
         *self.attached.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.offloads.clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Vec<Socket>>>> {
-        // Each change is one assignment: a panic elsewhere cannot leave it half done.
+        // Each change is one assignment, so a panic elsewhere leaves it consistent.
         self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sockets of a port, where no other port has them.
+    /// The sockets of a port, unless another port holds them.
     pub(super) fn take(&self, port: usize) -> Option<Vec<Socket>> {
         self.lock()[port].take()
     }
 
-    /// Leaves the sockets of a port for the next.
+    /// Leaves the sockets of a port for its successor.
     pub(super) fn leave(&self, port: usize, sockets: Vec<Socket>) {
         self.lock()[port] = Some(sockets);
     }
 
-    /// Lends a socket its first frames, and has the frames of its queue come to it.
+    /// Lends a socket its first frames and directs the frames of its queue to it.
     pub(super) fn start(&self, socket: &mut Socket, pool: &mut Pool) -> io::Result<()> {
+        // Frames first: a frame of the queue that finds an empty fill ring is lost.
         socket.refill(pool);
         self.redirect.direct(socket.queue(), socket.as_fd())
     }
 }
 
 impl Drop for Device {
-    /// Gives the interface back to the host, and its frames to the region. Takes the kernel some 50 ms for each queue.
+    /// Returns the interface to the host and the frames to the region. The kernel takes some 50 ms for each queue.
     fn drop(&mut self) {
         let mut sockets: Vec<Socket> = self.lock().drain(..).flatten().flatten().collect();
         let mut pool = Pool::new(self.region.clone());
@@ -219,6 +220,7 @@ impl Drop for Device {
                 let _ = Sleeper::new(waker.clone()).sleep([], span);
             }
         };
+        // Frames that are still to be sent get a last chance.
         let deadline = clock::now() + LAST_FRAMES;
         loop {
             for socket in &mut sockets {
@@ -230,18 +232,18 @@ impl Drop for Device {
             }
             wait(TICK);
         }
-        // Nothing comes in any more: the driver has set up its rings without the program.
+        // No more frames arrive: the driver has set up its rings without the program.
         self.give_way();
-        // The kernel has done with the sockets when the last descriptor is closed.
+        // The kernel has finished with the sockets when the last descriptor is closed.
         self.first = None;
         let lent: Vec<Lent> = sockets.into_iter().map(Socket::close).collect();
         if self.way == Way::ZeroCopy {
-            // The driver lets go of the queue when the kernel gets to it, and nothing says when.
+            // The driver releases the queue at a time that the kernel does not report.
             wait(RELEASE);
         }
         for mut lent in lent {
-            // SAFETY: the sockets are closed: no processor copies to or from their frames any more (xsk_release waits for
-            // them). A driver that used the frames itself had its rings taken down with the program, and has had time.
+            // SAFETY: the sockets are closed: no processor copies to or from their frames any more (xsk_release waits for them). A driver with
+            // zero-copy has torn down its rings with the program, and has had time for it.
             unsafe {
                 lent.all_back(|packet| {
                     pool.import(1);
@@ -252,7 +254,7 @@ impl Drop for Device {
     }
 }
 
-/// Attaches the program: to the driver where it takes programs, else to the stack.
+/// Attaches the program to the driver if it supports programs, otherwise to the stack.
 fn attach(
     redirect: &Redirect,
     link: &Link,
@@ -280,14 +282,14 @@ fn attach(
     }
 }
 
-/// A socket for each queue the link has.
+/// Opens a socket for each queue of the link.
 fn open_queues(region: &Arc<Region>, link: &Link, mode: u16, sizes: Sizes) -> Result<Vec<Socket>, Failure> {
     let mut sockets: Vec<Socket> = Vec::new();
     for queue in 0..MOST_QUEUES {
         let bind = Bind { index: link.index, queue, mode, beside: sockets.first().map(|first| first.as_fd()) };
         match Socket::open(region, &bind, sizes) {
             Ok(socket) => sockets.push(socket),
-            // There is no such queue.
+            // The queue does not exist.
             Err(failure) if queue > 0 && failure.error.raw_os_error() == Some(libc::EINVAL) => break,
             Err(failure) => return Err(failure),
         }
@@ -295,7 +297,7 @@ fn open_queues(region: &Arc<Region>, link: &Link, mode: u16, sizes: Sizes) -> Re
     Ok(sockets)
 }
 
-/// A driver reads and writes pages by their physical addresses, and our frames cross their boundaries.
+/// A driver accesses pages by physical addresses, and the pool's frames cross page boundaries.
 fn in_huge_pages(region: &Arc<Region>) -> impl FnOnce(Vec<Socket>) -> Result<Vec<Socket>, Failure> {
     let umem = region.umem();
     move |sockets| {
@@ -307,7 +309,7 @@ fn in_huge_pages(region: &Arc<Region>) -> impl FnOnce(Vec<Socket>) -> Result<Vec
     }
 }
 
-/// Why AF_XDP cannot be had on an interface, and what to do.
+/// The reason why AF_XDP is not available on an interface, and a remedy.
 fn refused(interface: &str, what: &str, error: &io::Error) -> OpenError {
     let hint = match error.raw_os_error() {
         Some(libc::ENOBUFS) => {

@@ -1,14 +1,14 @@
-//! Whether memory lies in huge pages, as /proc/self/smaps tells (proc_pid_smaps(5)).
+//! Tests if memory has huge pages, from /proc/self/smaps (proc_pid_smaps(5)).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// Whether all of `length` bytes from `start` on are known to lie in pages larger than the processor's smallest.
+/// True if all of `length` bytes from `start` on are known to be in pages larger than the processor's smallest.
 pub(super) fn is_backed(start: usize, length: usize) -> bool {
     File::open("/proc/self/smaps").is_ok_and(|file| is_huge(BufReader::new(file), start, length))
 }
 
-/// As the lines of smaps say it: those of one mapping follow the one with its addresses.
+/// The same, from the lines of smaps: the attributes of a mapping follow the line with its addresses.
 fn is_huge(smaps: impl BufRead, start: usize, length: usize) -> bool {
     let (mut huge, mut inside) = (0, 0);
     for line in smaps.lines().map_while(Result::ok) {

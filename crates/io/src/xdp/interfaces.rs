@@ -1,4 +1,4 @@
-//! The interfaces of one network namespace that the `xdp:` ports of a router have.
+//! The interfaces of the router's `xdp:` ports in one network namespace.
 
 use super::device::{Budget, Device};
 use super::{XdpOptions, XdpPort};
@@ -18,10 +18,9 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
-    /// Opens an interface of the network namespace of the calling thread; the ports can then be used in any. There is at
-    /// least one and at most `queues`; each serves its part of the interface's receive queues, with frames of `region`. A
-    /// port that is open on the interface already goes on until it is dropped, and these then take its sockets over. Also
-    /// answers remarks for the operator on what could not be had. Needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW.
+    /// Opens an interface of the network namespace of the calling thread; the ports can then be used in any. There is at least one port and at most
+    /// `queues`. Each serves its part of the receive queues with frames of `region`. An existing port on the interface continues until it is dropped;
+    /// then the new ones use its sockets. Also returns advisories about missing features. Needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW.
     pub fn open(
         &mut self,
         interface: &str,
@@ -32,7 +31,7 @@ impl Interfaces {
         self.open_when(interface, region, queues, options, || {})
     }
 
-    /// As [`Interfaces::open`]; `closer` is what closes the ports before these.
+    /// Like [`Interfaces::open`]; `closer` closes the predecessors of these ports.
     pub(crate) fn open_after(
         &mut self,
         interface: &str,
@@ -44,7 +43,7 @@ impl Interfaces {
         self.open_when(interface, region, queues, options, || closer.finish())
     }
 
-    /// The interface of that index has left the network namespace: it gets no program of ours where it is.
+    /// Notes that the interface with this index left the network namespace: in its new place it gets no program.
     pub(crate) fn let_go(&self, index: u32) {
         let held = self.held.get(&index).and_then(Weak::upgrade);
         held.filter(|device| !device.is_bound()).iter().for_each(|device| drop(device.give_way()));
@@ -70,7 +69,7 @@ impl Interfaces {
                 });
             }
             before => {
-                // What is not held any more may be half given back yet.
+                // A device without a holder may be half closed.
                 closed();
                 let index = link.index;
                 // The interface was away. The port that was open on it is dropped as soon as there is another.

@@ -1,21 +1,21 @@
-//! The frames that the kernel has: lent to be received into, or to be sent.
+//! The frames lent to the kernel, to receive into or to send.
 //!
-//! The kernel names frames by their place in memory and keeps some that lie in no ring: taken from one and not yet put in
-//! another. So that every frame comes back when a socket closes, and none twice, each loan is noted here.
+//! The kernel identifies frames by their address. At times a frame is in no ring, between its removal from one and its addition to another. Every
+//! loan is recorded here, so that each frame returns exactly once when a socket closes.
 
 use packet::pool::prefetch;
 use packet::{Packet, Region};
 use std::ptr;
 use std::sync::Arc;
 
-/// Bits of an address that say which chunk; the rest say where in it (XSK_UNALIGNED_BUF_OFFSET_SHIFT).
+/// The bits of an address that name the chunk; the others are the offset in it (XSK_UNALIGNED_BUF_OFFSET_SHIFT).
 const PLACE: u32 = 48;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Lent {
     region: Arc<Region>,
-    /// Where the memory that the kernel was told of begins, its bytes, and those from frame to frame.
+    /// The start of the registered memory, its length, and the distance between frames.
     base: usize,
     length: usize,
     chunk: u64,
@@ -24,29 +24,27 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// Nothing is lent yet.
+    /// No frame is lent yet.
     pub(super) fn nothing(region: Arc<Region>) -> Lent {
         let noted = vec![0; region.frames().div_ceil(64)];
         let umem = region.umem();
         Lent { region, base: umem.base.addr().get(), length: umem.length, chunk: umem.chunk.into(), noted }
     }
 
-    /// Lends a frame to be received into; answers where it is, for the fill ring. One that is not the kernel's to use is
-    /// given back.
+    /// Lends a frame to receive into and returns its address for the fill ring. Returns the frame itself if the kernel may not use it.
     #[inline]
     pub(super) fn empty(&mut self, packet: Packet) -> Result<u64, Packet> {
         self.full(packet).map(|address| address - address % self.chunk)
     }
 
-    /// Lends a packet to be sent; answers where its bytes are. One whose bytes lie elsewhere, in a super-frame, is given
-    /// back.
+    /// Lends a packet to send and returns the address of its bytes. Returns the packet itself if it is a super-frame, whose bytes are elsewhere.
     #[inline]
     pub(super) fn full(&mut self, packet: Packet) -> Result<u64, Packet> {
         let start = packet.bytes().as_ptr().addr().wrapping_sub(self.base);
         if start >= self.length || packet.has_tail() {
             return Err(packet);
         }
-        // It lies in the memory of this region, and is the frame of its place.
+        // It is a frame of this region, and its bytes are in its own place.
         let frame = packet.lend();
         let (word, bit) = (&mut self.noted[frame as usize / 64], 1 << (frame % 64));
         assert!(*word & bit == 0, "a frame is lent once");
@@ -54,19 +52,18 @@ impl Lent {
         Ok(start as u64)
     }
 
-    /// Has a frame back by the address the kernel answers with, and where in it a received packet begins.
+    /// Reclaims a frame by the address that the kernel returned, with the offset of the received packet.
     ///
-    /// # Safety
-    /// The kernel has done with the frame.
+    /// # Safety The kernel has finished with the frame.
     #[inline]
     pub(super) unsafe fn back(&mut self, address: u64) -> (Packet, usize) {
         let (chunk, start) = (address & ((1 << PLACE) - 1), address >> PLACE);
         let frame = (chunk / self.chunk) as u32;
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller vouches for the kernel.
         (unsafe { self.reclaim(frame) }, start as usize)
     }
 
-    /// Asks for a frame that the kernel answers with to be brought near: it was written by another processor.
+    /// Prefetches a frame that the kernel returned: another processor wrote it.
     #[inline]
     pub(super) fn prefetch(&self, address: u64) {
         let (chunk, start) = (address & ((1 << PLACE) - 1), address >> PLACE);
@@ -74,27 +71,25 @@ impl Lent {
         prefetch(ptr::without_provenance::<u8>(self.base + chunk as usize + start as usize));
     }
 
-    /// # Safety
-    /// The kernel has done with the frame.
+    /// # Safety The kernel has finished with the frame.
     #[inline]
     unsafe fn reclaim(&mut self, frame: u32) -> Packet {
         let (word, bit) = (&mut self.noted[frame as usize / 64], 1 << (frame % 64));
         assert!(*word & bit != 0, "the kernel answers with frames that it has");
         *word &= !bit;
-        // SAFETY: `full` lent it, a packet of this region, and it has not come back since, as the note says; the caller
-        // vouches for the kernel.
+        // SAFETY: `full` lent it, as a packet of this region, and according to the record it has not returned since; the caller vouches for the
+        // kernel.
         unsafe { self.region.reclaim(frame) }
     }
 
-    /// Has all frames back, whatever the kernel was to do with them.
+    /// Reclaims all frames, regardless of their purpose.
     ///
-    /// # Safety
-    /// The kernel uses none of them any more: the socket is closed, and its queue is free.
+    /// # Safety The kernel no longer uses any of them: the socket is closed, and its queue is free.
     pub(super) unsafe fn all_back(&mut self, mut each: impl FnMut(Packet)) {
         for word in 0..self.noted.len() {
             while self.noted[word] != 0 {
                 let frame = word as u32 * 64 + self.noted[word].trailing_zeros();
-                // SAFETY: the caller vouches for it.
+                // SAFETY: the caller vouches for the kernel.
                 each(unsafe { self.reclaim(frame) });
             }
         }

@@ -1,21 +1,19 @@
-//! `xdp:` ports: a network interface of the kernel through AF_XDP sockets
-//! (Documentation/networking/af_xdp.rst).
+//! `xdp:` ports: a kernel interface through AF_XDP sockets (Documentation/networking/af_xdp.rst).
 //!
-//! The frames of the router's pool are the memory the kernel receives into and sends from, so a packet that goes from one
-//! such port to another is copied by nobody but the kernel, and by nobody at all where the drivers can do without (see
-//! [`Way`]). A program of six instructions ([`redirect`]) hands received frames to the sockets before the host's own stack
-//! sees them; it belongs to a descriptor and goes with the process, however that ends.
+//! The kernel receives into and sends from the frames of the router's pool. A packet between two such ports is therefore copied only by the kernel,
+//! or not at all if the drivers support zero-copy (see [`Way`]). A program of six instructions ([`redirect`]) directs received frames to the sockets
+//! before the host's stack sees them. It belongs to a descriptor and is removed with the process in any case.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `redirect` | the program and where it is attached |
+//! | `redirect` | the program and its attachment |
 //! | `ring` | the four rings of a socket |
-//! | `lent` | which frames the kernel has |
+//! | `lent` | the frames lent to the kernel |
 //! | `socket` | one socket: one queue of an interface |
-//! | `device` | an interface with its sockets, how it is taken and given back |
+//! | `device` | an interface with its sockets, opened and returned |
 //! | `port` | some of the sockets as a port of the router |
-//! | `interfaces` | the interfaces that the ports of a router have |
-//! | `huge` | whether memory lies in huge pages, without which there is no zero-copy |
+//! | `interfaces` | the interfaces of the router's ports |
+//! | `huge` | the test for huge pages, without which there is no zero-copy |
 
 mod device;
 mod huge;
@@ -35,21 +33,21 @@ use plan::Checksums;
 
 /// Ethernet header and one tag.
 const LINK_HEADER: usize = 18;
-/// The longest IP packet that fits a frame of the router's pool: the kernel is told of no larger memory.
+/// The longest IP packet that fits a frame of the router's pool: only the memory of these frames is registered with the kernel.
 pub(crate) const MOST_MTU: u16 = (FRAME - LINK_HEADER) as u16;
 
-/// How a port is opened.
+/// Options for opening a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct XdpOptions {
     /// Entries of the rings of received frames, of frames to send, and of sent frames: a power of two.
     pub ring: usize,
-    /// Frames that wait to be received into, at most; fewer where the pool is small.
+    /// The maximum of frames for receiving; fewer if the pool is small.
     pub fill: usize,
-    /// Have the driver run the program where it can.
+    /// Run the program in the driver if possible.
     pub native: bool,
-    /// Have the driver receive into the frames of the pool where it can.
+    /// Let the driver receive into the pool's frames if possible.
     pub zero_copy: bool,
-    /// What to make of checksums; without it, [`Checksums::Complete`] on interfaces that exist in this machine only.
+    /// The treatment of checksums; by default [`Checksums::Complete`] on virtual interfaces.
     pub checksums: Option<Checksums>,
 }
 

@@ -13,32 +13,32 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use units::{Instant, Mac, Nanos, Rate};
 
-/// How often the interface is asked whether it takes longer frames by now.
+/// The interval for reading the interface's MTU again.
 const ASK_AGAIN: Nanos = Nanos::millis(100);
 
-/// An `xdp:` port: some of the queues of an interface. It sends by the first. Dropping the last one of an interface takes
-/// some time: see [`crate::closer`].
+/// An `xdp:` port: some of the queues of an interface. It sends by the first. Dropping the last port of an interface takes some time: see
+/// [`crate::closer`].
 #[derive(Debug)]
 pub struct XdpPort {
     device: Arc<Device>,
     /// Its number among the ports of the interface.
     number: usize,
-    /// None as long as another port has them.
+    /// Empty while another port has them.
     sockets: Vec<Socket>,
-    /// Frames come to them.
+    /// True if frames are directed to them.
     started: bool,
-    /// They could not be had to: then the port is down for all to see.
+    /// True if that failed: the port then reports that it is down.
     deaf: bool,
-    /// What is polled where there is more than one.
+    /// The descriptor to poll if there are several.
     together: Option<OwnedFd>,
-    /// Which to receive from first.
+    /// The socket to receive from first.
     next: usize,
     checksums: Checksums,
     rate: Rate,
     longest: Longest,
-    /// Frames that the interface refuses, while a batch is sent.
+    /// Frames that the interface refuses during the transmission of a batch.
     refused: Batch,
-    /// Frames that it has dropped after they were handed to the kernel.
+    /// Frames that it dropped after the kernel had accepted them.
     late: Unsent,
 }
 
@@ -65,7 +65,7 @@ impl XdpPort {
         port
     }
 
-    /// How the interface was taken.
+    /// The mode in which the interface is used.
     pub fn way(&self) -> Way {
         self.device.way
     }
@@ -75,16 +75,17 @@ impl XdpPort {
         self.device.link.index
     }
 
-    /// Has the sockets, unless another port does.
+    /// Acquires the sockets, unless another port has them.
     fn take_sockets(&mut self) {
         self.sockets = self.device.take(self.number).unwrap_or_default();
+        // Earlier losses were counted by the port that held the sockets before.
         self.sockets.iter_mut().for_each(Socket::forget_losses);
         if self.sockets.len() > 1 {
             self.together = together(&self.sockets).ok();
         }
     }
 
-    /// Has frames come to its sockets, now that it is asked for them.
+    /// Directs frames to its sockets, at the first receive call.
     #[cold]
     fn start(&mut self, pool: &mut Pool) {
         if self.sockets.is_empty() {
@@ -98,16 +99,16 @@ impl XdpPort {
     }
 }
 
-/// The longest frame that an interface takes.
+/// The maximum frame length of an interface.
 #[derive(Debug)]
 struct Longest {
     bytes: usize,
-    /// Before when it is not asked again.
+    /// The time before which it is not read again.
     rests: Instant,
 }
 
 impl Longest {
-    /// Asks the interface now and then: its MTU may have been changed.
+    /// Reads it again at intervals, because the MTU may have changed.
     #[inline]
     fn refresh(&mut self, device: &Device, now: Instant) -> usize {
         if now >= self.rests {
@@ -118,12 +119,12 @@ impl Longest {
     }
 }
 
-/// The longest frame of an interface with this MTU, and of the memory that the kernel has of us.
+/// The maximum frame length for this MTU and for the registered memory.
 fn longest(mtu: u32) -> usize {
     mtu.min(MOST_MTU.into()) as usize + LINK_HEADER
 }
 
-/// One descriptor that is readable where any of the sockets is.
+/// A descriptor that is readable if any of the sockets is.
 fn together(sockets: &[Socket]) -> rustix::io::Result<OwnedFd> {
     let together = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (number, socket) in sockets.iter().enumerate() {
@@ -132,8 +133,7 @@ fn together(sockets: &[Socket]) -> rustix::io::Result<OwnedFd> {
     Ok(together)
 }
 
-/// Fills in a checksum that was left to a network card; see adr/0010. What is malformed is found and dropped by the
-/// router.
+/// Completes a checksum that was left to a network card; see adr/0010. The router itself finds and drops malformed packets.
 #[inline]
 fn complete(packet: &mut Packet) {
     let bytes = packet.bytes_mut();
@@ -154,7 +154,7 @@ impl Port for XdpPort {
         }
         let (count, checksums) = (self.sockets.len(), self.checksums);
         for turn in 0..count {
-            // Each is the first in its turn, so that a busy one leaves room for the others.
+            // Each is the first in turn, so that a busy one leaves room for the others.
             let socket = &mut self.sockets[(self.next + turn) % count];
             socket.collect(pool);
             socket.receive(batch, pool, |packet| {
@@ -191,7 +191,7 @@ impl Port for XdpPort {
                 continue;
             }
             let Err(elsewhere) = socket.push(packet, pool) else { continue };
-            // A frame of another kind, which the kernel was not told of: into one of those it knows.
+            // A super-frame, whose memory is not registered: copied into a registered frame.
             let copied = pool.take().and_then(|mut packet| {
                 packet.fill(&elsewhere.whole());
                 socket.push(packet, pool).ok()
@@ -203,7 +203,7 @@ impl Port for XdpPort {
         }
         late.join(socket.send());
         if !refused.is_empty() {
-            // Emptied by its drain, `batch` has its room again.
+            // `batch` is empty after its drain and has its full room again.
             std::mem::swap(batch, refused);
         }
     }
@@ -218,7 +218,7 @@ impl Port for XdpPort {
         waiting
     }
 
-    /// Asks the kernel each time: a system call. One that is gone has the last it had.
+    /// Asks the kernel each time, by a system call. A removed interface keeps its last MTU.
     fn mtu(&self) -> Option<u16> {
         let mtu = self.device.ethtool.mtu(&self.device.link.name).unwrap_or(self.device.link.mtu);
         Some(mtu.min(MOST_MTU.into()) as u16)
@@ -232,7 +232,7 @@ impl Port for XdpPort {
         self.rate
     }
 
-    /// Asks the kernel each time: a system call.
+    /// Asks the kernel each time, by a system call.
     fn is_up(&self) -> bool {
         let device = &self.device;
         !self.deaf && device.ethtool.is_running(&device.link.name, device.link.index)
@@ -241,7 +241,7 @@ impl Port for XdpPort {
     fn waiter(&self) -> Waiter {
         let blocked = self.sockets.first().is_some_and(Socket::is_blocked);
         match (&self.together, self.sockets.first()) {
-            // Not until it has taken the sockets over.
+            // Not before it has the sockets.
             (_, None) => Waiter::Poll,
             _ if !self.started || blocked && self.is_up() => Waiter::Poll,
             (Some(together), _) => Waiter::Descriptor(together.as_raw_fd()),

@@ -1,15 +1,14 @@
-//! The program that hands received frames to our sockets.
+//! The program that directs received frames to the sockets.
 
 use crate::bpf::instruction::{self, action, call, context, exit, load32, set, set_map};
 use crate::bpf::{Attached, Hook, Kind, Map, MapKind, Program};
 use std::io;
 use std::os::fd::AsFd;
 
-/// The most receive queues of an interface that are served.
+/// The maximum number of receive queues of an interface.
 pub(super) const MOST_QUEUES: u32 = 64;
 
-/// The program with its map of sockets, one for each receive queue. A frame of a queue that has no socket goes on to the
-/// host's own stack.
+/// The program with its map of sockets, one for each receive queue. Frames of a queue without a socket continue to the host's stack.
 #[derive(Debug)]
 pub(super) struct Redirect {
     program: Program,
@@ -17,7 +16,7 @@ pub(super) struct Redirect {
 }
 
 impl Redirect {
-    /// Loads it; it is attached to nothing yet.
+    /// Loads it without attaching it.
     pub(super) fn load() -> io::Result<Redirect> {
         let sockets = Map::create(MapKind::Sockets, MOST_QUEUES)?;
         let [map, map_end] = set_map(1, &sockets);
@@ -32,12 +31,12 @@ impl Redirect {
         Ok(Redirect { program: Program::load(Kind::Xdp, "switchpath_xdp", &program)?, sockets })
     }
 
-    /// Attaches it to the link of that index; it stays while the answer is held.
+    /// Attaches it to the link with this index for the lifetime of the returned value.
     pub(super) fn attach(&self, hook: Hook, index: u32) -> io::Result<Attached> {
         self.program.attach(hook, index)
     }
 
-    /// From now on frames of the queue go to the socket.
+    /// Directs the frames of a queue to the socket.
     pub(super) fn direct(&self, queue: u32, socket: impl AsFd) -> io::Result<()> {
         self.sockets.set_socket(queue, socket)
     }

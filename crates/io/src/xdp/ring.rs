@@ -1,9 +1,9 @@
-//! The four rings of an AF_XDP socket: single producer, single consumer, one end ours and one the kernel's
+//! The four rings of an AF_XDP socket: single producer, single consumer, one end the router's and one the kernel's
 //! (Documentation/networking/af_xdp.rst).
 //!
-//! Producer and consumer are counters that only grow and wrap at 2^32; an entry lies at its counter's lowest bits. Whoever
-//! moves a counter does so with a release store, after reading or writing the entries, and the other looks with an acquire
-//! load before touching them.
+//! Producer and consumer are counters that only grow and wrap at 2^32; the lowest bits of a counter are the index of its entry. Each side moves its
+//! counter with a release store after it has read or written the entries. The other side reads the counter with an acquire load before it accesses
+//! them.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
@@ -12,10 +12,9 @@ use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a ring holds.
+/// The entry type of a ring.
 ///
-/// # Safety
-/// Integers only, aligned to eight bytes at most.
+/// # Safety Consists of integers only, aligned to at most eight bytes.
 pub(super) unsafe trait Entry: Copy {}
 // SAFETY: an integer.
 unsafe impl Entry for u64 {}
@@ -32,7 +31,7 @@ struct Memory<T> {
     _entries: PhantomData<T>,
 }
 
-/// Where the parts of a ring lie in its mapping, in bytes (`struct xdp_ring_offset`).
+/// Offsets of the parts of a ring in its mapping, in bytes (`struct xdp_ring_offset`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offsets {
     pub(super) producer: usize,
@@ -56,7 +55,7 @@ impl From<libc::xdp_ring_offset> for Offsets {
 unsafe impl<T: Entry> Send for Memory<T> {}
 
 impl<T: Entry> Memory<T> {
-    /// Maps the ring of `entries` entries, a power of two, that the socket has at this page offset (XDP_PGOFF_*).
+    /// Maps the socket's ring of `entries` entries, a power of two, at this page offset (XDP_PGOFF_*).
     fn map(socket: impl AsFd, at: u64, offsets: Offsets, entries: usize) -> io::Result<Self> {
         assert!(entries.is_power_of_two() && entries <= 1 << 16, "a ring of {entries} entries");
         let length = offsets.entries + entries * size_of::<T>();
@@ -66,7 +65,7 @@ impl<T: Entry> Memory<T> {
             "{offsets:?}"
         );
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps nothing.
         let base = unsafe { mmap(ptr::null_mut(), length, protection, flags, socket, at) }?;
         let base = NonNull::new(base.cast()).expect("the kernel maps nothing at address zero");
         Ok(Memory { base, length, offsets, entries: entries as u32, _entries: PhantomData })
@@ -74,8 +73,8 @@ impl<T: Entry> Memory<T> {
 
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU32 {
-        // SAFETY: `map` has checked that the three words lie in the mapping, which lives as long as `self`, and are
-        // aligned; both sides only ever access them atomically.
+        // SAFETY: `map` checked that the three words lie in the mapping, which lives as long as `self`, and are aligned; both sides access them only
+        // atomically.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
@@ -89,7 +88,7 @@ impl<T: Entry> Memory<T> {
         self.word(self.offsets.consumer)
     }
 
-    /// Where the entry of a counter lies.
+    /// The address of the entry of a counter.
     #[inline(always)]
     fn entry(&self, counter: u32) -> *mut T {
         let index = (counter & (self.entries - 1)) as usize;
@@ -97,7 +96,7 @@ impl<T: Entry> Memory<T> {
         unsafe { self.base.as_ptr().add(self.offsets.entries).cast::<T>().add(index) }
     }
 
-    /// Whether the kernel wants to be called to go on with this ring (XDP_USE_NEED_WAKEUP).
+    /// True if the kernel asks for a system call to continue with this ring (XDP_USE_NEED_WAKEUP).
     #[inline(always)]
     fn needs_wakeup(&self) -> bool {
         self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
@@ -111,13 +110,13 @@ impl<T> Drop for Memory<T> {
     }
 }
 
-/// A ring we fill: frames to receive into, or to send.
+/// A ring that the router fills: frames to receive into, or to send.
 #[derive(Debug)]
 pub(super) struct Producing<T> {
     memory: Memory<T>,
-    /// Entries written, also those not yet published.
+    /// Entries written, including unpublished ones.
     produced: u32,
-    /// How far the kernel was when we last looked.
+    /// The kernel's counter at the last read.
     consumed: u32,
 }
 
@@ -129,7 +128,7 @@ impl<T: Entry> Producing<T> {
         Ok(Producing { memory, produced, consumed })
     }
 
-    /// Entries that can be written now; looks after the kernel's counter only where fewer than `wanted` are known of.
+    /// The number of entries that can be written now. Reads the kernel's counter only if fewer than `wanted` are known.
     #[inline]
     pub(super) fn room(&mut self, wanted: usize) -> usize {
         let known = self.memory.entries - self.produced.wrapping_sub(self.consumed);
@@ -144,41 +143,41 @@ impl<T: Entry> Producing<T> {
     #[inline(always)]
     pub(super) fn push(&mut self, entry: T) {
         assert!(self.produced.wrapping_sub(self.consumed) < self.memory.entries, "there is room in the ring");
-        // SAFETY: the kernel has consumed what was here before, as the acquire load of its counter has shown, and looks
-        // at it again only after `publish`.
+        // SAFETY: the kernel has consumed the previous entry, as the acquire load of its counter showed, and reads the entry again only after
+        // `publish`.
         unsafe { self.memory.entry(self.produced).write(entry) };
         self.produced = self.produced.wrapping_add(1);
     }
 
-    /// Hands what was written to the kernel.
+    /// Publishes the written entries to the kernel.
     #[inline(always)]
     pub(super) fn publish(&mut self) {
         self.memory.producer().store(self.produced, Ordering::Release);
     }
 
-    /// How many entries the kernel has not taken yet.
+    /// The number of entries that the kernel has not consumed yet.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
         self.produced.wrapping_sub(self.memory.consumer().load(Ordering::Relaxed)) as usize
     }
 
-    /// The entry that the kernel took last.
+    /// The last entry that the kernel consumed.
     #[cold]
     pub(super) fn last_taken(&self) -> T {
         self.written(self.memory.consumer().load(Ordering::Relaxed).wrapping_sub(1))
     }
 
-    /// The entries that the kernel has not taken yet.
+    /// The entries that the kernel has not consumed yet.
     pub(super) fn outstanding(&self) -> impl Iterator<Item = T> {
         let consumed = self.memory.consumer().load(Ordering::Relaxed);
-        // More than the ring holds no kernel leaves.
+        // Bounded by the ring size, which no correct kernel exceeds.
         let count = self.produced.wrapping_sub(consumed).min(self.memory.entries);
         (0..count).map(move |ahead| self.written(consumed.wrapping_add(ahead)))
     }
 
     fn written(&self, counter: u32) -> T {
-        // SAFETY: only we write the entries of this ring, and the kernel only reads them; one that was never written is zeros, and
-        // any bits are a value.
+        // SAFETY: only this side writes the entries of this ring, and the kernel only reads them. An unwritten entry is zeros, and any bits are a
+        // value.
         unsafe { self.memory.entry(counter).read() }
     }
 
@@ -188,12 +187,12 @@ impl<T: Entry> Producing<T> {
     }
 }
 
-/// A ring the kernel fills: frames received, or sent.
+/// A ring that the kernel fills: received frames, or sent ones.
 #[derive(Debug)]
 pub(super) struct Consuming<T> {
     memory: Memory<T>,
     consumed: u32,
-    /// How far the kernel was when we last looked.
+    /// The kernel's counter at the last read.
     produced: u32,
 }
 
@@ -204,7 +203,7 @@ impl<T: Entry> Consuming<T> {
         Ok(Consuming { memory, consumed, produced: consumed })
     }
 
-    /// Entries that can be read; looks after the kernel's counter only where fewer than `wanted` are known of.
+    /// The number of entries that can be read. Reads the kernel's counter only if fewer than `wanted` are known.
     #[inline]
     pub(super) fn available(&mut self, wanted: usize) -> usize {
         let known = self.produced.wrapping_sub(self.consumed) as usize;
@@ -212,31 +211,31 @@ impl<T: Entry> Consuming<T> {
             return known;
         }
         self.produced = self.memory.producer().load(Ordering::Acquire);
-        // More than the ring holds no kernel says; the bound keeps the entries read within what was written.
+        // No correct kernel exceeds the ring size; the bound limits reads to written entries.
         (self.produced.wrapping_sub(self.consumed)).min(self.memory.entries) as usize
     }
 
-    /// How many there are, for who only looks.
+    /// The number of entries, without updating the state.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
         let produced = self.memory.producer().load(Ordering::Relaxed);
         produced.wrapping_sub(self.consumed).min(self.memory.entries) as usize
     }
 
-    /// Takes the next entry, where one is known to be available.
+    /// Removes the next entry, if one is known to be available.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<T> {
         if self.produced == self.consumed {
             return None;
         }
-        // SAFETY: the kernel has written it, as the acquire load of its counter in `available` has shown, and writes to it
-        // again only after `release`; any bits are a value.
+        // SAFETY: the kernel has written it, as the acquire load of its counter in `available` showed, and writes to it again only after `release`;
+        // any bits are a value.
         let entry = unsafe { self.memory.entry(self.consumed).read() };
         self.consumed = self.consumed.wrapping_add(1);
         Some(entry)
     }
 
-    /// The entry that is so many behind the next, where it is known to be available.
+    /// The entry `behind` places after the next, if it is known to be available.
     #[inline(always)]
     pub(super) fn peek(&self, behind: u32) -> Option<T> {
         // SAFETY: as in `pop`.
@@ -244,7 +243,7 @@ impl<T: Entry> Consuming<T> {
             .then(|| unsafe { self.memory.entry(self.consumed.wrapping_add(behind)).read() })
     }
 
-    /// Gives the entries that were taken back to the kernel.
+    /// Returns the consumed entries to the kernel.
     #[inline(always)]
     pub(super) fn release(&mut self) {
         self.memory.consumer().store(self.consumed, Ordering::Release);
@@ -260,7 +259,7 @@ mod tests {
 
     const OFFSETS: Offsets = Offsets { producer: 0, consumer: 64, flags: 128, entries: 192 };
 
-    /// A ring of `entries` whose counters begin at `first`, and the same memory from the other side.
+    /// A ring of `entries` entries whose counters begin at `first`, and the same memory from the other side.
     fn both(entries: usize, first: u32) -> (Producing<u64>, Consuming<u64>) {
         let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&file, 4096).unwrap();
@@ -273,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out_in_order_also_where_the_counters_wrap(
+        fn ring_keeps_order_across_counter_wrap(
             first in prop_oneof![Just(0u32), (u32::MAX - 40)..=u32::MAX],
             steps in prop::collection::vec((any::<bool>(), 0usize..9), 0..100),
         ) {

@@ -1,4 +1,4 @@
-//! One AF_XDP socket: one queue of an interface, with its four rings and the frames the kernel has of it.
+//! One AF_XDP socket: one queue of an interface, with its four rings and the frames lent to the kernel.
 
 use super::lent::Lent;
 use super::ring::{Consuming, Offsets, Producing};
@@ -13,43 +13,43 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use units::Nanos;
 
-/// XDP_MAX_TX_SKB_BUDGET: how many frames one call may send in copy mode (Linux 6.17).
+/// XDP_MAX_TX_SKB_BUDGET: the number of frames that one call may send in copy mode (Linux 6.17).
 const SEND_BUDGET: libc::c_int = 9;
-/// Bytes that frames in flight may count for: each of the send ring with what the kernel keeps about it.
+/// Socket memory for each entry of the send ring: a frame in flight with the kernel's metadata.
 const IN_FLIGHT: u32 = 4096;
 
-/// So many received frames are on their way from the memory of another processor at once.
+/// The number of received frames to prefetch ahead, from the cache of another processor.
 const AHEAD: u32 = 8;
 
-/// How long the kernel may take to let a queue go after its socket was closed (xp_release_deferred).
+/// The time limit for the kernel to release a queue after its socket was closed (xp_release_deferred).
 const RELEASE: Nanos = Nanos::secs(1);
-/// How often it is asked.
+/// The retry interval.
 const TICK: Nanos = Nanos::millis(2);
 
-/// How much a socket holds.
+/// The sizes of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sizes {
     /// Entries of the rings of received frames, of frames to send, and of sent frames: a power of two.
     pub(super) ring: usize,
-    /// Frames that wait to be received into.
+    /// Frames lent for receiving.
     pub(super) fill: usize,
 }
 
-/// What a socket is bound to, and how.
+/// The binding of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bind<'a> {
     pub(super) index: u32,
     pub(super) queue: u32,
     /// XDP_COPY or XDP_ZEROCOPY.
     pub(super) mode: u16,
-    /// A socket of the same interface that has told the kernel of the memory already.
+    /// A socket of the same interface that has already registered the memory.
     pub(super) beside: Option<BorrowedFd<'a>>,
 }
 
-/// What went wrong with a socket, in the words of a sentence about it.
+/// A failure of a socket, as parts of a sentence.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// What was tried.
+    /// The operation.
     pub(super) what: &'static str,
     pub(super) error: io::Error,
 }
@@ -70,7 +70,7 @@ pub(super) struct Socket {
     queue: u32,
     sizes: Sizes,
     zero_copy: bool,
-    /// Frames lent to be received into, and to be sent.
+    /// Frames lent to receive into, and to send.
     receiving: usize,
     sending: usize,
     /// Losses that an earlier port has counted.
@@ -78,7 +78,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Frames that come between two looks at it and are not lost: as many as there are frames to be received into.
+    /// The number of frames that can arrive between two receive calls without loss: the frames lent for receiving.
     pub(super) fn holds(&self) -> usize {
         self.sizes.ring.min(self.sizes.fill)
     }
@@ -100,7 +100,7 @@ impl Socket {
             for (option, entries) in entries {
                 sys::set_option(&socket, libc::SOL_XDP, option, &(entries as u32))?;
             }
-            // Older kernels send 32 frames a call and say EAGAIN: then it takes more calls.
+            // Older kernels send 32 frames per call and return EAGAIN, which costs more calls.
             let _ = sys::set_option(&socket, libc::SOL_XDP, SEND_BUDGET, &(sizes.ring as u32));
             let bytes = sizes.ring as u32 * IN_FLIGHT;
             if sys::set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
@@ -139,7 +139,7 @@ impl Socket {
         self.queue
     }
 
-    /// Lends at most so many frames to be received into.
+    /// Lends at most `frames` frames for receiving.
     pub(super) fn fill_up_to(&mut self, frames: usize) {
         assert!(frames <= self.sizes.fill.next_power_of_two(), "the ring has room for them");
         self.sizes.fill = frames;
@@ -149,7 +149,7 @@ impl Socket {
         self.socket.as_raw_fd()
     }
 
-    /// Lends the kernel frames to receive into, as many as are missing and there are.
+    /// Lends the kernel the missing frames for receiving, as far as the pool has them.
     #[inline]
     pub(super) fn refill(&mut self, pool: &mut Pool) {
         let missing = self.sizes.fill - self.receiving;
@@ -160,6 +160,7 @@ impl Socket {
         {
             match self.lent.empty(packet) {
                 Ok(address) => self.fill.push(address),
+                // A frame outside the registered memory.
                 Err(elsewhere) => {
                     pool.give(elsewhere);
                     break;
@@ -173,21 +174,22 @@ impl Socket {
             self.receiving += lent;
         }
         if self.fill.needs_wakeup() {
-            // It reads nothing: the kernel looks after the ring. EAGAIN and ENETDOWN there are its state.
+            // The call reads no data: it makes the kernel check the ring. EAGAIN and ENETDOWN are its state.
             let _ = recv(&self.socket, &mut [0u8; 0][..], RecvFlags::DONTWAIT);
         }
     }
 
-    /// Takes what has come in, at most the room of `batch`; `each` sees every packet before it is added.
+    /// Receives frames, at most the room of `batch`. `each` gets every packet before it is added.
     #[inline]
     pub(super) fn receive(&mut self, batch: &mut Batch, pool: &mut Pool, mut each: impl FnMut(&mut Packet)) -> usize {
         let room = batch.room();
         let count = self.received.available(room).min(room);
+        // The kernel wrote the frames on another processor: several are fetched ahead so that their cache misses overlap.
         (0..AHEAD).for_each(|behind| self.prefetch(behind));
         for _ in 0..count {
             self.prefetch(AHEAD);
             let Some(frame) = self.received.pop() else { break };
-            // SAFETY: the kernel has put it in the ring, and so has done with it.
+            // SAFETY: the kernel put it in the ring, so it has finished with it.
             let (mut packet, start) = unsafe { self.lent.back(frame.addr) };
             let placed = packet.place(start, frame.len as usize);
             assert!(placed, "the kernel receives within the frame");
@@ -209,13 +211,13 @@ impl Socket {
         }
     }
 
-    /// How many packets can be sent.
+    /// The number of packets that can be sent.
     #[inline]
     pub(super) fn room(&self) -> usize {
         self.sizes.ring - (self.sending - self.sent.waiting().min(self.sending))
     }
 
-    /// Gives the frames of what has been sent back to the pool.
+    /// Returns the frames of sent packets to the pool.
     #[inline]
     pub(super) fn collect(&mut self, pool: &mut Pool) {
         let count = self.sent.available(self.sizes.ring);
@@ -224,7 +226,7 @@ impl Socket {
         }
         for _ in 0..count {
             let Some(address) = self.sent.pop() else { break };
-            // SAFETY: the kernel has put it in the ring, and so has done with it.
+            // SAFETY: the kernel put it in the ring, so it has finished with it.
             let (packet, _) = unsafe { self.lent.back(address) };
             pool.import(1);
             pool.give(packet);
@@ -233,8 +235,7 @@ impl Socket {
         self.sending -= count;
     }
 
-    /// Puts a packet on the ring of those to send; the caller has seen that there is room. What is not in the memory
-    /// that the kernel was told of is given back.
+    /// Adds a packet to the send ring; the caller has checked that there is room. A packet outside the registered memory is returned.
     #[inline]
     pub(super) fn push(&mut self, packet: Packet, pool: &mut Pool) -> Result<(), Packet> {
         let len = packet.len() as u32;
@@ -247,31 +248,31 @@ impl Socket {
         Ok(())
     }
 
-    /// Hands what was put on the ring to the kernel and has it sent.
+    /// Publishes the send ring to the kernel and has it sent.
     #[inline]
     pub(super) fn send(&mut self) -> Unsent {
         self.to_send.publish();
         self.kick()
     }
 
-    /// Whether frames wait that the kernel could not send when it was last asked.
+    /// True if frames wait that the kernel could not send at the last attempt.
     #[inline]
     pub(super) fn is_blocked(&self) -> bool {
         self.to_send.waiting() > 0
     }
 
-    /// Asks the kernel to send; answers the frames that the interface has dropped. What it cannot take now stays and is asked for
-    /// again.
+    /// Makes the kernel send. Returns the frames that the interface dropped. Frames that it cannot accept now stay for the next attempt.
     pub(super) fn kick(&mut self) -> Unsent {
         let mut dropped = Unsent::default();
         let mut left = self.to_send.waiting();
         while left > 0 && (!self.zero_copy || self.to_send.needs_wakeup()) {
-            // EBUSY: the interface has dropped a frame, and the kernel has stopped to say so. EAGAIN: that was all it does
-            // at once, or all the memory there is for frames in flight. ENETDOWN, ENXIO: it is off, or gone.
+            // EBUSY: the interface dropped a frame, and the kernel stopped to report it. EAGAIN: the limit of one call, or the memory for frames in
+            // flight, is reached. ENETDOWN, ENXIO: the interface is down, or gone.
             if send(&self.socket, &[], SendFlags::DONTWAIT) == Err(Errno::BUSY) {
                 dropped.add(self.to_send.last_taken().len as usize);
             }
             let now = self.to_send.waiting();
+            // One call may send only some of the frames: repeated while it makes progress.
             if now >= left {
                 break;
             }
@@ -280,20 +281,20 @@ impl Socket {
         dropped
     }
 
-    /// Frames that the kernel has not begun to send.
+    /// Frames that the kernel has not started to send.
     pub(super) fn waiting(&self) -> Unsent {
         let mut waiting = Unsent::default();
         self.to_send.outstanding().for_each(|frame| waiting.add(frame.len as usize));
         waiting
     }
 
-    /// Counts losses from now on.
+    /// Resets the loss counters.
     pub(super) fn forget_losses(&mut self) {
         self.forgotten = (0, 0);
         self.forgotten = self.losses();
     }
 
-    /// Packets lost on the way in, and packets the kernel could not make sense of on the way out.
+    /// Packets lost on reception, and invalid packets on transmission.
     pub(super) fn losses(&self) -> (u64, u64) {
         let (before, after) = self.all_losses();
         (before - self.forgotten.0, after - self.forgotten.1)
@@ -308,20 +309,19 @@ impl Socket {
             rx_fill_ring_empty_descs: 0,
             tx_ring_empty_descs: 0,
         };
-        // Where no frame was there to receive into, that is among those dropped; the count of empty fill rings is of
-        // looks, not of packets.
+        // Drops for lack of receive frames are included in the dropped count. The count of empty fill rings counts checks, not packets.
         match sys::get_option(&self.socket, libc::SOL_XDP, libc::XDP_STATISTICS, none) {
             Ok(counted) => (counted.rx_dropped + counted.rx_ring_full, counted.tx_invalid_descs),
             Err(_) => self.forgotten,
         }
     }
 
-    /// Frames that the kernel still has to send.
+    /// Frames that the kernel has still to send.
     pub(super) fn sending(&self) -> usize {
         self.sending - self.sent.waiting().min(self.sending)
     }
 
-    /// Closes the socket; the frames stay lent until it is certain that the kernel has let them go.
+    /// Closes the socket. The frames stay lent until the kernel has certainly released them.
     pub(super) fn close(self) -> Lent {
         let Socket { fill, received, to_send, sent, socket, lent, .. } = self;
         drop((fill, received, to_send, sent, socket));
@@ -329,10 +329,10 @@ impl Socket {
     }
 }
 
-/// Whether an AF_XDP socket still has its interface. The kernel takes it away for good where the interface leaves the network
-/// namespace, be it for a moment.
+/// True if an AF_XDP socket still has its interface. The kernel unbinds it permanently if the interface leaves the network namespace, even for a
+/// moment.
 pub(super) fn is_bound(socket: impl AsFd) -> bool {
-    // It reads nothing.
+    // The call reads no data.
     recv(socket, &mut [0u8; 0][..], RecvFlags::DONTWAIT) != Err(Errno::NXIO)
 }
 
@@ -344,7 +344,7 @@ impl AsFd for Socket {
 
 /// Binds a socket. A queue that another socket has just left is free a moment later.
 fn bind_to(socket: &OwnedFd, bind: &Bind<'_>) -> io::Result<()> {
-    // A socket beside another has its mode.
+    // A socket that shares memory uses the mode of the other.
     let flags = if bind.beside.is_some() { libc::XDP_SHARED_UMEM } else { bind.mode | libc::XDP_USE_NEED_WAKEUP };
     let shared = bind.beside.map_or(0, |beside| beside.as_raw_fd() as u32);
     let mut sleeper = Sleeper::new(Waker::new()?);

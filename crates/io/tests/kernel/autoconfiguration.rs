@@ -1,5 +1,5 @@
-//! A host that knows nothing configures itself from the advertisements of our router and talks through it; addresses that
-//! two have are found out, by the kernel and by us.
+//! An unconfigured host configures itself from the router's advertisements and communicates through it. Duplicate addresses are detected by the
+//! kernel and by the router.
 
 use crate::hosts::{Stop, ping};
 use crate::ours::Ours;
@@ -16,7 +16,7 @@ use units::{Instant, Nanos};
 
 const PATIENCE: Nanos = Nanos::secs(10);
 
-/// What ip(8) prints in a host.
+/// The output of ip(8) in a host.
 fn ip(host: &Host, arguments: &str) -> String {
     let mut command = Command::new("ip");
     command.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -24,7 +24,7 @@ fn ip(host: &Host, arguments: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Asks until the answer is as it should be.
+/// Repeats a query until the answer is correct.
 fn until(what: &str, mut asked: impl FnMut() -> String, right: impl Fn(&str) -> bool) -> String {
     let (end, mut sleeper) = (clock::now() + PATIENCE, Sleeper::new(Waker::new().unwrap()));
     loop {
@@ -41,7 +41,7 @@ fn lab() -> Option<Lab> {
     Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
 }
 
-/// Runs a router while `work` does, and ends it in order.
+/// Runs a router during `work`, and then stops it in order.
 fn while_running(ours: &mut Ours, work: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -91,7 +91,7 @@ fn a_host_configures_itself_from_our_advertisements_and_talks_through_us() {
         if let Some((answered, printed)) = ping(&host, "", there) {
             assert!(answered, "{printed}");
         }
-        // As long as the advertised MTU says.
+        // The longest packets that the advertised MTU permits.
         if let Some((answered, printed)) = ping(&host, "-s 1352 -M do", there) {
             assert!(answered, "{printed}");
         }
@@ -99,7 +99,7 @@ fn a_host_configures_itself_from_our_advertisements_and_talks_through_us() {
     until("no router any more", || ip(&host, "-6 route show default"), str::is_empty);
 }
 
-/// Writes conflicts down.
+/// Records conflicts.
 struct Conflicts(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Conflicts {
@@ -130,8 +130,8 @@ fn an_address_that_a_host_has_already_is_left_to_it_and_ours_are_left_to_us() {
         until("a conflict", || format!("{:?}", conflicts.lock().unwrap()), |text| text.contains("fd00:1::1"));
         let Some((answered, printed)) = ping(&host, "", "fd00:1::9".parse().unwrap()) else { return };
         assert!(answered, "{printed}");
-        // The kernel looks as well, and hears that our other address is taken.
-        // Not while we look ourselves: then neither would get it.
+        // The kernel probes too and learns that the router's other address is taken. It waits until the router's own probe is over: with simultaneous
+        // probes neither would get the address.
         Sleeper::new(Waker::new().unwrap()).sleep([], Nanos::millis(1500)).unwrap();
         ip(&host, "address add fd00:1::9/64 dev eth0");
         until("the kernel gives up", || ip(&host, "-6 -o address show dev eth0"), |text| text.contains("dadfailed"));

@@ -1,4 +1,4 @@
-//! The bench: a router of the kernel and one of ours between ends of the same addresses, given the same frames.
+//! The bench: the kernel's router and this router between ends with the same addresses, given the same frames.
 //!
 //! ```text
 //!  left (198.18.1.0/24, fd00:1::/64; VLAN 20: 198.18.20.0/24, fd00:20::/64) --- router --- right (198.18.2.0/24, fd00:2::/64)
@@ -18,7 +18,7 @@ use units::{Mac, Nanos};
 
 /// The VLAN on the left link.
 pub const VLAN: u16 = 20;
-/// The longest packet the narrow link takes.
+/// The MTU of the narrow link.
 pub const NARROW: u16 = 1300;
 
 /// The router's address on a link.
@@ -26,7 +26,7 @@ pub fn router_mac(link: Link) -> Mac {
     Mac([2, 0, 0, 0, link as u8 + 1, 1])
 }
 
-/// The address of the station on a link; its IP addresses end in 2.
+/// The link address of the host on a link; its IP addresses end in 2.
 pub fn station_mac(link: Link) -> Mac {
     Mac([2, 0, 0, 0, link as u8 + 1, 2])
 }
@@ -38,9 +38,9 @@ struct Lane<R> {
     markers: u64,
 }
 
-/// What makes one kind of router differ from another here: whether it has to be run.
+/// The difference between the two routers in this test: if they must be run.
 trait Runs {
-    /// Runs it until it has nothing to do; nothing where it runs by itself.
+    /// Runs it until it is idle. Does nothing if it runs by itself.
     fn settle(&mut self) {}
 }
 
@@ -52,12 +52,12 @@ impl Runs for Ours {
     }
 }
 
-/// Sent through both routers: what either answered.
+/// The answers of both routers to a frame.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What left the kernel's router.
+    /// The kernel's output.
     pub kernel: Vec<Seen>,
-    /// What left ours.
+    /// This router's output.
     pub ours: Vec<Seen>,
 }
 
@@ -68,12 +68,12 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Builds both, with static neighbours, and forgets what they say when they start.
+    /// Builds both with static neighbours, and discards the packets that they send at start.
     pub fn new(lab: &Lab, kind: &str) -> Result<Bench, String> {
         Bench::with_redirects(lab, kind, false)
     }
 
-    /// As [`Bench::new`]; both send redirects, in IPv4 too, where that is wanted.
+    /// Like [`Bench::new`]; with `redirects` both send redirects, in IPv4 too.
     pub fn with_redirects(lab: &Lab, kind: &str, redirects: bool) -> Result<Bench, String> {
         let host = lab.host("kernel").map_err(describe)?;
         KernelRouter::prepare(&host, redirects)?;
@@ -90,7 +90,7 @@ impl Bench {
         host.silence_kernel().map_err(describe)?;
         let configuration = network::configuration(kind, redirects);
         let (ends, router) = if kind == "tap" {
-            // The router makes the links, and it is the stations that have the other ends.
+            // The router creates the links, and the hosts have the other ends.
             let router = Ours::start(&host, &configuration)?;
             (Ends::open(&host), router)
         } else {
@@ -104,12 +104,12 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Sends a frame by the same link to both routers and waits for all they have to say.
+    /// Sends a frame on the same link to both routers and waits for all their output.
     pub fn exchange(&mut self, link: Link, frame: &[u8]) -> Outcome {
         Outcome { kernel: self.kernel.exchange(link, frame), ours: self.ours.exchange(link, frame) }
     }
 
-    /// Lets time pass: truly for the kernel's router, on paper for ours. What they say meanwhile, in order.
+    /// Lets time pass, real for the kernel's router and virtual for this one. Returns their output meanwhile, in order.
     pub fn pass(&mut self, span: Nanos) -> Outcome {
         let (tick, deadline) = (Nanos::millis(10), clock::now() + span);
         let mut out = Outcome { kernel: Vec::new(), ours: Vec::new() };
@@ -123,18 +123,18 @@ impl Bench {
         out
     }
 
-    /// Changes the configuration of the kernel's router by commands of ip(8).
+    /// Changes the configuration of the kernel's router by ip(8) commands.
     pub fn change_kernel(&self, script: &str) {
         self.kernel.router.change(script).unwrap();
     }
 
-    /// The same bench, for frames that are compared without time passing: see [`KernelRouter::ask_once`].
+    /// The same bench for comparisons without passing time: see [`KernelRouter::ask_once`].
     pub fn timeless(self) -> Result<Bench, String> {
         self.kernel.router.ask_once()?;
         Ok(self)
     }
 
-    /// Our router, to be asked how it fared.
+    /// This router, to examine its state.
     pub fn ours(&self) -> &Ours {
         &self.ours.router
     }
@@ -164,10 +164,10 @@ impl<R: Runs> Lane<R> {
         self.finish()
     }
 
-    /// Everything that has left the router: what comes before a marker sent through it now.
+    /// The router's output before a marker that is sent through it now.
     ///
-    /// The kernel handles frames one after the other on one core, to the end; so does ours when it is run until it is
-    /// idle before the marker is sent.
+    /// The kernel processes frames one after the other on one core. So does this router, because it is run until it is idle before the marker is
+    /// sent.
     fn finish(&mut self) -> Vec<Seen> {
         self.markers += 1;
         let marker = marker(self.markers);
@@ -176,13 +176,13 @@ impl<R: Runs> Lane<R> {
         let is_marker = |seen: &Seen| seen.link == Link::Right && seen.frame.ends_with(&marker[34..]);
         let mut seen = self.ends.receive_until(is_marker);
         seen.retain(|seen| !is_marker(seen));
-        // Between links there is no order to observe, on a link there is.
+        // The order is only defined within a link, not between links.
         seen.sort_by_key(|seen| seen.link);
         seen
     }
 }
 
-/// A packet that either router forwards from left to right: protocol 253 is for experiments (RFC 3692).
+/// A packet that both routers forward from left to right: protocol 253 is for experiments (RFC 3692).
 fn marker(number: u64) -> Vec<u8> {
     let spec = Ipv4Spec {
         type_of_service: 0,

@@ -1,4 +1,4 @@
-//! The packets of shared captures, sent to the routers' left link: addresses and payloads as they were captured.
+//! The packets of shared captures, sent to the routers' left link with their captured addresses and payloads.
 
 use crate::bench::{router_mac, station_mac};
 use crate::ends::Link;
@@ -8,7 +8,7 @@ use packet::wire::{Ethernet, ethernet, ethertype};
 use std::fs::File;
 use std::path::PathBuf;
 
-/// The captures to be found here; none where there is no data.
+/// The available captures; none without data.
 fn captures() -> Vec<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let data = std::env::var_os("SWITCHPATH_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -19,7 +19,7 @@ fn captures() -> Vec<PathBuf> {
     paths
 }
 
-/// Every IPv4 and IPv6 packet of them that a frame holds, with the link header it needs to get to the routers.
+/// All of their IPv4 and IPv6 packets that fit a frame, with the link header for the routers.
 pub fn frames() -> Vec<Sent> {
     let mut frames = Vec::new();
     for path in captures() {
@@ -27,7 +27,7 @@ pub fn frames() -> Vec<Sent> {
         let link = reader.interfaces().first().map(|interface| interface.link);
         while let Some(record) = reader.next_record().unwrap() {
             let (kind, l3) = match link {
-                // Raw IP, by one number or another.
+                // Raw IP, under any of its numbers.
                 Some(link) if link != LinkType::ETHERNET => (None, record.data),
                 _ => match Ethernet::parse(record.data) {
                     Ok(frame) => (frame.ethertype(), &record.data[frame.payload..]),

@@ -1,6 +1,6 @@
-//! Where we differ from Linux, and why we may: the list of docs/differences.md.
+//! The differences from Linux and their reasons: the list of docs/differences.md.
 //!
-//! A difference takes what it explains out of both routers' answers and leaves everything else to be compared.
+//! A difference removes the packets that it explains from both routers' answers. All other packets are compared.
 
 mod records;
 
@@ -15,26 +15,26 @@ use units::Mac;
 /// One difference.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Difference {
-    /// Identification of packets of the router's own that may be fragmented.
+    /// The identification of the router's own packets that may be fragmented.
     Identification,
-    /// What the router's clock writes into options and replies.
+    /// The times that a router writes into options and replies.
     Timestamps,
-    /// Options of a packet, copied into the ICMP error about it or the reset that answers it.
+    /// Options of a packet, copied into the ICMP error about it or the reset in answer to it.
     OptionsOfErrors,
-    /// Addresses that are no host's, or reach no further than their link, and IPv6 sources that are the router's own.
+    /// Addresses that no host has, addresses limited to their link, and IPv6 sources that are the router's own.
     ReservedAddresses,
-    /// Packets that say they come from the broadcast address of a subnet.
+    /// Packets with the broadcast address of a subnet as source.
     BroadcastSource,
-    /// IPv6 packets that stay on the link they came by.
+    /// IPv6 packets whose egress link is their ingress link.
     Hairpin,
     /// Redirects.
     Redirects,
-    /// ARP that claims what cannot be: an address of ours, or a link-layer address that is no station's.
+    /// ARP with impossible claims: an address of the router, or a link-layer address that is not unicast.
     ImpossibleArp,
 }
 
 impl Difference {
-    /// All of them, in the order in which they are looked for.
+    /// All differences, in the order of their tests.
     pub const ALL: [Difference; 8] = [
         Difference::Redirects,
         Difference::ReservedAddresses,
@@ -46,7 +46,7 @@ impl Difference {
         Difference::Identification,
     ];
 
-    /// Takes what it explains out of the answers to `sent`; false where that is nothing.
+    /// Removes the explained packets from the answers to `sent`. False if there are none.
     fn explain(self, sent: &Sent, out: &mut Outcome) -> bool {
         match self {
             Difference::Identification => records::identification(out),
@@ -68,7 +68,7 @@ impl Difference {
         }
     }
 
-    /// What explains that the answers differ; an error is what none does. Reports of groups come when they will.
+    /// The differences that explain unequal answers. An error if packets remain unexplained. Group reports have random times and are ignored.
     pub fn explain_all(sent: &Sent, out: Outcome) -> Result<Vec<Difference>, Outcome> {
         let mut out = quiet(out);
         if out.kernel == out.ours {
@@ -80,14 +80,14 @@ impl Difference {
     }
 }
 
-/// Without what both routers say by themselves, at times that they draw.
+/// The answers without the packets that both routers send by themselves, at random times.
 pub fn quiet(mut out: Outcome) -> Outcome {
     out.kernel.retain(|seen| !is_report(&seen.frame));
     out.ours.retain(|seen| !is_report(&seen.frame));
     out
 }
 
-/// Takes out what the kernel's router says and ours does not; false where that is nothing.
+/// Removes packets that only the kernel's router sends. False if there are none.
 fn only_kernel(out: &mut Outcome, explained: impl Fn(&Seen) -> bool) -> bool {
     let before = out.kernel.len();
     let ours = &out.ours;
@@ -95,12 +95,12 @@ fn only_kernel(out: &mut Outcome, explained: impl Fn(&Seen) -> bool) -> bool {
     out.kernel.len() < before
 }
 
-/// As [`only_kernel`], where ours says nothing at all.
+/// Like [`only_kernel`], if this router sends nothing at all.
 fn silence(out: &mut Outcome, explained: impl Fn(&Seen) -> bool) -> bool {
     out.ours.is_empty() && only_kernel(out, explained)
 }
 
-/// The kind of the network layer of a frame, and where it begins.
+/// The network-layer type of a frame, and its offset.
 fn l3(frame: &[u8]) -> Option<(u16, usize)> {
     let link = Ethernet::parse(frame).ok()?;
     Some((link.ethertype()?, link.payload))
@@ -121,7 +121,7 @@ fn icmp6_type(frame: &[u8]) -> Option<u8> {
     message.first().copied().filter(|_| protocol == protocol::ICMPV6)
 }
 
-/// Whether the router made an IPv4 packet itself: its source address is the router's.
+/// True if the router generated an IPv4 packet: its source address is the router's.
 fn is_own4(seen: &Seen) -> bool {
     ipv4(&seen.frame).is_some_and(|ip| is_own(ip.header.source()))
 }
@@ -134,8 +134,8 @@ fn is_subnet_broadcast(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [198, 18, 1 | 2 | 3 | 20, 255])
 }
 
-/// RFC 1812 5.3.7 and 4.2.2.11 for network 0 and class E, 4.2.3.1 for the all-zeros address of a subnet, RFC 3927 2.7 for
-/// link-local addresses; RFC 6890 for mapped addresses of IPv6, and its sources that are ours.
+/// RFC 1812 5.3.7 and 4.2.2.11 cover network 0 and class E, 4.2.3.1 the all-zeros address of a subnet, RFC 3927 2.7 link-local addresses. RFC 6890
+/// covers mapped IPv6 addresses, and IPv6 sources that are the router's own.
 fn names_no_host(sent: &Sent) -> bool {
     if let Some(ip) = ipv6(&sent.frame) {
         let own = is_own6(ip.header.source(), sent.link);
@@ -156,17 +156,16 @@ fn is_own6(address: Ipv6Addr, link: Link) -> bool {
         || address == packet::wire::ipv6::link_local(router_mac(link))
 }
 
-/// An IPv6 packet that came from nobody or is for a link-local address of somebody else: forwarded by Linux where it
-/// came from.
+/// An IPv6 packet without a source, or for the link-local address of another host: Linux forwards it back to its ingress link.
 fn stays_on_link(sent: &Sent, seen: &Seen) -> bool {
     let Some(ip) = ipv6(&sent.frame) else { return false };
     let (from, to) = (ip.header.source(), ip.header.destination());
     let odd = from.is_unspecified() || to.is_unicast_link_local() && !is_own6(to, sent.link);
-    // Or it says, where it came from, that the hop limit is used up.
+    // Or the kernel reports there that the hop limit has expired.
     odd && (seen.link == sent.link || icmp6_type(&seen.frame) == Some(icmp6::TIME_EXCEEDED))
 }
 
-/// RFC 3810 5.2 and RFC 3376 4.2: their destinations.
+/// RFC 3810 5.2 and RFC 3376 4.2: the destinations of reports.
 pub fn is_report(frame: &[u8]) -> bool {
     let to6 = ipv6(frame).map(|ip| ip.header.destination());
     let to4 = ipv4(frame).map(|ip| ip.header.destination());
@@ -178,8 +177,8 @@ fn arp(frame: &[u8]) -> Option<Arp> {
     Arp::parse(&frame[at..]).ok().filter(|_| kind == ethertype::ARP)
 }
 
-/// Whoever claims an address of ours hears an announcement (RFC 5227 2.4), and nothing else; who says it has the
-/// link-layer address of a group, or none, hears nothing (RFC 1812 3.3.2).
+/// A claim to a router's address is answered by an announcement (RFC 5227 2.4) and nothing else. A claim with a multicast or zero link-layer address
+/// is not answered (RFC 1812 3.3.2).
 fn impossible_arp(sent: &Sent, out: &mut Outcome) -> bool {
     let Some(claim) = arp(&sent.frame) else { return false };
     if !claim.sender_mac.is_station() {

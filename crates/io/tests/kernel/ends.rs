@@ -1,4 +1,4 @@
-//! The ends of the cables: raw frames in, raw frames out.
+//! The ends of the cables, for raw frames in both directions.
 
 use crate::bench::VLAN;
 use io::clock;
@@ -13,22 +13,22 @@ use units::Nanos;
 
 /// The tag of the VLAN.
 const TAG: [u8; 4] = [0x81, 0, 0, VLAN as u8];
-/// How long a frame may take through a router before it is lost.
+/// The time after which a frame counts as lost in a router.
 const PATIENCE: Nanos = Nanos::secs(5);
 
 /// A cable of the bench.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Link {
-    /// Where most packets come from.
+    /// The source of most packets.
     Left,
-    /// Where the default route leads.
+    /// The link of the default route.
     Right,
-    /// A link of a smaller MTU.
+    /// A link with a smaller MTU.
     Narrow,
 }
 
 impl Link {
-    /// All of them, in the order of their numbers.
+    /// All links, in the order of their numbers.
     pub const ALL: [Link; 3] = [Link::Left, Link::Right, Link::Narrow];
 
     /// Its name at both ends.
@@ -37,10 +37,10 @@ impl Link {
     }
 }
 
-/// A frame that arrived.
+/// A received frame.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Seen {
-    /// Where.
+    /// Its link.
     pub link: Link,
     /// Its bytes.
     pub frame: Vec<u8>,
@@ -54,18 +54,18 @@ impl fmt::Display for Seen {
     }
 }
 
-/// One station on each link.
+/// One host on each link.
 pub struct Ends {
     ports: Vec<(Link, PacketPort)>,
-    /// The port that a switch would call an access port of the VLAN: frames have no tag there.
+    /// The access port of the VLAN, as on a switch: frames have no tag there.
     access: Option<usize>,
     pool: Pool,
     batch: Batch,
 }
 
 fn open_link(host: &Host, name: &str) -> PacketPort {
-    // What is in a tag may be anything, and frames with two are sent as well: the kernel allows one beyond the MTU, where it
-    // knows it for a tag.
+    // Tagged frames may have any content, and frames with two tags are sent as well. Beyond the MTU the kernel allows only one tag, if it recognises
+    // it.
     host.run(|| Netlink::open().unwrap().set_mtu(name, 1504).unwrap()).unwrap();
     let options = PacketOptions { receive_slots: 1024, offloads: false, ..PacketOptions::default() };
     let (port, remarks) = host.run(|| PacketPort::open(name, &options).unwrap()).unwrap();
@@ -80,13 +80,13 @@ impl Ends {
         Ends { ports, access: None, pool: Pool::new(Region::new(1024)), batch: Batch::new() }
     }
 
-    /// Opens a link of `host` that carries, without its tag, what has the tag of the VLAN on the left.
+    /// Opens a link of `host` for the untagged frames of the VLAN on the left link.
     pub fn open_access(&mut self, host: &Host, name: &str) {
         self.access = Some(self.ports.len());
         self.ports.push((Link::Left, open_link(host, name)));
     }
 
-    /// Sends a frame by a link.
+    /// Sends a frame on a link.
     pub fn send(&mut self, link: Link, frame: &[u8]) {
         let mut packet = self.pool.take().expect("the ends have frames");
         let in_vlan = link == Link::Left && frame[12..14] == TAG[..2] && frame[15] == TAG[3] && frame[14] & 0xf == 0;
@@ -106,7 +106,7 @@ impl Ends {
         assert!(self.batch.is_empty() && port.refused_late().packets == 0, "a frame of {} bytes", frame.len());
     }
 
-    /// What has arrived so far, link by link.
+    /// The frames received so far, link by link.
     pub fn receive(&mut self) -> Vec<Seen> {
         let mut seen = Vec::new();
         for (index, (link, port)) in self.ports.iter_mut().enumerate() {
@@ -127,7 +127,7 @@ impl Ends {
         seen
     }
 
-    /// What arrives until one of it is the `last`.
+    /// The received frames up to the first for which `last` is true.
     pub fn receive_until(&mut self, last: impl Fn(&Seen) -> bool) -> Vec<Seen> {
         let deadline = clock::now() + PATIENCE;
         let mut seen = Vec::new();
@@ -136,7 +136,7 @@ impl Ends {
             let found = new.iter().any(&last);
             seen.extend(new);
             if found {
-                // What was sent before it to the other links has arrived there.
+                // Earlier frames to the other links have arrived there.
                 seen.extend(self.receive());
                 return seen;
             }

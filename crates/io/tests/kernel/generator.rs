@@ -1,4 +1,4 @@
-//! Frames of all kinds: what a router meets, and what it should not.
+//! Generates frames of all kinds, valid and invalid.
 
 mod link;
 mod train;
@@ -12,16 +12,16 @@ use crate::random::Random;
 use packet::wire::{Ipv4Spec, Ipv6Spec, ethernet, ethertype, protocol, transport};
 use std::net::IpAddr;
 
-/// A frame to be sent by a link.
+/// A frame to send on a link.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// By which.
+    /// The link.
     pub link: Link,
     /// Its bytes.
     pub frame: Vec<u8>,
 }
 
-/// A UDP datagram between stations of the left and the right.
+/// A UDP datagram between hosts on the left and the right link.
 pub fn between(from: IpAddr, to: IpAddr, hops: u8) -> Sent {
     let mut datagram = [0x10, 0, 0x82, 0x9b, 0, 12, 0, 0, 1, 2, 3, 4];
     transport::seal(from, to, protocol::UDP, &mut datagram);
@@ -51,7 +51,7 @@ pub fn between(from: IpAddr, to: IpAddr, hops: u8) -> Sent {
     Sent { link: Link::Left, frame: [&frame, &l3[..header], &datagram].concat() }
 }
 
-/// The frames of a seed, without end.
+/// The infinite sequence of frames of a seed.
 pub fn frames(seed: u64) -> impl Iterator<Item = Sent> {
     let mut random = Random(seed);
     let trains = std::iter::repeat_with(move || {

@@ -1,5 +1,5 @@
-//! Hosts with the kernel's own TCP, UDP and ping talk through our router on packet ports. Nobody's link-layer address is
-//! configured: ARP and neighbour discovery have to find everybody.
+//! Hosts with the kernel's own TCP, UDP and ping communicate through the router on packet ports. No link-layer address is configured: ARP and
+//! neighbour discovery resolve all of them.
 
 use crate::bench::router_mac;
 use crate::ends::Link;
@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What the link to the host `narrow` takes; that host does not know.
+/// The MTU of the link to the host `narrow`, unknown to that host.
 const NARROW: u16 = 1300;
-/// How long anything may take.
+/// The time limit of every operation.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a transfer: far more than fits in the windows TCP begins with.
+/// Bytes of a transfer: far more than TCP's initial windows.
 const TRANSFER: usize = 2 << 20;
 
-/// Says stop when it goes, also where that is because something failed.
+/// Sets the stop flag when dropped, also during a panic.
 pub struct Stop<'a>(pub &'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -40,7 +40,7 @@ fn address(link: Link, v6: bool) -> IpAddr {
     if v6 { ip(&format!("fd00:{number}::2")) } else { ip(&format!("198.18.{number}.2")) }
 }
 
-/// Three hosts at our router, which runs while `work` does.
+/// Three hosts at the router, which runs during `work`.
 fn among_hosts(kind: &str, work: impl FnOnce(&[Host])) {
     let lab = match Lab::new() {
         Ok(lab) => lab,
@@ -58,7 +58,7 @@ fn among_hosts(kind: &str, work: impl FnOnce(&[Host])) {
         }
         host.add_default_route(ip(&format!("198.18.{number}.1"))).unwrap();
         host.add_default_route(ip(&format!("fd00:{number}::1"))).unwrap();
-        // As hosts have it: they leave checksums to a network card, and TCP its segments.
+        // Like usual hosts, they leave checksums and TCP segmentation to a network card.
         let ethtool = host.run(|| Ethtool::open().unwrap()).unwrap();
         for offload in [Offload::TransmitChecksum, Offload::TcpSegmentation] {
             ethtool.switch("eth0", offload, kind == "xdp").unwrap();
@@ -88,7 +88,7 @@ fn among_hosts(kind: &str, work: impl FnOnce(&[Host])) {
     });
 }
 
-/// What ping(8) prints; nothing where there is none.
+/// The output of ping(8). `None` if it is not installed.
 pub fn ping(from: &Host, arguments: &str, to: IpAddr) -> Option<(bool, String)> {
     let mut command = Command::new("ping");
     command.args(["-n", "-c1", "-W5"]).args(arguments.split_whitespace()).arg(to.to_string());
@@ -105,7 +105,7 @@ pub fn ping(from: &Host, arguments: &str, to: IpAddr) -> Option<(bool, String)> 
     }
 }
 
-/// A datagram there and back.
+/// A datagram in both directions.
 fn datagram(from: &Host, to: &Host, address: IpAddr, length: usize) {
     let server = to.run(|| UdpSocket::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
     let client = from.run(|| UdpSocket::bind(SocketAddr::new(unspecified(address), 0)).unwrap()).unwrap();
@@ -129,7 +129,7 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
-/// Everything there, and everything back, over one connection.
+/// All bytes in both directions over one connection.
 fn transfer(from: &Host, to: &Host, address: IpAddr) {
     let listener = to.run(|| TcpListener::bind(SocketAddr::new(address, 0)).unwrap()).unwrap();
     let target = listener.local_addr().unwrap();
@@ -166,7 +166,7 @@ fn talk(kind: &str) {
         let [left, right, _] = hosts else { unreachable!("there are three") };
         for v6 in [false, true] {
             let to = address(Link::Right, v6);
-            // As long as the links take, not to be cut.
+            // The longest packets that the links carry unfragmented.
             let longest = if v6 { "-s 1452 -M do" } else { "-s 1472 -M do" };
             for arguments in ["", longest] {
                 if let Some((answered, printed)) = ping(left, arguments, to) {
@@ -174,7 +174,7 @@ fn talk(kind: &str) {
                 }
             }
             datagram(left, right, to, 1400);
-            // In fragments, which the router passes on.
+            // In fragments, which the router forwards.
             datagram(left, right, to, 5000);
             transfer(left, right, to);
         }
@@ -190,11 +190,11 @@ fn a_narrower_link_is_found_out_by_path_mtu_discovery() {
             if let Some((answered, printed)) = ping(left, "-s 1400 -M do", to) {
                 assert!(!answered && printed.contains("mtu = 1300") || printed.contains("mtu=1300"), "{printed}");
             }
-            // Segments of 1500 bytes are what both ends agree on.
+            // Both ends agree on segments for 1500 bytes.
             transfer(left, narrow, to);
             transfer(narrow, left, address(Link::Left, v6));
         }
-        // IPv4 that may be cut is cut.
+        // IPv4 packets that may be fragmented are.
         if let Some((answered, printed)) = ping(left, "-s 1400 -M dont", address(Link::Narrow, false)) {
             assert!(answered, "{printed}");
         }
@@ -202,7 +202,7 @@ fn a_narrower_link_is_found_out_by_path_mtu_discovery() {
 }
 
 #[test]
-fn who_traces_a_route_sees_our_router_and_who_asks_it_is_answered() {
+fn traceroute_shows_the_router_and_ping_is_answered() {
     among_hosts("packet", |hosts| {
         let [left, right, _] = hosts else { unreachable!("there are three") };
         for (v6, router) in [(false, "198.18.1.1"), (true, "fd00:1::1")] {
@@ -213,17 +213,17 @@ fn who_traces_a_route_sees_our_router_and_who_asks_it_is_answered() {
             assert!(printed.contains(exceeded), "{printed}");
             let (answered, printed) = ping(left, "-t 2", to).unwrap();
             assert!(answered, "{printed}");
-            // Also where request and reply come in fragments.
+            // Also if request and reply are fragmented.
             for length in ["", "-s 5000", "-s 65000"] {
                 let (answered, printed) = ping(right, length, ip(router)).unwrap();
                 assert!(answered, "the far address of the router, {length}: {printed}");
             }
-            // Nobody is there, and the router finds out for the sender.
+            // No host has this address, and the router reports it to the sender.
             let nobody = if v6 { ip("fd00:2::99") } else { ip("198.18.2.99") };
             let (answered, printed) = ping(left, "-W 9", nobody).unwrap();
             let unreachable = if v6 { "Address unreachable" } else { "Destination Host Unreachable" };
             assert!(!answered && printed.contains(unreachable), "{printed}");
-            // Nothing listens.
+            // No process listens.
             let refused = left.run(|| TcpStream::connect_timeout(&SocketAddr::new(ip(router), 9), PATIENCE)).unwrap();
             assert_eq!(refused.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
         }

@@ -1,4 +1,4 @@
-//! The kernel as a router, configured as ours is.
+//! The kernel's router, configured like this one.
 
 use crate::bench::{NARROW, VLAN, station_mac};
 use crate::network::{self, Action};
@@ -7,49 +7,48 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Settings without which the two would differ by configuration, not by nature.
+/// Settings without which the two would differ by configuration.
 const SETTINGS: &[(&str, &str)] = &[
-    // No limits to ICMP errors: ours has none here either.
+    // No limits on ICMP errors: this router has none here either.
     ("net/ipv4/icmp_ratemask", "0"),
     ("net/ipv6/icmp/ratelimit", "0"),
     ("net/ipv6/icmp/ratemask", "\n"),
-    // No redirects (of IPv6 it cannot be told), and none believed.
+    // No redirects sent (in IPv6 this cannot be disabled), and none accepted.
     ("net/ipv4/conf/{}/send_redirects", "0"),
     ("net/ipv4/conf/{}/accept_redirects", "0"),
     ("net/ipv6/conf/{}/accept_redirects", "0"),
-    // An address is answered for, and asked from, on its own link (RFC 1122 3.3.4.2), and packets in link-layer broadcasts are not for us
-    // (RFC 1122 3.3.6).
+    // ARP for an address only on its own link (RFC 1122 3.3.4.2), and no packets accepted from link-layer broadcasts (RFC 1122 3.3.6).
     ("net/ipv4/conf/{}/arp_ignore", "1"),
     ("net/ipv4/conf/{}/arp_announce", "2"),
     ("net/ipv4/conf/{}/drop_unicast_in_l2_multicast", "1"),
     ("net/ipv6/conf/{}/drop_unicast_in_l2_multicast", "1"),
-    // No limit to the number of options (RFC 8504 5.3 allows one).
+    // No limit on the number of options (RFC 8504 5.3 allows one).
     ("net/ipv6/max_hbh_opts_number", "1000"),
     ("net/ipv6/max_dst_opts_number", "1000"),
-    // Flow labels of its own packets are zero.
+    // The flow labels of its own packets are zero.
     ("net/ipv6/auto_flowlabels", "0"),
-    // What waits to be reassembled does not time out while the test runs.
+    // Reassembly does not time out during the test.
     ("net/ipv4/ipfrag_time", "600"),
     ("net/ipv6/ip6frag_time", "600"),
-    // Nor is it given up because it is much, or its sender sends more.
+    // Nor is it limited by memory or by the number of fragments of a sender.
     ("net/ipv4/ipfrag_high_thresh", "268435456"),
     ("net/ipv6/ip6frag_high_thresh", "268435456"),
     ("net/ipv4/ipfrag_max_dist", "0"),
 ];
 
-/// A host whose kernel routes.
+/// A host whose kernel forwards.
 pub struct KernelRouter {
     host: Host,
 }
 
 impl KernelRouter {
-    /// Changes its configuration by commands of ip(8).
+    /// Changes its configuration by ip(8) commands.
     pub fn change(&self, script: &str) -> Result<(), String> {
         batch(&self.host, script)
     }
 
-    /// Has the kernel ask once for a neighbour that it does not know, and wait for as long as a test may take. It would
-    /// ask again a second later, and give up after three, in the middle of what a later frame is compared with.
+    /// Makes the kernel send a single request for an unknown neighbour and wait for the duration of a test. By default it repeats the request after a
+    /// second and gives up after three, in the middle of the comparison of a later frame.
     pub fn ask_once(&self) -> Result<(), String> {
         for (interface, _) in network::ADDRESSES {
             for family in ["ipv4", "ipv6"] {
@@ -60,10 +59,10 @@ impl KernelRouter {
         Ok(())
     }
 
-    /// Settings that links take over when they are laid.
+    /// Settings that links inherit when they are created.
     pub fn prepare(host: &Host, redirects: bool) -> Result<(), String> {
         host.forward_in_kernel().map_err(|error| error.to_string())?;
-        // Of hops on the same subnet only (RFC 1812 5.2.7.2).
+        // Only for next hops on the same subnet (RFC 1812 5.2.7.2).
         let told = [("net/ipv4/conf/{}/send_redirects", "1"), ("net/ipv4/conf/{}/shared_media", "0")];
         let more = if redirects { &told[..] } else { &[] };
         for (setting, value) in SETTINGS.iter().chain(more) {
@@ -74,13 +73,13 @@ impl KernelRouter {
         Ok(())
     }
 
-    /// Makes the interface of the VLAN. False where the kernel was built without VLANs; a cable of that name will do,
-    /// as it would on a port of a switch.
+    /// Creates the VLAN interface. False if the kernel was built without VLANs; then a cable of that name replaces it, like an access port of a
+    /// switch.
     pub fn add_vlan(host: &Host) -> bool {
         batch(host, &format!("link add link left name left.{VLAN} type vlan id {VLAN}\n")).is_ok()
     }
 
-    /// Gives the links of `host` their addresses, neighbours and routes.
+    /// Configures addresses, neighbours and routes on the links of `host`.
     pub fn configure(host: Host) -> Result<KernelRouter, String> {
         let mut script = format!("link set narrow mtu {NARROW}\nlink set left.{VLAN} up\n");
         for (interface, addresses) in network::ADDRESSES {
@@ -107,7 +106,7 @@ impl KernelRouter {
     }
 }
 
-/// Has ip(8) run a script in a host.
+/// Runs an ip(8) script in a host.
 fn batch(host: &Host, script: &str) -> Result<(), String> {
     let mut command = Command::new("ip");
     command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

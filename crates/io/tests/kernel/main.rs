@@ -1,5 +1,5 @@
-//! Against the kernel: the same frames go through a router of the kernel and through ours, on AF_PACKET and on AF_XDP
-//! ports, and what leaves them is equal byte for byte, but for the differences of docs/differences.md.
+//! Comparison with the kernel. The same frames go through the kernel's router and through this one, on AF_PACKET and on AF_XDP ports. The outputs
+//! must be equal byte for byte, except for the differences in docs/differences.md.
 
 #![allow(clippy::print_stdout)]
 
@@ -27,19 +27,19 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Frames of the generator that are compared.
+/// The number of generated frames to compare.
 const GENERATED: usize = 80_000;
-/// As many on ports of another kind: the router behind them is the same.
+/// The number of frames on another kind of port, with the same router behind it.
 const GENERATED_AGAIN: usize = 15_000;
-/// More mismatches are not shown.
+/// The maximum number of mismatches to show.
 const SHOWN: usize = 20;
 
-/// The bench with our router on packet ports, or a word on why the test is skipped. Time passes in it.
+/// The bench with this router on packet ports, or a message that the test is skipped. Time passes in it.
 fn bench() -> Option<Bench> {
     laid("packet", Ok)
 }
 
-/// The bench on ports of this kind, for frames that are compared without time passing.
+/// The bench on ports of this kind, for comparisons without passing time.
 fn bench_on(kind: &str) -> Option<Bench> {
     laid(kind, Bench::timeless)
 }
@@ -50,14 +50,14 @@ fn laid(kind: &str, prepared: impl FnOnce(Bench) -> Result<Bench, String>) -> Op
     bench.inspect_err(|error| println!("skipped: the routers cannot be set up: {error}")).ok()
 }
 
-/// The bench of all tests that leave no neighbours behind: laying cables takes the kernel longer than the rest.
+/// The bench for all tests that leave no neighbours behind: creating cables takes longer than the rest.
 fn shared() -> Option<MutexGuard<'static, Option<Bench>>> {
     static SHARED: LazyLock<Mutex<Option<Bench>>> = LazyLock::new(|| Mutex::new(bench_on("packet")));
     let guard = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     guard.is_some().then_some(guard)
 }
 
-/// Sends everything through both routers; answers how often each difference was seen.
+/// Sends all frames through both routers. Returns the number of occurrences of each difference.
 fn compare(frames: impl Iterator<Item = Sent>) -> Option<BTreeMap<Difference, usize>> {
     Some(compare_on(shared()?.as_mut()?, frames))
 }
@@ -89,7 +89,7 @@ fn compare_on(bench: &mut Bench, frames: impl Iterator<Item = Sent>) -> BTreeMap
 fn generated_packets_leave_both_routers_alike() {
     let Some(seen) = compare(generator::frames(1).take(GENERATED)) else { return };
     println!("{GENERATED} frames; differences: {seen:?}");
-    // Redirects come once a second: they are shown by themselves.
+    // Redirects are limited to one a second and have a test of their own.
     for difference in Difference::ALL.into_iter().filter(|d| *d != Difference::Redirects) {
         assert!(seen.contains_key(&difference), "{difference:?} is no difference any more");
     }

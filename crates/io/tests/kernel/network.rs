@@ -1,16 +1,16 @@
-//! The network both routers are in: addresses, neighbours, routes.
+//! The network of both routers: addresses, neighbours, routes.
 
 use crate::bench::{NARROW, VLAN, router_mac, station_mac};
 use crate::ends::Link;
 use std::fmt::Write as _;
 
-/// What a route does.
+/// The action of a route.
 pub enum Action {
-    /// On to this neighbour.
+    /// Forward to this neighbour.
     Via(&'static str),
-    /// Dropped in silence.
+    /// Drop silently.
     Blackhole,
-    /// Dropped, and the sender told.
+    /// Drop and send an ICMP error.
     Unreachable,
 }
 use Action::{Blackhole, Unreachable, Via};
@@ -23,7 +23,7 @@ pub const ADDRESSES: &[(&str, &[&str])] = &[
     ("narrow", &["198.18.3.1/24", "fd00:3::1/64"]),
 ];
 
-/// Who is on the links.
+/// The neighbours on the links.
 pub const NEIGHBOURS: &[(&str, Link, &[&str])] = &[
     (
         "left",
@@ -35,7 +35,7 @@ pub const NEIGHBOURS: &[(&str, Link, &[&str])] = &[
     ("narrow", Link::Narrow, &["198.18.3.2", "198.18.3.3", "fd00:3::2", "fd00:3::3", "fd00:3::77", "fe80::2"]),
 ];
 
-/// Everything but 100.64.0.0/10 is routed, and all of the global unicast addresses of IPv6.
+/// All destinations but 100.64.0.0/10 have routes, and so do all global unicast addresses of IPv6.
 pub const ROUTES: &[(&str, Action)] = &[
     ("0.0.0.0/2", Via("198.18.2.2")),
     ("64.0.0.0/3", Via("198.18.2.2")),
@@ -60,7 +60,7 @@ pub const ROUTES: &[(&str, Action)] = &[
     ("2001:db8:9::/48", Unreachable),
 ];
 
-/// The network as a configuration of ours, on ports of this kind.
+/// The network as a configuration of this router, on ports of this kind.
 pub fn configuration(kind: &str, redirects: bool) -> String {
     let mut text = String::from("version = 1\n[router]\nframes = 4096\nicmp_rate = 1000000\nicmp_burst = 100000\n");
     let addresses = |interface: &str| {

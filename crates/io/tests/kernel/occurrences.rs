@@ -1,4 +1,4 @@
-//! Each difference of docs/differences.md, shown by the packet that brings it out and nothing else.
+//! Shows each difference of docs/differences.md by the packet that causes it and nothing else.
 
 use crate::bench::{Bench, router_mac, station_mac};
 use crate::differences::{Difference, is_report, quiet};
@@ -32,7 +32,7 @@ struct Packet4<'a> {
     payload: &'a [u8],
 }
 
-/// A UDP datagram without a checksum, to a port nobody listens on.
+/// A UDP datagram without a checksum, to a port on which no process listens.
 const DATAGRAM: [u8; 12] = [0x10, 0, 0x82, 0x9b, 0, 12, 0, 0, 1, 2, 3, 4];
 
 const PLAIN: Packet4<'static> = Packet4 {
@@ -81,11 +81,11 @@ fn v6(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// The answers to the last of some frames differ for these reasons, and would not otherwise.
+/// The answers to the last of some frames differ for exactly these reasons.
 fn shows(expected: &[Difference], frames: &[Sent]) {
     let Some(mut shared) = crate::shared() else { return };
     let bench = shared.as_mut().unwrap();
-    // Nothing is told apart where the kernel's router is not heard: it forwards at all.
+    // Without output of the kernel's router the comparison would prove nothing: a plain packet shows that it forwards.
     let plain = PLAIN.sent();
     let out = quiet(bench.exchange(plain.link, &plain.frame));
     assert_eq!(out.kernel.len(), 1);
@@ -203,12 +203,12 @@ fn linux_forwards_back_onto_the_link_whatever_the_ipv6_addresses_and_we_do_not()
 
 #[test]
 fn linux_sends_redirects_and_we_do_where_configured() {
-    // At most one a second to either of two addresses: these occur nowhere else.
+    // At most one a second for either of two addresses: no other test uses them.
     shows(&[Difference::Redirects], &[udp6(v6("fd00:1::55"), v6("fd00:1::56"))]);
 }
 
 #[test]
-fn where_configured_our_redirects_are_those_of_linux() {
+fn configured_redirects_equal_those_of_linux() {
     let lab = match Lab::new() {
         Ok(lab) => lab,
         Err(forbidden) => return println!("skipped: {forbidden}"),
@@ -220,7 +220,7 @@ fn where_configured_our_redirects_are_those_of_linux() {
     let plain = |source, destination| {
         Packet4 { source: Ipv4Addr::from(source), destination: Ipv4Addr::from(destination), ..PLAIN }.sent()
     };
-    // From whom to where, and whether the sender hears of a better first hop.
+    // Source, destination, and true if the sender gets a redirect.
     for (name, sent, told) in [
         ("a neighbour", plain([198, 18, 1, 3], [198, 18, 1, 2]), true),
         ("behind a neighbour", plain([198, 18, 1, 3], [198, 19, 1, 7]), true),
@@ -230,7 +230,7 @@ fn where_configured_our_redirects_are_those_of_linux() {
         ("behind an IPv6 neighbour of unknown link-local address", udp6(v6("fd00:1::55"), v6("2001:db8:1::7")), false),
         ("an IPv6 sender from beyond", udp6(v6("2001:db8:55::1"), v6("fd00:1::77")), false),
     ] {
-        // Linux waits a while before it tells the same sender again.
+        // Linux waits before it sends another redirect to the same sender.
         bench.pass(Nanos::millis(100));
         let out = quiet(bench.exchange(sent.link, &sent.frame));
         let (kernel, ours) = (out.kernel.len(), out.ours.len());
@@ -253,7 +253,7 @@ fn linux_answers_arp_of_a_group_and_we_do_not() {
     shows(&[Difference::ImpossibleArp], &[framed(ethertype::ARP, &request.to_bytes())]);
 }
 
-/// The groups a report is about, with their record types.
+/// The groups in a report, with their record types.
 fn reported(seen: &[Seen]) -> BTreeSet<(Link, u8, Ipv6Addr)> {
     let mut groups = BTreeSet::new();
     for Seen { link, frame } in seen.iter().filter(|seen| is_report(&seen.frame)) {
@@ -271,7 +271,7 @@ fn both_report_the_same_groups_when_asked() {
     let Some(mut shared) = crate::shared() else { return };
     let bench = shared.as_mut().unwrap();
     let (querier, everybody) = (v6("fe80::2"), ipv6::ALL_NODES);
-    // A general query of version 2 that wants answers at once (RFC 3810 5.1), behind its router alert.
+    // A general query of version 2 that asks for immediate answers (RFC 3810 5.1), after its router alert.
     let mut query = [&[130, 0, 0, 0, 0, 1, 0, 0][..], &[0; 16], &[2, 125, 0, 0]].concat();
     transport::seal(querier.into(), everybody.into(), protocol::ICMPV6, &mut query);
     let alert = [protocol::ICMPV6, 0, 5, 2, 0, 0, 1, 0];
@@ -283,7 +283,7 @@ fn both_report_the_same_groups_when_asked() {
     out.ours.extend(later.ours);
     let (kernel, mut ours) = (reported(&out.kernel), reported(&out.ours));
     assert!(kernel.len() > 3, "{kernel:?}");
-    // RFC 4291 2.8 has routers in it; Linux joins it when forwarding is switched on later than the link.
+    // RFC 4291 2.8 makes routers members. Linux joins only if forwarding is enabled after the link is up.
     assert!(ours.remove(&(Link::Left, 2, ipv6::ALL_SITE_ROUTERS)));
     assert_eq!(kernel, ours);
 }

@@ -1,4 +1,4 @@
-//! Our router on packet ports, run in the thread of the test.
+//! This router on packet ports, run in the thread of the test.
 
 use cpu::meter::Flat;
 use io::clock;
@@ -12,21 +12,20 @@ use stack::HostLimits;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{Instant, Nanos};
 
-/// Steps in a row that find something to do, after which something goes round in circles.
+/// The number of busy steps in a row that indicates an endless loop.
 const STEPS: usize = 1_000_000;
 
-/// A router of ours with one worker.
+/// A router with one worker.
 pub struct Ours {
     worker: Worker,
     _router: Router,
     _devices: Devices,
-    /// By how much its clock is ahead.
+    /// The offset of its clock.
     ahead: Nanos,
 }
 
 impl Ours {
-    /// Starts it with `configuration` on the links of `host`; its announcements are over. What its ports could not have
-    /// is the error.
+    /// Starts it with `configuration` on the links of `host`, and waits for its announcements. Fails with the advisories of its ports, if any.
     pub fn start(host: &Host, configuration: &str) -> Result<Ours, String> {
         let mut ours = Ours::begin(host, configuration, Box::new(Silent))?;
         for _ in 0..4 {
@@ -35,11 +34,11 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Starts it; it has yet to say that it is there.
+    /// Starts it, before its announcements.
     pub fn begin(host: &Host, configuration: &str, observer: Box<dyn Observer>) -> Result<Ours, String> {
         let plan = plan::check(configuration, "bench.toml", &plane::catalogue());
         let plan = plan.unwrap_or_else(|wrong| panic!("{wrong}"));
-        // As the kernel is told: no limit.
+        // No limit, like the kernel's settings.
         let limits = HostLimits {
             neighbour_messages: 1_000_000,
             fragments: 1 << 14,
@@ -65,7 +64,7 @@ impl Ours {
         Ok(Ours { worker, _router: router, _devices: devices, ahead: Nanos::ZERO })
     }
 
-    /// Ends it in order.
+    /// Stops it in order.
     pub fn end(&mut self) {
         self.worker.shut_down(self.now());
     }
@@ -74,7 +73,7 @@ impl Ours {
         clock::now() + self.ahead
     }
 
-    /// Runs it until it has nothing to do at this time.
+    /// Runs it until it is idle at this time.
     pub fn settle(&mut self) {
         for _ in 0..STEPS {
             let now = self.now();
@@ -85,13 +84,13 @@ impl Ours {
         panic!("still busy after {STEPS} steps: {:?}", self.worker.report());
     }
 
-    /// Sets its clock ahead and runs it.
+    /// Advances its clock and runs it.
     pub fn pass(&mut self, span: Nanos) {
         self.ahead += span;
         self.settle();
     }
 
-    /// Runs it until `stop` says so, asleep while nothing comes.
+    /// Runs it until `stop` is set, asleep while it is idle.
     pub fn run(&mut self, stop: &AtomicBool) {
         let mut sleeper = Sleeper::new(Waker::new().unwrap());
         while !stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What our router sends itself is as long as its path takes, not only its first link.
+//! The router's own packets respect the MTU of their path, not only of its first link.
 
 use crate::hosts::{Stop, ping};
 use crate::ours::Ours;
@@ -17,7 +17,7 @@ fn replies_become_as_short_as_the_narrowest_link_of_their_path() {
     router.silence_kernel().unwrap();
     middle.forward_in_kernel().unwrap();
     lab.cable(&router.plug("lan"), &middle.plug("near")).unwrap();
-    // The narrow link: the kernel in the middle knows, and so does the host at its end.
+    // The narrow link: known to the kernel in the middle and to the host at its end.
     let narrow = |plug: Plug<'_>| plug.link.to_string();
     lab.cable(&middle.plug("narrow"), &far.plug("eth0")).unwrap();
     for (host, link) in [(&middle, narrow(middle.plug("narrow"))), (&far, narrow(far.plug("eth0")))] {
@@ -47,10 +47,10 @@ fn replies_become_as_short_as_the_narrowest_link_of_their_path() {
             ours.run(&stop);
             ours.audit();
         });
-        // IPv4 is cut on its way.
+        // IPv4 is fragmented on the path.
         let Some((answered, printed)) = ping(&far, "-s 3000", ip("198.18.1.1")) else { return };
         assert!(answered, "{printed}");
-        // The first IPv6 reply is too long for the narrow link; the router hears so, and the next is not.
+        // The first IPv6 reply exceeds the narrow link. The router receives an error, and the next reply fits.
         let (answered, _) = ping(&far, "-s 3000 -W1", ip("fd00:1::1")).unwrap();
         assert!(!answered, "nobody could have known");
         let (answered, printed) = ping(&far, "-s 3000", ip("fd00:1::1")).unwrap();

@@ -1,4 +1,4 @@
-//! Seeded choices (splitmix64: Steele, Lea and Flood, OOPSLA 2014): every run sends the same frames.
+//! Seeded random choices (splitmix64: Steele, Lea and Flood, OOPSLA 2014): every run sends the same frames.
 
 /// A sequence of choices.
 pub struct Random(pub u64);
@@ -17,12 +17,12 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// True so often in a hundred.
+    /// True with this probability in percent.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of them.
+    /// One of the values.
     pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }
@@ -37,7 +37,7 @@ impl Random {
         self.next() as u16
     }
 
-    /// So many bytes.
+    /// Random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.byte()).collect()
     }

@@ -1,4 +1,4 @@
-//! Neighbours nobody has configured: both routers ask for them, wait for them and give up alike.
+//! Unconfigured neighbours: both routers send the same requests, wait, and give up in the same way.
 
 use crate::bench::{Outcome, station_mac};
 use crate::differences::{Difference, quiet};
@@ -10,7 +10,7 @@ use packet::wire::{ethernet, ethertype, ipv6};
 use std::net::IpAddr;
 use units::{Mac, Nanos};
 
-/// The answers are equal but for identifications; what the kernel's router says.
+/// Checks that the answers are equal except for identifications, and returns the kernel's.
 fn same(sent: &Sent, out: Outcome) -> Vec<Seen> {
     let out = quiet(out);
     let kernel = out.kernel.clone();
@@ -23,7 +23,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// What the station at `address` on the right answers when it is asked for.
+/// The answer of the host at `address` on the right to a request.
 fn presence(address: IpAddr) -> Sent {
     let (mac, router) = (Mac([2, 0, 0, 0, 2, 9]), crate::bench::router_mac(Link::Right));
     let mut l3 = vec![0; 100];
@@ -78,7 +78,7 @@ fn a_neighbour_that_does_not_answer_is_asked_three_times_and_the_sender_told() {
     let out = bench.pass(Nanos::millis(4500));
     all.kernel.extend(out.kernel);
     all.ours.extend(out.ours);
-    // The two families take turns as their timers fire: each is compared by itself.
+    // The order between the two families depends on their timers: each is compared separately.
     for (packet, family) in sent.iter().zip([[0x08, 0x06, 0x08, 0x00], [0x86, 0xdd, 0x86, 0xdd]]) {
         let of = |seen: &[Seen]| -> Vec<Seen> {
             let is = |seen: &&Seen| seen.frame[12..14] == family[..2] || seen.frame[12..14] == family[2..];

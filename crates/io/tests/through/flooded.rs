@@ -1,4 +1,4 @@
-//! Interfaces that go in the middle of transmissions, with rings full of frames on both sides of the router.
+//! Interfaces that are removed during transmissions, with full rings on both sides of the router.
 
 use crate::lab;
 use crate::rig::{Cable, Line, ip};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use units::{Instant, Mac, Nanos};
 
-/// What an outage may last once the interface is back.
+/// The maximum outage after the interface has returned.
 const RECOVERY: Nanos = Nanos::secs(1);
 /// Packets made at a time: as many as the rings of a port hold.
 const CALL: u32 = 2048;
@@ -22,13 +22,13 @@ fn link(host: &Host, name: &str) -> (u32, Mac) {
     (link.index, link.mac)
 }
 
-/// A sink at the server's end, as it is now.
+/// A new sink at the server's end.
 fn sink(line: &Line) -> Sink {
     let (index, _) = link(&line.server, "eth0");
     line.server.run(|| Sink::attach(index, Hook::XdpNative).unwrap()).unwrap()
 }
 
-/// A source at the client's end, as it is now, of packets for a router of that address.
+/// A new source at the client's end, for packets to this router address.
 fn source(line: &Line, router: Mac) -> std::io::Result<Source> {
     let [IpAddr::V4(from), IpAddr::V4(to)] = ["10.0.1.2", "10.0.2.2"].map(ip) else {
         unreachable!("as they are written")
@@ -38,7 +38,7 @@ fn source(line: &Line, router: Mac) -> std::io::Result<Source> {
     line.client.run(|| Source::new(&journey, index)).unwrap()
 }
 
-/// Waits until a sink has counted `count` more; answers how long that took.
+/// Waits until a sink has counted `count` more. Returns the time since `since`.
 fn await_packets(sink: &Sink, count: u64, since: Instant) -> Nanos {
     let before = sink.counted().unwrap().packets;
     loop {
@@ -59,7 +59,7 @@ fn an_interface_that_goes_in_the_middle_of_transmissions_takes_nothing_with_it()
     if running.remarks.take().iter().any(|remark| remark.contains("in place of AF_XDP")) {
         return println!("skipped: no AF_XDP");
     }
-    // The address of the interface at first stays that of the port.
+    // The port keeps the first address of the interface.
     let (_, router) = link(&line.router, "left");
     let made = match source(&line, router) {
         Ok(source) => source,
@@ -69,7 +69,7 @@ fn an_interface_that_goes_in_the_middle_of_transmissions_takes_nothing_with_it()
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Acquire) {
-                // It fails where the link is gone.
+                // Fails while the link is gone.
                 let _ = line.client.run(|| made.send(CALL));
                 sent.fetch_add(u64::from(CALL), Ordering::Relaxed);
             }
@@ -77,7 +77,7 @@ fn an_interface_that_goes_in_the_middle_of_transmissions_takes_nothing_with_it()
         let work = || {
             let mut arrived = sink(&line);
             await_packets(&arrived, 10_000, clock::now());
-            // Each time at another moment of what is under way.
+            // Each round at another moment of the transmission.
             for round in 0..4 {
                 await_packets(&arrived, 1000 + 777 * round, clock::now());
                 line.router.run(|| Netlink::open().unwrap().delete_link("right").unwrap()).unwrap();
@@ -99,7 +99,7 @@ fn an_interface_that_goes_in_the_middle_of_transmissions_takes_nothing_with_it()
         stop.store(true, Ordering::Release);
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
-    // Gone while frames come in by it.
+    // Removed while frames arrive on it.
     line.client.run(|| made.send(CALL).unwrap()).unwrap();
     line.router.run(|| Netlink::open().unwrap().delete_link("left").unwrap()).unwrap();
     line.plug(0);

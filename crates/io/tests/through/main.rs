@@ -1,5 +1,5 @@
-//! Hosts of the kernel on both sides of a router of ours that runs in a thread of its own: what they say to each other
-//! arrives, whatever the ports are and whatever happens to the interfaces.
+//! Kernel hosts on both sides of a router that runs in its own thread. Their traffic arrives, with every kind of port and through all changes of the
+//! interfaces.
 
 #![allow(clippy::print_stdout)]
 
@@ -16,7 +16,7 @@ mod transfers;
 
 use io::netns::Lab;
 
-/// A laboratory, or a word on why the test is skipped.
+/// A laboratory, or a message that the test is skipped.
 fn lab() -> Option<Lab> {
     Lab::new().inspect_err(|forbidden| println!("skipped: {forbidden}")).ok()
 }

@@ -1,5 +1,5 @@
-//! Interfaces that carry less than the configuration says, at first or from now on: what the router counts as sent is what the
-//! kernel at the other end received, hosts find the smaller MTU, and connections go on.
+//! Interfaces whose MTU is smaller than the configured one, from the start or later. The kernel at the other end receives every packet that the
+//! router counts as sent. Hosts find the smaller MTU, and connections continue.
 
 use crate::lab;
 use crate::rig::{Cable, Line, PATIENCE, Running, ip};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use units::Nanos;
 
-/// Ethernet frames that a host's interface has received, as its kernel counts them.
+/// The Ethernet frames that a host's interface has received, by its kernel's counter.
 fn received(host: &Host, link: &str) -> u64 {
     let table = host.run(|| fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
     let line = table.lines().find_map(|line| line.trim_start().strip_prefix(&format!("{link}:"))).unwrap();
@@ -27,8 +27,7 @@ fn set_mtu(host: &Host, link: &str, mtu: u32) {
     host.run(|| Netlink::open().unwrap().set_mtu(link, mtu).unwrap()).unwrap();
 }
 
-/// A socket of the client. `fragments` says whether its packets may be cut; where they may not, the kernel does not look at what
-/// routers have said either (IP_PMTUDISC_PROBE).
+/// A socket of the client. `fragments` permits fragmentation of its packets; without it the kernel also ignores routers' reports (IP_PMTUDISC_PROBE).
 fn socket(client: &Host, address: &str, fragments: bool) -> UdpSocket {
     let any = if address.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = client.run(|| UdpSocket::bind(any).unwrap()).unwrap();
@@ -51,11 +50,11 @@ fn set_option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: 
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// How many lengths apart those of one round are: so many rounds have all.
+/// The step between the lengths of one round: this many rounds cover all lengths.
 const STRIDE: usize = 7;
 
-/// Datagrams of every length that the client's own link carries, over both families, cut or not, one after the other until it is
-/// told to stop. Counts the rounds.
+/// Sends datagrams of every length that the client's own link carries, over both families, fragmentable or not, until it is stopped. Counts the
+/// rounds.
 fn every_length(client: &Host, rounds: &AtomicUsize, stop: &AtomicBool) -> u64 {
     let kinds = [("10.0.2.2", true), ("10.0.2.2", false), ("fd00:2::2", false)];
     let sockets = kinds.map(|(address, fragments)| (socket(client, address, fragments), address.contains(':')));
@@ -66,7 +65,7 @@ fn every_length(client: &Host, rounds: &AtomicUsize, stop: &AtomicBool) -> u64 {
                 break;
             }
             for (socket, is_v6) in &sockets {
-                // What a router or the server has said of an earlier one is an error of this one.
+                // A report of a router or the server about an earlier datagram is an error of this call.
                 let most = if *is_v6 { 1452 } else { 1472 };
                 sent += u64::from(socket.send(&bytes[..length.min(most)]).is_ok());
             }
@@ -83,7 +82,7 @@ fn every_length(client: &Host, rounds: &AtomicUsize, stop: &AtomicBool) -> u64 {
     sent
 }
 
-/// Waits for so many more rounds.
+/// Waits for this many more rounds.
 fn await_rounds(rounds: &AtomicUsize, more: usize) {
     let (end, deadline) = (rounds.load(Ordering::Acquire) + more, clock::now() + Nanos::secs(60));
     while rounds.load(Ordering::Acquire) < end {
@@ -92,7 +91,7 @@ fn await_rounds(rounds: &AtomicUsize, more: usize) {
     }
 }
 
-/// What became of what was to leave by the port of a side.
+/// The counters of the port on a side.
 fn port(report: &plane::WorkerReport, side: usize) -> PortReport {
     PortReport::together(std::slice::from_ref(report)).swap_remove(side)
 }
@@ -106,15 +105,14 @@ fn is_xdp_missing(running: &Running) -> bool {
     missing
 }
 
-/// The law, over cables of one kind: traffic of all lengths passes while the MTUs of the router's interface, and of the one at its
-/// other end, change.
+/// The law, over cables of one kind: traffic of all lengths passes while the MTUs of the router's interface and of its other end change.
 fn every_frame_is_received_or_dropped(cable: Cable) {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab, [Cable::Packet, cable]);
     let far = if cable == Cable::Tap { "right" } else { "eth0" };
     let before = if cable == Cable::Tap { 0 } else { received(&line.server, far) };
     if cable == Cable::Tap {
-        // One that the router makes would be gone before it can be asked what it has received.
+        // A device that the router creates would be gone before its counters can be read.
         ip_command(&line.router, "tuntap add right mode tap");
     }
     let running = line.start("");
@@ -122,7 +120,7 @@ fn every_frame_is_received_or_dropped(cable: Cable) {
         return;
     }
     for address in ["10.0.2.2", "fd00:2::2"] {
-        // The router and the hosts know each other, and have nothing to say of their own for a while.
+        // The router and the hosts resolve each other first, and then send nothing of their own for a while.
         let nobody_listens = || TcpStream::connect_timeout(&SocketAddr::new(ip(address), 9), PATIENCE.into());
         let refused = line.client.run(|| nobody_listens().unwrap_err().kind()).unwrap();
         assert_eq!(refused, std::io::ErrorKind::ConnectionRefused, "{cable:?}: {address}");
@@ -132,17 +130,17 @@ fn every_frame_is_received_or_dropped(cable: Cable) {
         let sender = scope.spawn(|| every_length(&line.client, &rounds, &stop));
         for mtu in [1500, 1400, 700, 1300, 1500, 1280, 68, 1500] {
             match cable {
-                // The device is with the server; its end in the router is a descriptor.
+                // The interface is at the server; the router has a descriptor.
                 Cable::Tap => set_mtu(&line.server, far, mtu),
                 _ => set_mtu(&line.router, "right", mtu),
             }
-            // Rounds of all lengths until the router has looked at the MTU, which it does ten times a second.
+            // Rounds of all lengths until the router has read the MTU, which it does ten times a second.
             let seen = clock::now() + Nanos::millis(250);
             while clock::now() < seen {
                 await_rounds(&rounds, 2);
             }
             if cable != Cable::Tap {
-                // No less than IPv6 asks for: the server would forget its addresses.
+                // At least IPv6's minimum MTU: below it the server would lose its addresses.
                 set_mtu(&line.server, far, 1290);
                 await_rounds(&rounds, 1);
                 set_mtu(&line.server, far, 1500);
@@ -157,7 +155,7 @@ fn every_frame_is_received_or_dropped(cable: Cable) {
     assert_eq!(port.link.sent, came, "{cable:?}: {port:?}");
     assert_eq!(port.link.offered, port.link.sent + port.link.dropped + u64::from(port.backlog), "{cable:?}");
     assert!(came > 1000, "{cable:?}: {came}");
-    // From the router the MTU of an interface in another namespace cannot be seen, and a tap device accepts longer frames.
+    // The router cannot see the MTU of an interface in another namespace, and a tap device accepts longer frames.
     assert!(report.ledger.dropped_for(DropReason::TooBig) > 0 || cable == Cable::Tap, "{cable:?}");
 }
 
@@ -177,7 +175,7 @@ fn frames_counted_as_sent_by_tap_ports_were_received_while_mtus_change() {
     every_frame_is_received_or_dropped(Cable::Tap);
 }
 
-/// Both connections were begun for segments of 1460 bytes, and the path carries less.
+/// Both connections began with segments of 1460 bytes, but the path carries less.
 #[test]
 fn tcp_passes_an_interface_whose_mtu_is_below_the_port_s() {
     let Some(lab) = lab() else { return };

@@ -1,5 +1,4 @@
-//! Datagrams of a kernel to multicast groups: programs that have joined them on two other links receive each once, byte for
-//! byte, whatever the ports are.
+//! Datagrams of a kernel to multicast groups: the members on two other links receive each once and unchanged, with every kind of port.
 
 use crate::lab;
 use crate::rig::{Cable, Line, PATIENCE, Running, ip};
@@ -12,7 +11,7 @@ use std::os::fd::AsFd;
 
 const PORT: u16 = 5004;
 const ROUNDS: usize = 40;
-/// Payloads: some are copied whole, some in part by reference, and the last are fragments by the time they come.
+/// Payload sizes: small ones are copied whole, larger ones partly by reference, and the last one arrives in fragments.
 const SIZES: [usize; 7] = [1, 100, 200, 300, 1400, 1452, 4000];
 
 fn payload(number: usize) -> Vec<u8> {
@@ -40,7 +39,7 @@ fn member(host: &Host, group: IpAddr, own: &str) -> UdpSocket {
     .unwrap()
 }
 
-/// Waits until the router resets a TCP connection of a host: no program listens on the port.
+/// Waits until the router resets a TCP connection of a host, because no program listens on the port.
 fn reach(host: &Host, addresses: [String; 2]) {
     let answer = |address: String| TcpStream::connect_timeout(&SocketAddr::new(ip(&address), 9), PATIENCE.into());
     for answer in host.run(|| addresses.map(answer)).unwrap() {
@@ -91,7 +90,7 @@ fn through(cables: [Cable; 2]) {
         let sender = sender.unwrap();
         for number in 0..ROUNDS {
             sender.send_to(&payload(number), SocketAddr::new(group, PORT)).unwrap();
-            // One after the other: nothing here is about full queues.
+            // One after the other, so that no queue fills up.
             for member in &members {
                 let mut buffer = vec![0; 8192];
                 let (length, from) = member.recv_from(&mut buffer).unwrap();
@@ -103,7 +102,7 @@ fn through(cables: [Cable; 2]) {
     let report = running.stop();
     let (ledger, groups) = (&report.ledger, &report.groups);
     println!("{cables:?}: {groups:?}");
-    // Of the largest, fragments.
+    // The largest are fragments.
     let least = ROUNDS as u64;
     assert!(
         groups.iter().all(|group| group.packets > least && group.copies == 2 * group.packets && group.dropped == 0)

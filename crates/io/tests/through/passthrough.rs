@@ -1,4 +1,4 @@
-//! A bump in the wire between two kernels: connections, tags, protocols of the link and long frames pass as if it were a cable.
+//! A pass-through router between two kernels: connections, tags, link protocols and long frames pass as on a cable.
 
 use crate::lab;
 use crate::rig::{Cable, Line, PATIENCE, Running, ip};
@@ -10,7 +10,7 @@ use io::packet_ring::{PacketOptions, PacketPort};
 use packet::port::Port;
 use packet::{Batch, Pool, Region};
 
-/// The configuration of a router whose two ports are a piece of cable.
+/// The configuration of a router with two pass-through ports.
 fn cable(line: &Line) -> String {
     let port = |side: usize| {
         let (_, near, _) = line.side(side);
@@ -19,7 +19,7 @@ fn cable(line: &Line) -> String {
     format!("version = 1\n{}{}[[passthrough]]\nports = ['left', 'right']\n", port(0), port(1))
 }
 
-/// Sends `frames` from one host's link, and answers those of their kind that come by the other's, in order.
+/// Sends `frames` on one host's link and returns those of their kinds that arrive on the other's, in order.
 fn across(from: &Host, to: &Host, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let open = |host: &Host| host.run(|| PacketPort::open("eth0", &PacketOptions::default()).unwrap().0).unwrap();
     let (mut near, mut far) = (open(from), open(to));
@@ -35,7 +35,7 @@ fn across(from: &Host, to: &Host, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         while came.len() == before && clock::now().since(begun) < PATIENCE {
             far.receive(clock::now(), &mut batch, &mut pool);
             for packet in batch.drain() {
-                // Of the kernels at both ends there is other traffic.
+                // The kernels at both ends also send packets of their own.
                 if packet.bytes()[6..12] == frame[6..12] {
                     came.push(packet.bytes().to_vec());
                 }
@@ -46,7 +46,7 @@ fn across(from: &Host, to: &Host, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     came
 }
 
-/// Frames of the link: spanning tree, LLDP, LACP, an unknown protocol behind two tags, a broadcast ARP, one of 8 KB.
+/// Frames of the link: spanning tree, LLDP, LACP, an unknown protocol after two tags, a broadcast ARP, one of 8 KB.
 fn frames(longest: usize) -> Vec<Vec<u8>> {
     let source = [2, 0, 0, 0, 0, 0x5e];
     let of = |station: [u8; 6], rest: &[u8], length: usize| {
@@ -81,7 +81,7 @@ fn through(cables: [Cable; 2], mtu: u32) {
     for (from, to) in [(&line.client, &line.server), (&line.server, &line.client)] {
         assert!(across(from, to, &sent) == sent, "{cables:?}");
     }
-    // One link from end to end: the hosts find each other by ARP and neighbour discovery.
+    // One link from end to end: the hosts resolve each other by ARP and neighbour discovery.
     for (host, own) in [(&line.client, 4), (&line.server, 5)] {
         host.add_address("eth0", ip(&format!("10.0.9.{own}")), 24).unwrap();
         host.add_address("eth0", ip(&format!("fd00:9::{own}")), 64).unwrap();

@@ -1,4 +1,4 @@
-//! `packet:` ports with several queues: the kernel gives each flow to one of them, in order.
+//! `packet:` ports with several queues: the kernel assigns each flow to one of them, in order.
 
 use crate::lab;
 use crate::rig::{PATIENCE, ip};
@@ -23,7 +23,7 @@ fn open(devices: &mut Devices, device: &str) -> Vec<Box<dyn Port>> {
     ports.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Has every flow send its numbers to the broadcast address, and looks at what each port receives.
+/// Sends the numbers of every flow to the broadcast address, and checks the packets that each port receives.
 fn spread(sender: &Host, link: &str, ports: &mut [Box<dyn Port>]) {
     let sockets = sender.run(|| Vec::from_iter((0..FLOWS).map(|_| UdpSocket::bind("10.0.0.1:0").unwrap()))).unwrap();
     for number in 0..ROUNDS {
@@ -34,7 +34,7 @@ fn spread(sender: &Host, link: &str, ports: &mut [Box<dyn Port>]) {
     }
     let mut pool = Pool::new(Region::new(1024));
     let (mut batch, deadline) = (Batch::new(), clock::now() + PATIENCE);
-    // By source port of the flow: the queue it came by, and the next number.
+    // By source port of the flow: its queue, and the next number.
     let mut flows: HashMap<[u8; 2], (usize, u32)> = HashMap::new();
     let mut came = 0;
     while came < FLOWS as u32 * ROUNDS {
@@ -42,7 +42,7 @@ fn spread(sender: &Host, link: &str, ports: &mut [Box<dyn Port>]) {
         for (queue, port) in ports.iter_mut().enumerate() {
             port.receive(clock::now(), &mut batch, &mut pool);
             for packet in batch.drain() {
-                // UDP over IPv4 without options, to port 9: what else comes is the kernel's own.
+                // UDP over IPv4 without options, to port 9: all other packets are the kernel's own.
                 let bytes = packet.bytes();
                 if bytes.len() >= 46 && bytes[12..14] == [8, 0] && bytes[23] == 17 && bytes[36..38] == [0, 9] {
                     let flow = flows.entry([bytes[34], bytes[35]]).or_insert((queue, 0));
@@ -78,7 +78,7 @@ fn each_flow_comes_by_one_queue_in_order_and_every_queue_sends() {
     let mut ports = open(&mut devices, "packet:eth0");
     assert_eq!((ports.len(), devices.remarks().take()), (QUEUES, vec![]));
     spread(&sender, "eth0", &mut ports);
-    // What one sends comes back by none.
+    // A transmitted frame is received by none of them.
     let mut pool = Pool::new(Region::new(16));
     let listener = sender.run(|| UdpSocket::bind("10.0.0.1:4000").unwrap()).unwrap();
     listener.set_read_timeout(Some(PATIENCE.into())).unwrap();
@@ -95,7 +95,7 @@ fn each_flow_comes_by_one_queue_in_order_and_every_queue_sends() {
         assert_eq!(ours, 0, "nothing comes back");
         batch.drain().for_each(|packet| pool.give(packet));
     }
-    // It has as many when its interface is another.
+    // A recreated interface has the same number of queues.
     router.run(|| Netlink::open().unwrap().delete_link("eth0").unwrap()).unwrap();
     lab.cable(&sender.plug("eth0"), &router.plug("eth0")).unwrap();
     sender.add_address("eth0", ip("10.0.0.1"), 24).unwrap();
@@ -113,7 +113,7 @@ fn each_flow_comes_by_one_queue_in_order_and_every_queue_sends() {
     devices.finish();
 }
 
-/// To 10.0.0.1:4000, with one byte in it and no checksum of UDP.
+/// To 10.0.0.1:4000, with one payload byte and no UDP checksum.
 fn datagram(to: [u8; 6], byte: u8) -> Vec<u8> {
     let spec = packet::wire::Ipv4Spec {
         type_of_service: 0,

@@ -1,5 +1,5 @@
-//! A reservation on real packets beside a flood of four times the rate of the shaper. With a class of its own it is kept. Without
-//! one it is not, and the configuration is refused.
+//! A reservation on real packets beside a flood of four times the shaper's rate. With its own class the reservation holds. Without one it does not,
+//! and the configuration is refused.
 
 use crate::lab;
 use crate::rig::{Cable, Line, Running, ip};
@@ -21,7 +21,7 @@ const PACKETS: u32 = 1000;
 const FLOOD: u16 = 5000;
 const FLOOD_GAP: Nanos = Nanos::micros(1400 * 8 / 200);
 
-/// How the reserved flow did: the packets that arrived of [`PACKETS`], and how long half of them and nine of ten took.
+/// The results of the reserved flow: the packets received out of [`PACKETS`], and the median and the ninth decile of their delays.
 #[derive(Debug)]
 struct Seen {
     arrived: u32,
@@ -38,7 +38,7 @@ fn configuration(line: &Line, scheme: &str, admission: &str) -> String {
     )
 }
 
-/// Waits for so long.
+/// Sleeps for this time.
 fn pause() -> impl FnMut(Nanos) {
     let mut sleeper = Sleeper::new(Waker::new().unwrap());
     move |time| sleeper.sleep_on(std::iter::empty(), time).map(drop).unwrap()
@@ -52,7 +52,7 @@ fn send(line: &Line, configuration: &str) -> Seen {
     let (receiver, flooded) = (bind(&line.server, VOICE), bind(&line.server, FLOOD));
     let (voice, flood) = (bind(&line.client, 0), bind(&line.client, 0));
     receiver.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-    // Addresses are resolved before anything is measured.
+    // Addresses are resolved before the measurement.
     voice.send_to(&[0xff; PAYLOAD], (ip("10.0.2.2"), VOICE)).unwrap();
     receiver.recv(&mut [0; 2048]).unwrap();
     let stop = AtomicBool::new(false);
@@ -122,7 +122,7 @@ fn a_reservation_is_kept_on_real_packets_or_refused() {
             // Tests share the machine: the last tenth may wait for a processor.
             assert!(seen.ninth < Nanos::millis(20), "{scheme}: {seen:?}");
         } else {
-            // As they did before: more than half were lost, and the rest waited 191 ms.
+            // Without a class more than half were lost, and the rest waited 191 ms.
             assert!(seen.arrived < PACKETS * 8 / 10 || seen.median > Nanos::millis(100), "{scheme}: {seen:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Interfaces that go and come back under traffic.
+//! Interfaces that are removed and return under traffic.
 
 use crate::lab;
 use crate::rig::{Cable, Line, PATIENCE, Running, ip};
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use units::{Instant, Nanos};
 
-/// What an outage may last once the interface is back.
+/// The maximum outage after the interface has returned.
 const RECOVERY: Nanos = Nanos::secs(1);
 
-/// Datagrams from the client to the server, one after the other, while a test does something to the interfaces.
+/// Datagrams from the client to the server, one after the other, while a test changes the interfaces.
 struct Traffic {
     received: UdpSocket,
 }
@@ -31,7 +31,7 @@ impl Traffic {
                     if stop.load(Ordering::Acquire) {
                         return;
                     }
-                    // Where the client's own interface is the one that is gone there is no route.
+                    // While the client's own interface is gone there is no route.
                     let _ = sender.send_to(&clock::now().get().to_be_bytes(), "10.0.2.2:7000");
                     if number % 8 == 0 {
                         thread::park_timeout(Nanos::millis(1).into());
@@ -45,7 +45,7 @@ impl Traffic {
         });
     }
 
-    /// Waits for a datagram that was sent after `since`; answers how long that took.
+    /// Waits for a datagram that was sent after `since`. Returns the waiting time.
     fn arrives_after(&self, since: Instant, limit: Nanos) -> Nanos {
         let mut sent = [0; 8];
         loop {
@@ -62,10 +62,10 @@ fn change(host: &Host, work: impl FnOnce(&mut Netlink) + Send) {
     host.run(|| work(&mut Netlink::open().unwrap())).unwrap();
 }
 
-/// Waits until the interface of that name and another index is there.
+/// Waits until there is an interface with this name and another index.
 fn await_new(host: &Host, name: &str, old: u32) {
     let deadline = clock::now() + PATIENCE;
-    // Switched on is what the router does last: before that it is not done with it.
+    // Setting it up is the router's last step: before that it still works on the interface.
     let new = |link: Link| if link.up { link.index } else { 0 };
     let index = || host.run(|| Netlink::open().unwrap().link(name).map_or(0, new)).unwrap();
     while [0, old].contains(&index()) {
@@ -98,7 +98,7 @@ fn switch_off_and_on(lab: &Lab, cable: Cable) {
             change(host, |netlink| netlink.set_up(link, false).unwrap());
             change(host, |netlink| netlink.set_up(link, true).unwrap());
             if link == "eth0" {
-                // The kernel forgets the routes of a link that is switched off.
+                // The kernel removes the routes of a link that is set down.
                 change(host, |netlink| {
                     let route = io::netlink::Route {
                         destination: (ip("0.0.0.0"), 0),
@@ -148,7 +148,7 @@ fn a_tap_device_that_is_removed_is_made_again() {
     running.stop();
 }
 
-/// Waits until the router has remarked `what`, and answers everything that it has remarked since the last time.
+/// Waits until the router has reported `what`. Returns all its advisories since the last call.
 fn await_remark(running: &Running, what: &str) -> Vec<String> {
     let (mut said, deadline) = (Vec::new(), clock::now() + PATIENCE);
     while !said.iter().any(|remark: &String| remark.contains(what)) {
@@ -159,7 +159,7 @@ fn await_remark(running: &Running, what: &str) -> Vec<String> {
     said
 }
 
-/// The law: whatever happens to an interface, once it is there and switched on again the port forwards, and forwards by it.
+/// The law: after any change of an interface, once it exists and is up again, the port forwards over it.
 #[test]
 fn an_interface_that_is_moved_to_another_namespace_and_back_forwards_again() {
     let Some(lab) = lab() else { return };
@@ -173,14 +173,14 @@ fn an_interface_that_is_moved_to_another_namespace_and_back_forwards_again() {
         }
         Traffic::beside(&line.client, &line.server, |traffic| {
             traffic.arrives_after(clock::now(), PATIENCE);
-            // Twice that the router notices, and twice before it can.
+            // Twice so that the router notices it, and twice before it can.
             for (turn, side) in [(0, 1), (1, 0), (2, 1), (3, 0)] {
                 let near = line.side(side).1;
                 let (there, here) = (elsewhere.namespace().clone(), line.router.namespace().clone());
                 change(&line.router, |netlink| netlink.move_to(near, &*there).unwrap());
                 if turn < 2 {
                     await_remark(&running, "is gone");
-                    // Nobody's program is at it where it is: another may have it there.
+                    // No program is attached to it in its new place, so that another can be attached.
                     change(&elsewhere, |netlink| netlink.set_up(near, true).unwrap());
                     let deadline = clock::now() + PATIENCE;
                     while elsewhere.run(|| Netlink::open().unwrap().link(near).unwrap().xdp).unwrap() {
@@ -208,7 +208,7 @@ fn an_interface_that_is_renamed_and_gets_its_name_back_forwards_again() {
         Traffic::beside(&line.client, &line.server, |traffic| {
             traffic.arrives_after(clock::now(), PATIENCE);
             for near in ["right", "left"] {
-                // Older kernels rename no link that is switched on.
+                // Older kernels rename only links that are down.
                 change(&line.router, |netlink| netlink.set_up(near, false).unwrap());
                 change(&line.router, |netlink| netlink.rename(near, "other").unwrap());
                 await_remark(&running, "is gone");

@@ -1,4 +1,4 @@
-//! The router in its thread, and hosts beside it.
+//! The router in its thread, and the hosts beside it.
 
 use cpu::meter::Flat;
 use io::clock;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use units::Nanos;
 
-/// How long anything may take.
+/// The time limit of every operation.
 pub const PATIENCE: Nanos = Nanos::secs(10);
 
 /// A router that runs until it is stopped or dropped.
@@ -27,7 +27,7 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     waker: Waker,
     thread: Option<JoinHandle<WorkerReport>>,
-    /// What its ports remark.
+    /// The advisories of its ports.
     pub remarks: Remarks,
     router: Router,
 }
@@ -68,7 +68,7 @@ impl Running {
         self.thread.take().map(JoinHandle::join)
     }
 
-    /// Ends it; answers what it has counted. Every packet has met its fate, and every frame is back.
+    /// Stops it and returns its counters. Every packet has a fate, and every frame has returned.
     pub fn stop(mut self) -> WorkerReport {
         let report = self.end().expect("it runs").unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         assert_eq!(report.held, 0);
@@ -84,7 +84,7 @@ impl Drop for Running {
     }
 }
 
-/// As a worker of the daemon is driven, but without a spin: the tests have few processors.
+/// Driven like a worker of the daemon, but without spinning, because tests have few processors.
 fn drive(mut worker: Worker, stop: &AtomicBool, mut sleeper: Sleeper) -> WorkerReport {
     let mut meter = Flat(Nanos::new(10));
     while !stop.load(Ordering::Acquire) {
@@ -98,7 +98,7 @@ fn drive(mut worker: Worker, stop: &AtomicBool, mut sleeper: Sleeper) -> WorkerR
         });
         sleeper.sleep_on(descriptors, nap).unwrap();
     }
-    // An interface whose settings have just changed takes frames a moment later.
+    // An interface accepts frames only a moment after its settings have changed.
     let patience = clock::now() + Nanos::secs(1);
     while worker.report().held > 0 && clock::now() < patience {
         worker.step(clock::now(), &mut meter);
@@ -111,26 +111,26 @@ pub fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// How a host is connected with the router.
+/// The kind of connection between a host and the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cable {
     /// A veth pair whose near end is a `packet:` port.
     Packet,
-    /// The same, but super-frames and checksums are left to nobody.
+    /// The same, without any offloads.
     Plain,
     /// A veth pair whose near end is an `xdp:` port.
     Xdp,
-    /// A `tap:` port whose interface is given to the host.
+    /// A `tap:` port whose interface is moved to the host.
     Tap,
 }
 
 impl Cable {
-    /// Whether it carries super-frames.
+    /// True if it carries super-frames.
     pub fn carries_super_frames(self) -> bool {
         matches!(self, Cable::Packet | Cable::Tap)
     }
 
-    /// The device of the router's port on the side of that name.
+    /// The device of the router's port on this side.
     pub fn device(self, side: &str) -> String {
         match self {
             Cable::Packet | Cable::Plain => format!("packet:{side}"),
@@ -149,7 +149,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The hosts, and the cables that are there before the router.
+    /// The hosts, and the cables that exist before the router.
     pub fn lay(lab: &Lab, cables: [Cable; 2]) -> Line {
         let [router, client, server] = ["router", "client", "server"].map(|name| lab.host(name).unwrap());
         router.silence_kernel().unwrap();
@@ -165,8 +165,7 @@ impl Line {
         [(&self.client, "left", 1), (&self.server, "right", 2)][side]
     }
 
-    /// Lays the cable of a side where it is one that is laid. When the router's end is switched on, as the last, the host
-    /// has its addresses: what asks for it then is answered.
+    /// Creates the cable of a side, if it has one. The host has its addresses before the router's end is set up last: requests are then answered.
     pub fn plug(&self, side: usize) {
         let (host, near, _) = self.side(side);
         if self.cables[side] == Cable::Tap {
@@ -184,7 +183,7 @@ impl Line {
         self.router.run(|| Netlink::open().unwrap().set_up(near, true).unwrap()).unwrap();
     }
 
-    /// Gives the host of a side its addresses and routes.
+    /// Configures addresses and routes of the host on a side.
     pub fn address(&self, side: usize, link: &str) {
         let (host, _, number) = self.side(side);
         host.run(|| {
@@ -201,7 +200,7 @@ impl Line {
         .unwrap();
     }
 
-    /// Takes the interface of a tap port, which the router has made, to its host.
+    /// Moves the interface that the router created for a tap port to its host.
     pub fn hand_over(&self, side: usize) {
         let (host, near, _) = self.side(side);
         let namespace = host.namespace().clone();
@@ -209,7 +208,7 @@ impl Line {
         self.address(side, near);
     }
 
-    /// The router's port on a side; `more` goes with it.
+    /// The router's port on a side; `more` is added to it.
     pub fn port(&self, side: usize, more: &str) -> String {
         let (_, near, number) = self.side(side);
         let device = self.cables[side].device(near);
@@ -218,19 +217,19 @@ impl Line {
         format!("[port.{near}]\ndevice = '{device}'\naddress = {addresses}\n{offloads}{more}\n")
     }
 
-    /// The router's configuration; `more` goes to each port.
+    /// The router's configuration; `more` is added to each port.
     pub fn configuration(&self, more: &str) -> String {
         format!("version = 1\n{}{}", self.port(0, more), self.port(1, more))
     }
 
-    /// Starts the router, and connects what it has made.
+    /// Starts the router, and connects the interfaces that it created.
     pub fn start(&self, more: &str) -> Running {
         let running = Running::start(&self.router, &self.configuration(more));
         self.connect();
         running
     }
 
-    /// Connects what routers have made.
+    /// Connects the interfaces that routers create.
     pub fn connect(&self) {
         for side in (0..2).filter(|&side| self.cables[side] == Cable::Tap) {
             self.hand_over(side);

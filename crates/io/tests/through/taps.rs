@@ -1,4 +1,4 @@
-//! `tap:` ports by themselves.
+//! Tests of `tap:` ports alone.
 
 use crate::lab;
 use crate::rig::ip;
@@ -52,7 +52,7 @@ fn frame(number: u32, length: usize) -> Vec<u8> {
     header.into_iter().chain((0..).map(|i: usize| (i * 7) as u8)).take(length).collect()
 }
 
-/// Sends frames; answers how many the interface refused.
+/// Sends frames. Returns the number that the interface refused.
 fn send(port: &mut dyn Port, pool: &mut Pool, frames: &[Vec<u8>]) -> u64 {
     let mut batch = Batch::new();
     for frame in frames {
@@ -64,7 +64,7 @@ fn send(port: &mut dyn Port, pool: &mut Pool, frames: &[Vec<u8>]) -> u64 {
     discard_refused(&mut batch, pool)
 }
 
-/// Frames received until there are `count` or a second passes without one, with what they are refused for.
+/// Frames received until there are `count`, or a second passes without one, with their drop reasons.
 fn receive(port: &mut dyn Port, pool: &mut Pool, count: usize) -> Vec<(Vec<u8>, u8)> {
     let (mut frames, mut batch, mut last) = (Vec::new(), Batch::new(), clock::now());
     while frames.len() < count && clock::now().since(last) < Nanos::secs(1) {
@@ -104,7 +104,7 @@ fn frames_cross_the_device_as_they_are_and_in_order() {
         assert!(arrived.iter().map(|(bytes, _)| bytes).eq(&frames), "from the interface");
         assert!(arrived.iter().all(|(_, refused)| *refused == 0));
     }
-    // Tags stay where they are.
+    // Tags are left in place.
     let tagged = [&frame(1, 12)[..], &[0x81, 0, 0xe0, 20], &frame(1, 60)[12..]].concat();
     send(&mut *port, &mut pool, std::slice::from_ref(&tagged));
     assert_eq!(receive(&mut station, &mut pool, 1), [(tagged.clone(), 0)]);
@@ -114,7 +114,7 @@ fn frames_cross_the_device_as_they_are_and_in_order() {
 }
 
 #[test]
-fn what_is_too_long_is_flagged_and_what_nobody_takes_is_counted() {
+fn long_frames_are_flagged_and_queue_overflows_counted() {
     let Some(lab) = lab() else { return };
     let host = lab.host("host").unwrap();
     let mut devices = devices(&host);
@@ -128,7 +128,7 @@ fn what_is_too_long_is_flagged_and_what_nobody_takes_is_counted() {
         socket.send_to(&vec![1; length], "10.0.0.255:9").unwrap();
     }
     let arrived = receive(&mut *port, &mut pool, 1000);
-    // Among them may be what the host says on its own account.
+    // The host's own packets may be among them.
     let arrived: Vec<(usize, u8)> = arrived.iter().map(|(bytes, refused)| (bytes.len(), *refused)).collect();
     let too_long = DropReason::FrameTooLong as u8 + 1;
     let long: Vec<_> = arrived.iter().copied().filter(|(length, _)| *length == 142 || *length > 1000).collect();
@@ -173,7 +173,7 @@ fn a_device_has_as_many_queues_as_it_can() {
     assert_eq!(open(&mut devices, "tap:many", 1).unwrap().len(), 1);
     let mut ports = open(&mut devices, "tap:new", 3).unwrap();
     assert_eq!((ports.len(), devices.remarks().take()), (3, vec![]));
-    // Every queue sends to the interface, and the kernel spreads flows over them.
+    // Every queue sends to the interface, and the kernel spreads flows over the queues.
     host.add_address("new", ip("10.0.0.1"), 24).unwrap();
     let mut pool = Pool::new(Region::new(1024));
     let sockets = host.run(|| Vec::from_iter((0..64).map(|_| UdpSocket::bind("10.0.0.1:0").unwrap()))).unwrap();
@@ -206,7 +206,7 @@ fn a_port_that_follows_another_on_the_same_device_takes_it_over() {
     let mut station = station(&host, "t0");
     send(&mut *second, &mut pool, &[frame(1, 60)]);
     assert_eq!(receive(&mut station, &mut pool, 1), [(frame(1, 60), 0)]);
-    // And one that comes when the other is already on its way out.
+    // And a port that is opened while the other is closing.
     drop(second);
     let mut third = open(&mut devices, "tap:t0", 1).unwrap().remove(0);
     assert!(third.is_up());
@@ -214,7 +214,7 @@ fn a_port_that_follows_another_on_the_same_device_takes_it_over() {
 }
 
 #[test]
-fn what_cannot_be_had_is_said_with_a_reason_and_a_hint() {
+fn failed_open_reports_reason_and_hint() {
     let Some(lab) = lab() else { return };
     let (host, other) = (lab.host("host").unwrap(), lab.host("other").unwrap());
     lab.cable(&host.plug("eth0"), &other.plug("eth0")).unwrap();
@@ -233,7 +233,7 @@ fn what_cannot_be_had_is_said_with_a_reason_and_a_hint() {
     drop((ours, theirs));
 }
 
-/// The wire between the two has two ends with two addresses.
+/// The two ends of the wire have different addresses.
 #[test]
 fn the_router_does_not_use_the_address_of_the_hosts_end() {
     let Some(lab) = lab() else { return };

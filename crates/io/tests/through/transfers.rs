@@ -1,5 +1,5 @@
-//! TCP between two kernels through the router, by every pair of kinds of port: what arrives is what was sent, and super-frames
-//! pass whole where both ends carry them.
+//! TCP between two kernels through the router, for every pair of kinds of port: the received bytes equal the sent ones. Super-frames pass whole if
+//! both ends support them.
 
 use crate::lab;
 use crate::rig::{Cable, Line, PATIENCE, Running, ip};
@@ -12,11 +12,11 @@ use std::thread;
 
 /// Bytes of each transfer.
 const BYTES: usize = 24 << 20;
-/// Payload of a TCP segment of a link of 1500 bytes.
+/// Payload of a TCP segment on a link with MTU 1500.
 const SEGMENT: u64 = 1448;
 const CHUNK: usize = 256 << 10;
 
-/// Numbers that follow from a seed (splitmix64), as bytes.
+/// The byte stream of a seed (splitmix64).
 struct Stream(u64);
 
 impl Stream {
@@ -31,7 +31,7 @@ impl Stream {
     }
 }
 
-/// Sends the bytes of a seed over a connection, and compares each with what it should be where it arrives.
+/// Sends the bytes of a seed over a connection and compares each received byte.
 pub fn transfer(from: &Host, to: &Host, address: &str, seed: u64) {
     let listener = to.run(|| TcpListener::bind((ip(address), 0)).unwrap()).unwrap();
     let target: SocketAddr = listener.local_addr().unwrap();
@@ -59,14 +59,14 @@ pub fn transfer(from: &Host, to: &Host, address: &str, seed: u64) {
     });
 }
 
-/// One way over IPv4 and back over IPv6.
+/// One direction over IPv4, the other over IPv6.
 fn both_ways(line: &Line) {
     transfer(&line.client, &line.server, "10.0.2.2", 1);
     transfer(&line.server, &line.client, "fd00:1::2", 2);
 }
 
-/// What was dropped, but for what hosts say that no router passes on, announcements before a neighbour is there, and what
-/// was sent twice and is still on its way in the end.
+/// Drops, except for host packets that no router forwards, announcements before a neighbour is resolved, and retransmissions that are still in flight
+/// at the end.
 fn drops(report: &WorkerReport) -> Vec<(&'static str, u64)> {
     use DropReason::{LinkLocal, Multicast, PortDown, Shutdown, UnknownEthertype};
     let usual = [Multicast, LinkLocal, UnknownEthertype, PortDown, Shutdown];
@@ -74,7 +74,7 @@ fn drops(report: &WorkerReport) -> Vec<(&'static str, u64)> {
     ours.filter(|(reason, _)| !usual.contains(reason)).map(|(reason, count)| (reason.name(), *count)).collect()
 }
 
-/// Runs the transfers over one pair of cables; nothing where one of them cannot be had here.
+/// Runs the transfers over one pair of cables. Does nothing if one of them is not available here.
 fn through(cables: [Cable; 2]) {
     let Some(lab) = lab() else { return };
     let line = Line::lay(&lab, cables);
@@ -92,7 +92,7 @@ fn through(cables: [Cable; 2]) {
     );
     assert_eq!(drops(&report), [], "{cables:?}");
     let segments = BYTES as u64 / SEGMENT;
-    // Each port has one transfer's data and the other's acknowledgements.
+    // Each port carries the data of one transfer and the acknowledgements of the other.
     for (port, from, to) in [(right, cables[0], cables[1]), (left, cables[1], cables[0])] {
         if from.carries_super_frames() && to.carries_super_frames() {
             assert!(port.link.sent < segments / 2, "{from:?} to {to:?}: {} packets sent", port.link.sent);

@@ -1,20 +1,20 @@
-//! A batch: what a stage takes and gives at once.
+//! A batch: the packets that a stage processes together.
 
 use super::Packet;
 use std::fmt;
 use std::mem::MaybeUninit;
 
-/// The most packets in one batch.
+/// The maximum number of packets in one batch.
 pub const BATCH: usize = 256;
 
-/// Up to [`BATCH`] packets in order: added at the end, taken from the front. Its memory is kept from use to use.
+/// Up to [`BATCH`] packets in order, added at the end and removed from the front. The memory is reused.
 #[must_use]
 pub struct Batch {
     /// Initialised in `start..end`.
     slots: Box<[MaybeUninit<Packet>; BATCH]>,
     start: usize,
     end: usize,
-    /// None is added at or behind this slot.
+    /// No packet is added at or after this slot.
     most: usize,
 }
 
@@ -30,26 +30,25 @@ impl Batch {
         Batch { slots: Box::new([const { MaybeUninit::uninit() }; BATCH]), start: 0, end: 0, most: BATCH }
     }
 
-    /// Packets in it.
+    /// The number of packets.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Whether there is none.
+    /// True if it has no packet.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Packets that can still be added.
+    /// The number of packets that can still be added.
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.most.saturating_sub(self.end)
     }
 
-    /// From now on it holds at most `most` packets, and never more than [`BATCH`]: for who fills it as far as there is room.
-    /// It must be empty.
+    /// Limits the batch to `most` packets, and never more than [`BATCH`]. Used when the caller fills a batch up to its room. The batch must be empty.
     #[inline(always)]
     pub fn limit(&mut self, most: usize) {
         assert!(self.is_empty(), "an empty batch is limited");
@@ -57,18 +56,19 @@ impl Batch {
         self.most = most.min(BATCH);
     }
 
-    /// It holds no more than there are in it until it is unlimited: whoever fills it has left some behind that would have found room.
+    /// Limits the batch to its present packets until it is unlimited again. A caller that left packets behind closes the batch, although it still has
+    /// room.
     pub fn close(&mut self) {
         self.most = self.end;
     }
 
-    /// It holds as many as it can again.
+    /// Removes the limit.
     #[inline(always)]
     pub fn unlimit(&mut self) {
         self.most = BATCH;
     }
 
-    /// Adds one at the end. There must be room: a caller that fills batches asks first.
+    /// Adds a packet at the end. There must be room: callers that fill batches check this first.
     #[inline(always)]
     pub fn push(&mut self, packet: Packet) {
         assert!(self.end < BATCH, "a batch holds 256 packets");
@@ -77,7 +77,7 @@ impl Batch {
         self.end += 1;
     }
 
-    /// Takes the first. The room it leaves is there again once the batch is empty and [`Batch::drain`]ed.
+    /// Removes the first packet. Its slot becomes free once the batch is empty and [`Batch::drain`]ed.
     #[inline(always)]
     pub fn pop_front(&mut self) -> Option<Packet> {
         if self.is_empty() {
@@ -90,13 +90,13 @@ impl Batch {
         Some(packet)
     }
 
-    /// Takes all packets out, first to last. What the iterator is not asked for stays.
+    /// Removes all packets, first to last. Packets that the iterator does not reach stay in the batch.
     #[inline(always)]
     pub fn drain(&mut self) -> Drain<'_> {
         Drain { batch: self }
     }
 
-    /// The packets, to look at.
+    /// The packets.
     #[inline(always)]
     pub fn as_slice(&self) -> &[Packet] {
         let packets = &self.slots[self.start..self.end];
@@ -104,7 +104,7 @@ impl Batch {
         unsafe { packets.assume_init_ref() }
     }
 
-    /// The packets, to change in place.
+    /// The packets, mutable.
     #[inline(always)]
     pub fn as_mut_slice(&mut self) -> &mut [Packet] {
         let packets = &mut self.slots[self.start..self.end];
@@ -117,7 +117,7 @@ impl Batch {
         self.as_slice().iter().map(|p| p.len() as u64).sum()
     }
 
-    /// The first `count` slots, given up by the batch: the caller moves the packets out.
+    /// Releases the first `count` slots: the caller moves the packets out.
     #[inline(always)]
     pub(super) fn give_up(&mut self, count: usize) -> *const Packet {
         assert!(count <= self.len());
@@ -127,10 +127,9 @@ impl Batch {
         first.cast()
     }
 
-    /// The next `count` slots, taken on by the batch.
+    /// Adds the next `count` slots.
     ///
-    /// # Safety
-    /// The caller writes a packet to each before it touches the batch again.
+    /// # Safety The caller writes a packet to each slot before it uses the batch again.
     #[inline(always)]
     pub(super) unsafe fn take_on(&mut self, count: usize) -> *mut Packet {
         self.rewind();
@@ -140,7 +139,7 @@ impl Batch {
         first.cast()
     }
 
-    /// A batch that has run empty has all its room again.
+    /// Resets the positions of an empty batch, so that all its slots are free again.
     #[inline(always)]
     pub(super) fn rewind(&mut self) {
         if self.start == self.end {
@@ -149,7 +148,7 @@ impl Batch {
     }
 }
 
-/// Takes packets out of a batch, first to last.
+/// Removes packets from a batch, first to last.
 #[derive(Debug)]
 pub struct Drain<'a> {
     batch: &'a mut Batch,

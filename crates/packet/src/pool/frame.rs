@@ -1,4 +1,4 @@
-//! One frame: its bytes, and beside them one cache line of what the router knows about it.
+//! One frame: its bytes, and one cache line of metadata.
 
 use super::offload::{Offload, PartialChecksum, Segmentation};
 use super::{FRAME, HEADROOM, STRIDE, SUPER_FRAME, SUPER_STRIDE, TAIL_AT};
@@ -7,68 +7,68 @@ use std::mem::forget;
 use std::ptr::NonNull;
 use units::{AdjacencyId, Instant, InterfaceId, PathId, PortId, QueueId};
 
-/// What the router knows about a packet. One cache line, together with the private part of its slot.
-// Large: all that stages know of a packet, in one cache line.
+/// Metadata of a packet. One cache line, together with the private part of its slot.
+// Large: all metadata that stages share, in one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Meta {
-    /// When it came in; set by the port that received it.
+    /// The time of its arrival; set by the receiving port.
     pub timestamp: Instant,
-    /// Where to send it: an entry of the adjacency table.
+    /// The next hop: an entry of the adjacency table.
     pub adjacency: AdjacencyId,
-    /// How long after it came in its functions were done, in nanoseconds, the most for longer: where it waits before a link.
+    /// The time from its arrival to the end of its functions, in nanoseconds, saturating. Set when it waits at a link.
     pub worked: u32,
-    /// Its queue on the link it leaves by.
+    /// Its queue on the egress link.
     pub queue: QueueId,
     /// The version of the adjacency when the route was looked up.
     pub version: u16,
-    /// The switching path it takes.
+    /// Its path.
     pub path: PathId,
-    /// The port it came in by.
+    /// Its ingress port.
     pub in_port: PortId,
-    /// The interface it came in by.
+    /// Its ingress interface.
     pub in_interface: InterfaceId,
-    /// The interface it leaves by.
+    /// Its egress interface.
     pub out_interface: InterfaceId,
     /// Offset of the network header from the start of the frame, in bytes.
     pub l3: u16,
-    /// Its class, as its path says.
+    /// Its class, set by its path.
     pub class: u8,
-    /// Why it takes the general path: a code of the plane's; zero for none.
+    /// The reason for the general path: a code of the plane, zero for none.
     pub exception: u8,
-    /// A drop reason the receiving port set, plus one; zero for none.
+    /// The drop reason that the receiving port set, plus one; zero for none.
     pub refused: u8,
-    /// Small facts: see the constants.
+    /// Flags: see the constants.
     pub flags: u8,
     /// The two ECN bits of its IP header (RFC 3168).
     pub ecn: u8,
-    /// How often it was classified again: the general path is no loop. The two highest bits are marks of the plane's.
+    /// How often it was classified again; bounded, so that packets cannot loop. The two highest bits are flags of the plane.
     pub rounds: u8,
-    /// What it wants of the link it leaves by: a code of the plane's; zero for nothing in particular.
+    /// Its objective for the egress link: a code of the plane, zero for none.
     pub objective: u8,
-    /// What it is to a connection: a code of the plane's; zero where no function looked.
+    /// Its role in a connection: a code of the plane, zero if no function has set it.
     pub connection: u8,
 }
 
 impl Meta {
-    /// The frame came to a link-layer group address.
+    /// The frame arrived at a link-layer group address.
     pub const GROUP: u8 = 1;
-    /// The frame came as IPv6.
+    /// The frame arrived as IPv6.
     pub const IPV6: u8 = 2;
-    /// The packet was made by the router itself.
+    /// The router generated the packet.
     pub const GENERATED: u8 = 4;
-    /// Something is still to be done to the packet before it is fit for any link: see [`Packet::offload`].
+    /// An offload is pending: see [`Packet::offload`].
     pub const OFFLOAD: u8 = 8;
-    /// Its addresses are no longer those it came with: a function has translated it.
+    /// A function has translated its addresses.
     pub const TRANSLATED: u8 = 0x10;
-    /// It is for an address of the router's own, and a function is to say whether it goes somewhere else all the same.
+    /// It is for an address of the router; a function decides if it is forwarded anyway.
     pub const OURS: u8 = 0x20;
-    /// Somebody follows it through the router and is told of every stage it passes.
+    /// An observer follows it and receives an event at every stage.
     pub const FOLLOWED: u8 = 0x40;
-    /// Its instruction is not executed: the worker that it belongs to does not keep up.
+    /// Its instruction is not executed, because the worker that owns its tag is overloaded.
     pub const PASSES: u8 = 0x80;
 
-    /// It is classified once more. Answers how often that was.
+    /// Counts one more classification and returns the number so far.
     #[inline]
     pub fn go_round(&mut self) -> u8 {
         self.rounds += 1;
@@ -76,34 +76,34 @@ impl Meta {
     }
 }
 
-/// Slot of a frame in its region.
+/// The slot of a frame in its region.
 #[repr(C, align(64))]
 pub(super) struct Slot {
     data: NonNull<u8>,
     len: u32,
-    /// Its index in the region; the highest bit says that it is a super-frame, the next that it has a tail.
+    /// Its index in the region. The highest bit marks a super-frame, the next one a tail.
     pub name: u32,
     start: u16,
     /// The size of a segment.
     segment: u16,
-    /// Where a partial checksum starts, from the beginning of the memory: it stays when the first byte moves.
+    /// The start of a partial checksum, counted from the beginning of the memory, so that it stays valid when the first byte moves.
     checksum: u16,
     checksum_offset: u8,
-    /// What is to be done: the kind of segmentation, and [`Slot::PARTIAL`]. Zero for nothing.
+    /// The pending offload: the kind of segmentation, [`Slot::PARTIAL`] and [`Slot::SPLIT`]. Zero for none.
     pub offload: u8,
     meta: Meta,
 }
 
 impl Slot {
     const SUPER: u32 = 1 << 31;
-    /// The rest of the packet lies in another frame.
+    /// The rest of the packet is in another frame.
     pub const TAIL: u32 = 1 << 30;
     /// The checksum is partial.
     const PARTIAL: u8 = 0x80;
-    /// The packet has a tail: something to be done before a port takes it that takes frames in one piece only.
+    /// The packet has a tail. A port that needs contiguous frames requires that it is joined first.
     pub const SPLIT: u8 = 0x40;
 
-    /// Bytes of its memory, without those that say where its tail is.
+    /// Bytes of its memory, without those that describe its tail.
     #[inline(always)]
     fn memory(&self) -> usize {
         match self.name >> 30 {
@@ -116,28 +116,27 @@ impl Slot {
 
 const _: () = assert!(size_of::<Slot>() == 64, "what is known of a packet fits in one cache line");
 
-/// Whether a frame is a super-frame.
+/// Marks a super-frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SuperFrame(pub bool);
 
-/// Owns one frame. Not clonable; it is given back to a pool when its fate is known. Where it is merely dropped, as when a
-/// worker panics, its frame goes home to its region, and the ledger of the worker no longer balances.
+/// Owns one frame. It cannot be cloned; it is given back to a pool when its fate is known. If it is just dropped, for example in a panic of its
+/// worker, its frame returns to its region, and the ledger of the worker no longer balances.
 #[must_use = "a packet is sent, consumed or dropped with a reason, never forgotten"]
 pub struct Packet {
     slot: NonNull<Slot>,
 }
 
-// SAFETY: a packet is the only owner of its slot and its bytes; nothing of them is tied to a thread.
+// SAFETY: a packet is the only owner of its slot and its bytes; neither is bound to a thread.
 unsafe impl Send for Packet {}
 // SAFETY: `&Packet` only reads.
 unsafe impl Sync for Packet {}
 
 impl Packet {
-    /// Takes possession of a slot and its bytes.
+    /// Takes ownership of a slot and its bytes.
     ///
-    /// # Safety
-    /// `slot` is valid for writes of one `Slot` and `data` for the bytes of its class, both as long as the packet lives,
-    /// and nobody else uses either.
+    /// # Safety `slot` is valid for writes of one `Slot` and `data` for the bytes of its class, both for the lifetime of the packet, and no other
+    /// code uses either.
     pub(super) unsafe fn new(slot: NonNull<Slot>, data: NonNull<u8>, (index, class): (u32, SuperFrame)) -> Packet {
         let value = Slot {
             data,
@@ -155,7 +154,7 @@ impl Packet {
         Packet { slot }
     }
 
-    /// Takes possession of a slot again.
+    /// Takes ownership of a slot again.
     ///
     /// # Safety
     /// `slot` was initialised by [`Packet::new`], and no other packet owns it.
@@ -176,27 +175,26 @@ impl Packet {
         unsafe { self.slot.as_mut() }
     }
 
-    /// What the router knows about the packet.
+    /// The metadata.
     #[inline(always)]
     pub fn meta(&self) -> &Meta {
         &self.slot().meta
     }
 
-    /// What the router knows about the packet, to change.
+    /// The metadata, mutable.
     #[inline(always)]
     pub fn meta_mut(&mut self) -> &mut Meta {
         &mut self.slot_mut().meta
     }
 
-    /// Length of the frame in bytes, without the frame check sequence, and without [`Packet::tail`].
+    /// Length of the frame in bytes, without the frame check sequence and without [`Packet::tail`].
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.slot().len as usize
     }
 
-    /// The frame from its first link-layer byte. Where its payload is shared ([`Packet::tail`]) the beginning, with all
-    /// headers.
+    /// The frame from its first link-layer byte. If its payload is shared ([`Packet::tail`]), this is the beginning, with all headers.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         let slot = self.slot();
@@ -204,7 +202,7 @@ impl Packet {
         unsafe { std::slice::from_raw_parts(slot.data.as_ptr().add(slot.start as usize), slot.len as usize) }
     }
 
-    /// The frame from its first link-layer byte, to change.
+    /// The frame from its first link-layer byte, mutable.
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let slot = self.slot_mut();
@@ -212,9 +210,8 @@ impl Packet {
         unsafe { std::slice::from_raw_parts_mut(slot.data.as_ptr().add(slot.start as usize), slot.len as usize) }
     }
 
-    /// Moves the first byte: negative takes from the headroom, positive gives bytes up. Answers whether there was room;
-    /// if not, nothing has changed. The first byte lies within the first 64 KB of the memory, so of a super-frame not
-    /// every byte can be given up.
+    /// Moves the first byte: a negative value extends the frame into the headroom, a positive value removes bytes. Returns false and changes nothing
+    /// if there is no room. The first byte must stay within the first 64 KB of the memory, so not every byte of a super-frame can be removed.
     #[inline(always)]
     pub fn shift(&mut self, by: isize) -> bool {
         let slot = self.slot_mut();
@@ -228,12 +225,11 @@ impl Packet {
         true
     }
 
-    /// Cuts or lengthens the frame at its end; added bytes have whatever was there. Answers whether there was room; if
-    /// not, nothing has changed.
+    /// Truncates or extends the frame at its end. Added bytes have undefined content. Returns false and changes nothing if there is no room.
     #[inline(always)]
     pub fn resize(&mut self, len: usize) -> bool {
         let slot = self.slot_mut();
-        // `start` never exceeds the memory; the sum of the two could exceed any number.
+        // `start` never exceeds the memory, but the sum of `start` and `len` could overflow.
         if len > slot.memory() - slot.start as usize {
             return false;
         }
@@ -241,8 +237,8 @@ impl Packet {
         true
     }
 
-    /// Makes the frame `len` bytes from `start` on, counted from the beginning of its memory: where a device put them.
-    /// Answers whether they lie within it; if not, nothing has changed.
+    /// Sets the frame to the `len` bytes from `start` on, counted from the beginning of its memory: the place where a device wrote them. Returns
+    /// false and changes nothing if they are not within the memory.
     #[inline(always)]
     pub fn place(&mut self, start: usize, len: usize) -> bool {
         let slot = self.slot_mut();
@@ -255,25 +251,24 @@ impl Packet {
         true
     }
 
-    /// Where the frame starts, in bytes from the beginning of its memory.
+    /// The offset of the frame in its memory, in bytes.
     #[inline(always)]
     pub fn start(&self) -> usize {
         self.slot().start as usize
     }
 
-    /// Whether its memory is that of a super-frame, whatever is in it.
+    /// True if its memory is that of a super-frame, regardless of its length.
     #[inline(always)]
     pub fn is_large(&self) -> bool {
         self.slot().name & Slot::SUPER != 0
     }
 
-    /// The longest frame that [`Packet::fill`] takes: [`FRAME`] or [`SUPER_FRAME`] bytes.
+    /// The longest frame that [`Packet::fill`] accepts: [`FRAME`] or [`SUPER_FRAME`] bytes.
     pub fn most(&self) -> usize {
         if self.is_large() { SUPER_FRAME } else { FRAME }
     }
 
-    /// Replaces the frame by `bytes`, with full headroom before them. Answers whether they fit ([`Packet::most`]); if
-    /// not, the frame is empty.
+    /// Replaces the frame by `bytes`, with full headroom before them. Returns false and empties the frame if they do not fit ([`Packet::most`]).
     pub fn fill(&mut self, bytes: &[u8]) -> bool {
         self.slot_mut().start = HEADROOM as u16;
         self.slot_mut().len = 0;
@@ -285,14 +280,14 @@ impl Packet {
         true
     }
 
-    /// Becomes the same packet as `other`: its bytes in one piece, what is known of it, and what is still to be done to it.
-    /// Answers whether it fits; if not, the frame is empty.
+    /// Becomes a copy of `other`: its bytes in one piece, its metadata and its pending offload. Returns false and empties the frame if it does not
+    /// fit.
     pub fn copy(&mut self, other: &Packet) -> bool {
         *self.meta_mut() = *other.meta();
         self.fill(other.bytes()) && self.append(other.tail()) && self.set_offload(other.offload())
     }
 
-    /// Adds `bytes` at the end of the frame. Answers whether they fit; if not, the frame is empty.
+    /// Appends `bytes` to the frame. Returns false and empties the frame if they do not fit.
     pub(super) fn append(&mut self, bytes: &[u8]) -> bool {
         let length = self.len();
         if !self.resize(length + bytes.len()) {
@@ -303,13 +298,13 @@ impl Packet {
         true
     }
 
-    /// Whether the rest of the packet lies in another frame.
+    /// True if the rest of the packet is in another frame.
     #[inline(always)]
     pub fn has_tail(&self) -> bool {
         self.slot().name & Slot::TAIL != 0
     }
 
-    /// Whether its end takes more than to be put with the free frames of a pool.
+    /// True if giving it back takes more than adding it to the free frames of a pool.
     #[inline(always)]
     pub(super) fn is_special(&self) -> bool {
         self.slot().name >= Slot::TAIL
@@ -320,17 +315,16 @@ impl Packet {
         self.slot().data
     }
 
-    /// Whether anything is still to be done to the packet: [`Packet::offload`] is not [`Offload::NONE`], or it is not in one
-    /// piece ([`Packet::tail`]).
+    /// True if an offload is pending: [`Packet::offload`] is not [`Offload::NONE`], or the packet is not in one piece ([`Packet::tail`]).
     #[inline(always)]
     pub fn is_offloaded(&self) -> bool {
         self.slot().offload != 0
     }
 
-    /// What is still to be done to the packet, as the port that received it said.
+    /// The pending offload, as set by the receiving port.
     pub fn offload(&self) -> Offload {
         let slot = self.slot();
-        // Where the frame now starts behind it, there is no place left to name.
+        // If the frame now starts after the checksum's first byte, the checksum cannot be expressed any more.
         let start = (slot.offload & Slot::PARTIAL != 0).then(|| slot.checksum.checked_sub(slot.start)).flatten();
         Offload {
             segmentation: Segmentation::of(slot.offload),
@@ -339,8 +333,8 @@ impl Packet {
         }
     }
 
-    /// Says what is still to be done to the packet. Answers whether that makes sense: a super-frame has segments of some
-    /// size, and the checksum lies inside the frame, not too far from its start. If not, nothing has changed.
+    /// Sets the pending offload. Returns false and changes nothing if it is invalid: a super-frame needs a segment size, and the checksum must be
+    /// inside the frame, at most 255 bytes from its start.
     pub fn set_offload(&mut self, offload: Offload) -> bool {
         let Offload { segmentation, size, checksum } = offload;
         let slot = self.slot_mut();
@@ -361,7 +355,7 @@ impl Packet {
         true
     }
 
-    /// Back to an empty frame nobody knows anything about.
+    /// Resets it to an empty frame without metadata.
     #[inline(always)]
     pub(super) fn reset(&mut self) {
         let slot = self.slot_mut();
@@ -371,17 +365,16 @@ impl Packet {
         slot.meta = Meta::default();
     }
 
-    /// Tells the packets of a router apart that there are at the same time: a packet keeps its number for as long as it
-    /// lives, and the next one in the same frame has it again.
+    /// A number that is unique among the packets in the router at the same time. A packet keeps its number; the next packet in the same frame has the
+    /// same one.
     pub fn number(&self) -> usize {
         self.slot.addr().get() / size_of::<Slot>()
     }
 
-    /// Lends the frame to the kernel: answers its index, by which [`Region::reclaim`](super::Region::reclaim) makes it a
-    /// packet again. The port that lends has its pool [`export`](super::Pool::export) it.
+    /// Lends the frame to the kernel. Returns its index; [`Region::reclaim`](super::Region::reclaim) turns that into a packet again. The lending port
+    /// has its pool [`export`](super::Pool::export) it.
     ///
-    /// # Panics
-    /// For a super-frame, whose memory is not the kernel's to use, and for a packet with a tail.
+    /// # Panics For a super-frame, whose memory the kernel may not use, and for a packet with a tail.
     #[inline(always)]
     #[must_use = "a frame that is not reclaimed is lost"]
     pub fn lend(self) -> u32 {
@@ -397,18 +390,18 @@ impl Packet {
         self.slot().name & !(Slot::SUPER | Slot::TAIL)
     }
 
-    /// Where its slot lies.
+    /// The address of its slot.
     pub(super) fn address(&self) -> NonNull<Slot> {
         self.slot
     }
 
-    /// Asks for the line of what is known about the packet to be brought near.
+    /// Prefetches the cache line of metadata.
     #[inline(always)]
     pub fn prefetch_meta(&self) {
         prefetch(self.slot.as_ptr());
     }
 
-    /// Asks for the first bytes of the frame to be brought near.
+    /// Prefetches the first bytes of the frame.
     #[inline(always)]
     pub fn prefetch_bytes(&self) {
         let slot = self.slot();
@@ -422,7 +415,7 @@ impl fmt::Debug for Packet {
     }
 }
 
-/// Asks the processor to bring the cache line at `address` near. Any address is fine: a prefetch never faults.
+/// Prefetches the cache line at `address`. Any address is valid: a prefetch never faults.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -439,8 +432,8 @@ pub fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// The same, but only into the second-level cache: for many lines at once. There are few places for what is on its way into the first
-/// (16 on an Intel Xeon of 2023), and whatever else is needed waits for one of them.
+/// Prefetches only into the second-level cache, for many lines at once. The first level has few slots for outstanding loads (16 on an Intel Xeon of
+/// 2023), and every other load needs one of them.
 #[inline(always)]
 pub fn prefetch_far<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -511,7 +504,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_to_be_done_stays_when_the_first_byte_moves_and_goes_with_the_frame(
+        fn offload_survives_a_moved_first_byte_and_ends_with_the_frame(
             kind in 0u8..4,
             size: u16,
             checksum in proptest::option::of((0u16..200, 0u16..300)),

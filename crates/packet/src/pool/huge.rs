@@ -1,10 +1,9 @@
-//! Tables that lookups go all over: zeroed memory straight from the kernel, in huge pages where it gives them.
+//! Tables with random access: zeroed memory directly from the kernel, in huge pages if available.
 //!
-//! A lookup in a table of 64 MB misses the translation buffers as well as the caches: with pages of 4 KB the tables of
-//! pages are themselves as large as a cache. A page of 2 MB costs one entry. Small tables are better off without: of a
-//! table with ten entries ten small pages are used. So a table begins in small pages, and whoever fills it says when it
-//! is worth it ([`Huge::thicken`]). Only pages that the table fills become huge: a table of a few kilobytes takes no 2 MB, and a
-//! router with many small tables does not multiply them.
+//! A lookup in a table of 64 MB misses the TLB as well as the caches: with 4 KB pages the page tables themselves are as large as a cache. A page of 2
+//! MB costs one TLB entry. Small tables should not use huge pages: a table with ten entries uses ten small pages at most. A table therefore begins
+//! with small pages, and its user calls [`Huge::thicken`] when huge pages are worth it. Only pages that the table fills completely become huge: a
+//! table of a few kilobytes does not use 2 MB, and many small tables do not multiply that.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -13,12 +12,12 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use zerocopy::FromZeros;
 
-/// Bytes of a huge page, and where the memory of a table begins.
+/// Bytes of a huge page; also the alignment of a table.
 const PAGE: usize = 2 << 20;
-/// Memory is mapped in multiples of this: no kernel that Rust supports has larger pages.
+/// Mappings are multiples of this size: no kernel that Rust supports has larger base pages.
 const SMALL: usize = 64 << 10;
 
-/// A table of fixed length, its memory used where it is written.
+/// A table of fixed length. Memory is used only where it was written.
 pub struct Huge<T> {
     data: NonNull<T>,
     length: usize,
@@ -32,9 +31,8 @@ unsafe impl<T: Sync> Sync for Huge<T> {}
 impl<T: FromZeros> Huge<T> {
     /// A table of `length` zeros, at least one.
     ///
-    /// # Panics
-    /// When the kernel has no address space for it, when its size overflows, and for types that need to be dropped or are
-    /// aligned to more than a huge page.
+    /// # Panics If the kernel has no address space for it, or its size overflows. Types that need drop, or a larger alignment than a huge page, do
+    /// not compile.
     pub fn zeroed(length: usize) -> Huge<T> {
         const { assert!(!std::mem::needs_drop::<T>()) };
         Huge::map(length)
@@ -42,13 +40,12 @@ impl<T: FromZeros> Huge<T> {
 }
 
 impl<T> Huge<T> {
-    /// A table of `length` elements, at least one, as `make` makes them, each told its place. It is in huge pages from the beginning,
-    /// unless it is less than one.
+    /// A table of `length` elements, at least one. `make` makes each from its index. The table has huge pages from the start, unless it is smaller
+    /// than one.
     ///
-    /// # Panics
-    /// As [`Huge::zeroed`].
+    /// # Panics See [`Huge::zeroed`].
     pub fn of(length: usize, mut make: impl FnMut(usize) -> T) -> Huge<T> {
-        // Until all elements are there it has none: where `make` panics those that were made are not dropped.
+        // The table has no elements until all are made: if `make` panics, the elements made so far are leaked.
         let table = Huge::<MaybeUninit<T>>::map(length);
         table.prefer_large_pages();
         for place in 0..length {
@@ -59,21 +56,21 @@ impl<T> Huge<T> {
         Huge { data, length }
     }
 
-    /// Memory for so many, zeroed.
+    /// Zeroed memory for `length` elements.
     fn map(length: usize) -> Huge<T> {
         const { assert!(size_of::<T>() > 0 && align_of::<T>() <= PAGE) };
         let bytes = length.checked_mul(size_of::<T>()).filter(|&bytes| bytes > 0).expect("a table has a size");
-        // Reserved with a page more than needed, so that an aligned part lies within; the rest is given back.
+        // Reserves one page more than needed, so that an aligned part lies within; the rest is unmapped.
         let kept = bytes.next_multiple_of(SMALL);
         let reserved = kept + PAGE;
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new anonymous mapping at a place of the kernel's choice touches nothing there is.
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses changes no existing memory.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), reserved, access, kind | libc::MAP_NORESERVE, -1, 0) };
         assert!(start != libc::MAP_FAILED, "no address space for a table of {bytes} bytes");
         let before = start.addr().next_multiple_of(PAGE) - start.addr();
         let data = start.wrapping_byte_add(before);
         let end = data.wrapping_byte_add(kept);
-        // SAFETY: both ranges are parts of the mapping made above, outside of what is kept, and page-aligned.
+        // SAFETY: both ranges are page-aligned parts of the mapping made above, outside of the part that is kept.
         unsafe {
             unmap(start, before);
             unmap(end, reserved - before - kept);
@@ -81,12 +78,12 @@ impl<T> Huge<T> {
         Huge { data: NonNull::new(data.cast()).expect("a mapping is not at zero"), length }
     }
 
-    /// Bytes that are mapped.
+    /// Bytes of the mapping.
     fn bytes(&self) -> usize {
         (self.length * size_of::<T>()).next_multiple_of(SMALL)
     }
 
-    /// Bytes of the huge pages that the table fills.
+    /// Bytes of the huge pages that the table fills completely.
     fn whole_pages(&self) -> usize {
         self.length * size_of::<T>() / PAGE * PAGE
     }
@@ -96,49 +93,48 @@ impl<T> Huge<T> {
         self.data
     }
 
-    /// Asks the kernel for huge pages where the table is first written, as far as it fills them.
+    /// Asks the kernel for huge pages when the table is first written, as far as it fills them.
     pub(super) fn prefer_large_pages(&self) {
         // SAFETY: the range is a part of this table's mapping.
         unsafe { prefer_huge(self.data.as_ptr().cast(), self.whole_pages()) }
     }
 
-    /// Has the kernel back the table by huge pages from now on as far as it fills them, what is used already included
-    /// (`MADV_COLLAPSE`, Linux 6.1). Costs the time to copy what is used. A kernel that has none to give leaves the table as it is.
+    /// Makes the kernel back the table with huge pages as far as it fills them, including memory already in use (`MADV_COLLAPSE`, Linux 6.1). Takes
+    /// the time to copy the used memory. If the kernel has no huge pages, the table stays as it is.
     pub fn thicken(&self) {
         // SAFETY: the range is a part of this table's mapping, and whole huge pages.
         unsafe { collapse(self.data.as_ptr().cast(), self.whole_pages()) }
     }
 }
 
-/// Asks the kernel for huge pages where memory is first written.
+/// Asks the kernel for huge pages when memory is first written.
 ///
 /// # Safety
 /// The range is mapped.
 unsafe fn prefer_huge(start: *mut c_void, length: usize) {
     if length > 0 {
-        // SAFETY: the caller vouches for the range; the advice does not change what is read from it.
+        // SAFETY: the caller vouches for the range; the advice does not change its content.
         unsafe { libc::madvise(start, length, libc::MADV_HUGEPAGE) };
     }
 }
 
-/// Has the kernel back memory by huge pages.
+/// Makes the kernel back memory with huge pages.
 ///
 /// # Safety
 /// The range is mapped, and whole huge pages.
 unsafe fn collapse(start: *mut c_void, length: usize) {
     // SAFETY: the caller vouches for the range.
     unsafe { prefer_huge(start, length) };
-    // Page by page: asked for all at once the kernel stops at the first of which nothing was ever used.
+    // One call per page: a single call for the whole range stops at the first page that was never used.
     for offset in (0..length).step_by(PAGE) {
         // SAFETY: a page within that range, and as above.
         unsafe { libc::madvise(start.wrapping_byte_add(offset), PAGE, libc::MADV_COLLAPSE) };
     }
 }
 
-/// Gives a part of a mapping back.
+/// Unmaps a part of a mapping.
 ///
-/// # Safety
-/// The range is page-aligned, mapped by this module, and used by nobody.
+/// # Safety The range is page-aligned, mapped by this module, and no longer used.
 unsafe fn unmap(start: *mut c_void, length: usize) {
     if length > 0 {
         // SAFETY: the caller vouches for the range.
@@ -151,8 +147,8 @@ impl<T> Deref for Huge<T> {
     type Target = [T];
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `length` elements lie at `data`, aligned to more than `T` asks; each was written, or is valid where it is zeroed
-        // (`FromZeros`), and the mapping lives as long as `self`.
+        // SAFETY: `length` elements lie at `data` with sufficient alignment; each was written, or is valid as zeros (`FromZeros`), and the mapping
+        // lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.length) }
     }
 }
@@ -168,7 +164,7 @@ impl<T> DerefMut for Huge<T> {
 impl<T> Drop for Huge<T> {
     fn drop(&mut self) {
         if std::mem::needs_drop::<T>() {
-            // SAFETY: all elements are there, and none is used any more.
+            // SAFETY: all elements are initialised, and none is used any more.
             unsafe { std::ptr::drop_in_place::<[T]>(&raw mut **self) };
         }
         // SAFETY: the mapping was made in `map`; borrows of the elements have ended.
@@ -182,31 +178,30 @@ impl<T> fmt::Debug for Huge<T> {
     }
 }
 
-/// A table whose elements are chosen by hashes, which cannot miss it: nothing is compared.
+/// A table indexed by hashes. Every hash has an element, so no bounds check is needed.
 #[derive(Debug)]
 pub struct Spread<T> {
     table: Huge<T>,
-    /// How many may be chosen: no more than there are.
+    /// The number of elements that hashes select, at most the table's length.
     first: u64,
 }
 
 impl<T> Spread<T> {
-    /// Hashes choose among the first so many of a table.
+    /// Hashes select among the first elements of a table.
     ///
-    /// # Panics
-    /// Where there are not as many, or none.
+    /// # Panics If the table has fewer elements, or `first` is zero.
     pub fn new(table: Huge<T>, first: usize) -> Spread<T> {
         assert!((1..=table.length).contains(&first), "{first} of {}", table.length);
         Spread { table, first: first as u64 }
     }
 
-    /// The place that a hash chooses: the high bits of a product, instead of a division (Lemire 2019).
+    /// The index that a hash selects: the high bits of a product, instead of a division (Lemire 2019).
     #[inline(always)]
     pub fn place(&self, hash: u64) -> usize {
         ((u128::from(hash) * u128::from(self.first)) >> 64) as usize
     }
 
-    /// The element there.
+    /// The element that a hash selects.
     #[inline(always)]
     pub fn choose(&self, hash: u64) -> &T {
         // SAFETY: a hash is less than 2^64, so the place is less than `first`, which is no more than the length.
@@ -242,7 +237,7 @@ mod tests {
         }
     }
 
-    /// KB of huge pages in the mapping an address is in (proc(5), smaps).
+    /// KB of huge pages in the mapping that contains an address (proc(5), smaps).
     fn huge_at(address: usize) -> Option<usize> {
         let smaps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let mut within = false;
@@ -284,7 +279,7 @@ mod tests {
             table.thicken();
             table.iter().for_each(|word| word.store(7, Ordering::Relaxed));
             assert!(table.bytes() < words * 4 + SMALL, "{words} words take {} bytes", table.bytes());
-            // Where the kernel gives huge pages to whoever did not ask for them, this is not ours to decide.
+            // If the kernel gives huge pages without advice, the test cannot decide this.
             let unasked = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
                 .is_ok_and(|modes| modes.contains("[always]"));
             if let Some(huge) = huge_at(table.as_ptr().addr()).filter(|_| !unasked) {

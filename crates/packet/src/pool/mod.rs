@@ -1,7 +1,6 @@
-//! Frame memory. A [`Region`] is a fixed number of frames, and of super-frames for what is longer; each worker keeps a
-//! [`Pool`] of them, last in first out, so that the frame taken next is the one whose cache lines are still warm. A
-//! [`Packet`] owns one frame until it is given back. This module and its children are the only places in the crate with
-//! `unsafe`.
+//! Frame memory. A [`Region`] is a fixed number of frames and super-frames. Each worker keeps a [`Pool`] of frames, last in first out, so that the
+//! next frame's cache lines are still warm. A [`Packet`] owns one frame until it is given back. This module and its children are the only places in
+//! the crate with `unsafe`.
 
 #![allow(unsafe_code)]
 
@@ -24,26 +23,24 @@ pub use shared::{HEAD, Shared};
 use shared::Tail;
 use std::sync::Arc;
 
-/// Bytes kept free before a received frame: for a longer link header on the way out, and for what the kernel keeps there
-/// (`XDP_PACKET_HEADROOM`).
+/// Bytes kept free before a received frame: for a longer link header on transmission, and for the kernel's own use (`XDP_PACKET_HEADROOM`).
 pub const HEADROOM: usize = 256;
-/// The longest frame that is no super-frame, in bytes from its first to its last, without the frame check sequence.
+/// The longest frame that is not a super-frame, in bytes, without the frame check sequence.
 pub const FRAME: usize = 2048;
-/// The longest super-frame, in bytes: the longest IPv6 packet behind a link header with a tag, and some.
+/// The longest super-frame, in bytes: the longest IPv6 packet after a tagged link header, with some margin.
 pub const SUPER_FRAME: usize = (64 << 10) + 64;
-/// Distance between frames: an odd number of cache lines, so that the first lines of many frames do not compete for the
-/// same few sets of the cache.
+/// Distance between frames: an odd number of cache lines, so that the first lines of many frames do not compete for the same cache sets.
 const STRIDE: usize = HEADROOM + FRAME + 64;
-/// Distance between super-frames, odd as well.
+/// Distance between super-frames, also odd.
 const SUPER_STRIDE: usize = HEADROOM + SUPER_FRAME;
 const _: () =
     assert!((STRIDE / 64) % 2 == 1 && (SUPER_STRIDE / 64) % 2 == 1 && (STRIDE | SUPER_STRIDE).is_multiple_of(64));
-/// Where in the memory of a copy is said where its tail is: behind the longest frame.
+/// The offset of a tail's description in the memory of a copy: after the longest frame.
 const TAIL_AT: usize = STRIDE - 64;
 /// Frames moved at once between a pool and its region.
 const EXCHANGE: usize = 256;
 
-/// One worker's frames: takes from and gives back to the region in bulk.
+/// One worker's frames. Exchanges them with the region in bulk.
 #[derive(Debug)]
 pub struct Pool {
     region: Arc<Region>,
@@ -52,7 +49,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool on `region`, empty at first.
+    /// An empty pool on `region`.
     pub fn new(region: Arc<Region>) -> Pool {
         Pool { region, free: Vec::with_capacity(2 * EXCHANGE), outside: 0 }
     }
@@ -62,7 +59,7 @@ impl Pool {
         &self.region
     }
 
-    /// A frame of no bytes with [`HEADROOM`] before it, or nothing when the region is used up.
+    /// An empty frame with [`HEADROOM`] before it. `None` if the region has none left.
     #[inline]
     pub fn take(&mut self) -> Option<Packet> {
         if self.free.is_empty() {
@@ -74,8 +71,8 @@ impl Pool {
         Some(packet)
     }
 
-    /// The same for a super-frame: up to [`SUPER_FRAME`] bytes. There are few, so a pool keeps none that another may
-    /// want; and the lock is nothing beside the bytes.
+    /// An empty super-frame, for up to [`SUPER_FRAME`] bytes. There are few, so a pool keeps none back from others. The lock is cheap compared to the
+    /// bytes of a super-frame.
     pub fn take_super(&mut self) -> Option<Packet> {
         let mut packet = self.region.lock().super_frames.pop()?;
         packet.reset();
@@ -83,13 +80,13 @@ impl Pool {
         Some(packet)
     }
 
-    /// A frame for `len` bytes: a super-frame only for what fits in no other.
+    /// A frame for `len` bytes: a super-frame only if no other frame is large enough.
     #[inline]
     pub fn take_for(&mut self, len: usize) -> Option<Packet> {
         if len <= FRAME { self.take() } else { self.take_super() }
     }
 
-    /// Ends a packet: its frame can be taken again.
+    /// Ends a packet: its frame is free again.
     #[inline]
     pub fn give(&mut self, packet: Packet) {
         self.outside = self.outside.wrapping_sub(1);
@@ -99,10 +96,11 @@ impl Pool {
         self.keep(packet);
     }
 
-    /// Puts a frame with the free ones.
+    /// Adds a frame to the free ones.
     #[inline(always)]
     fn keep(&mut self, packet: Packet) {
         self.free.push(packet);
+        // Half of the list stays: a worker that alternates between taking and giving does not lock the region each time.
         if self.free.len() == 2 * EXCHANGE {
             let keep = self.free.len() - EXCHANGE;
             self.region.lock().frames.extend(self.free.drain(keep..));
@@ -113,11 +111,11 @@ impl Pool {
     #[inline(never)]
     fn keep_special(&mut self, mut packet: Packet) {
         if packet.is_large() {
-            // As many as the region has: the list has room for them.
+            // The list never exceeds the region's super-frames, so this push never allocates.
             return self.region.lock().super_frames.push(packet);
         }
         if let Some(last) = packet.take_tail().and_then(Tail::end) {
-            // Nobody else refers to it. It was counted out when its packet was.
+            // No packet refers to it any more. `outside` was decremented when its packet was given back.
             self.keep_any(last);
         }
         self.keep(packet);
@@ -127,7 +125,7 @@ impl Pool {
         if packet.is_special() { self.keep_special(packet) } else { self.keep(packet) }
     }
 
-    /// Ends the packet that copies were made of; its frame can be taken again when the last of them has ended.
+    /// Ends the original of copies. Its frame is free again once the last copy has ended.
     pub fn give_shared(&mut self, shared: Shared) {
         self.outside = self.outside.wrapping_sub(1);
         if let Some(last) = shared.end() {
@@ -135,8 +133,8 @@ impl Pool {
         }
     }
 
-    /// Makes a packet one piece: its tail is copied behind its head, and referred to no more. False, and nothing changed,
-    /// where it takes a super-frame and there is none.
+    /// Makes a packet contiguous: copies its tail after its head and ends the reference. Returns false and changes nothing if that needs a
+    /// super-frame and none is left.
     #[cold]
     pub fn join(&mut self, packet: &mut Packet) -> bool {
         if !packet.has_tail() {
@@ -151,7 +149,7 @@ impl Pool {
             return true;
         }
         let Some(tail) = packet.take_tail() else { return true };
-        // A head begins at the headroom or in it, so head and tail end before what was said of the tail.
+        // A head begins at the headroom or within it, so head and tail end before the tail's description.
         let fits = packet.append(tail.bytes());
         debug_assert!(fits, "a frame holds what is no longer than a frame");
         if let Some(last) = tail.end() {
@@ -160,25 +158,24 @@ impl Pool {
         true
     }
 
-    /// Packets that came in through a port that shares the region: from now on this worker holds them.
+    /// Counts packets from a port that shares the region: this worker holds them now.
     #[inline]
     pub fn import(&mut self, packets: usize) {
         self.outside = self.outside.wrapping_add(packets as u64);
     }
 
-    /// Packets that left through a port that shares the region: this worker no longer holds them.
+    /// Counts packets to a port that shares the region: this worker no longer holds them.
     #[inline]
     pub fn export(&mut self, packets: usize) {
         self.outside = self.outside.wrapping_sub(packets as u64);
     }
 
-    /// The worker holds nothing any more: what it had it has lost track of, and the frames went home when the packets were
-    /// dropped.
+    /// Resets the count: the worker has lost track of its packets, and their frames returned to the region when they were dropped.
     pub fn abandon(&mut self) {
         self.outside = 0;
     }
 
-    /// Packets this worker holds, counted by the frames that left and came back: independent of the ledger.
+    /// The packets that this worker holds, counted by frames taken and given back, independent of the ledger.
     #[inline]
     pub fn outside(&self) -> u64 {
         self.outside
@@ -260,7 +257,7 @@ mod tests {
             let taken: Vec<Packet> = std::iter::from_fn(|| pool.take_super()).collect();
             assert_eq!((taken.len(), pool.outside()), (100, 100));
             taken.into_iter().for_each(|packet| pool.give(packet));
-            // A pool keeps none: the others can have them.
+            // A pool keeps no super-frames: other pools can use them.
             assert_eq!(region.spare_super_frames(), 100);
         }
         drop(pool);

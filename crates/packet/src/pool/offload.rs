@@ -1,19 +1,19 @@
-//! What is still to be done to a packet before it is fit for any link: cutting a super-frame, completing a checksum.
+//! Pending offloads of a packet: segmentation of a super-frame, completion of a checksum.
 //!
-//! The kernel's own terms (`struct virtio_net_hdr`: OASIS virtio 1.2, 5.1.6), so that ports pass them on unchanged.
+//! The terms are the kernel's (`struct virtio_net_hdr`: OASIS virtio 1.2, 5.1.6), so that ports can pass them on unchanged.
 
-/// By which rules a super-frame is cut into packets.
+/// The kind of segmentation of a super-frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Segmentation {
-    /// It is one packet.
+    /// Not a super-frame.
     #[default]
     None = 0,
     /// TCP over IPv4.
     Tcp4 = 1,
     /// TCP over IPv6.
     Tcp6 = 2,
-    /// UDP over either: each segment is a datagram of its own.
+    /// UDP over IPv4 or IPv6: each segment is a datagram.
     Udp = 3,
 }
 
@@ -31,31 +31,31 @@ impl Segmentation {
     }
 }
 
-/// A checksum whose field holds the sum of the pseudo-header only, as senders leave it that expect a device to go on.
+/// A partial checksum: its field holds only the sum of the pseudo-header. Senders leave it so for a device to complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PartialChecksum {
-    /// From where on, in bytes from the start of the frame, to its end the sum is still to be made.
+    /// The start of the bytes to sum, from the start of the frame. They extend to its end.
     pub start: u16,
-    /// Where the field is, in bytes from `start`; at most 255.
+    /// The offset of the checksum field, in bytes from `start`; at most 255.
     pub offset: u16,
 }
 
-/// What is still to be done to a packet. By default nothing.
+/// The pending offload of a packet. None by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offload {
-    /// By which rules it is cut.
+    /// The kind of segmentation.
     pub segmentation: Segmentation,
-    /// Bytes of transport payload in each segment but the last; zero where nothing is cut.
+    /// Bytes of transport payload in each segment but the last; zero without segmentation.
     pub size: u16,
     /// The checksum to complete.
     pub checksum: Option<PartialChecksum>,
 }
 
 impl Offload {
-    /// Nothing is left to be done.
+    /// No pending offload.
     pub const NONE: Offload = Offload { segmentation: Segmentation::None, size: 0, checksum: None };
 
-    /// Whether it has to be cut before it is a packet of a link.
+    /// True if it has to be segmented before it fits a link.
     #[inline]
     pub fn is_super_frame(&self) -> bool {
         self.segmentation != Segmentation::None

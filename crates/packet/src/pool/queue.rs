@@ -5,8 +5,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::copy_nonoverlapping;
 
-/// Packets waiting in order, never more than the capacity. Length and free space cost nothing to ask, and a whole batch
-/// moves in or out at once.
+/// Packets in order, never more than the capacity. Length and free space cost nothing to read. Whole batches move in or out at once.
 pub struct Queue {
     /// A power of two, at least the capacity. Initialised: `len` slots from `head` on, wrapping.
     slots: Box<[MaybeUninit<Packet>]>,
@@ -23,36 +22,36 @@ impl Queue {
         Queue { slots, capacity, head: 0, len: 0 }
     }
 
-    /// Packets waiting.
+    /// The number of packets.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none waits.
+    /// True if it has no packet.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The most packets that may wait.
+    /// The maximum number of packets.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Packets that still fit.
+    /// The number of packets that still fit.
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.capacity.saturating_sub(self.len)
     }
 
-    /// The slot `offset` places behind the head.
+    /// The slot `offset` places after the head.
     #[inline(always)]
     fn slot(&self, offset: usize) -> usize {
         (self.head + offset) & (self.slots.len() - 1)
     }
 
-    /// Adds one at the end, or gives it back where there is no room.
+    /// Adds a packet at the end. Returns it if there is no room.
     #[inline(always)]
     #[must_use = "a packet that did not fit comes back"]
     pub fn push(&mut self, packet: Packet) -> Option<Packet> {
@@ -66,7 +65,7 @@ impl Queue {
         None
     }
 
-    /// Takes the first.
+    /// Removes the first packet.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Packet> {
         if self.len == 0 {
@@ -80,7 +79,7 @@ impl Queue {
         Some(packet)
     }
 
-    /// Takes the last.
+    /// Removes the last packet.
     pub fn pop_back(&mut self) -> Option<Packet> {
         if self.len == 0 {
             return None;
@@ -91,7 +90,7 @@ impl Queue {
         Some(unsafe { self.slots[slot].assume_init_read() })
     }
 
-    /// The first, to look at.
+    /// The first packet.
     #[inline(always)]
     pub fn front(&self) -> Option<&Packet> {
         if self.len == 0 {
@@ -101,13 +100,14 @@ impl Queue {
         Some(unsafe { self.slots.get_unchecked(self.slot(0)).assume_init_ref() })
     }
 
-    /// All that wait, the first one first, to look at.
+    /// All packets from the first to the last.
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
-        // SAFETY: those less than `len` places behind the head are initialised, and stay so while the queue is borrowed.
+        // SAFETY: slots less than `len` places after the head are initialised, and stay so while the queue is borrowed.
         (0..self.len).map(|offset| unsafe { self.slots[self.slot(offset)].assume_init_ref() })
     }
 
-    /// How many of the first `most` packets, one behind the other, `see` says yes to. It is shown no other but the one behind them.
+    /// The number of leading packets, at most `most`, for which `see` returns true. `see` is called up to the first packet for which it returns
+    /// false.
     #[inline(always)]
     pub fn leading(&self, most: usize, mut see: impl FnMut(&Packet) -> bool) -> usize {
         let most = most.min(self.len);
@@ -120,7 +120,7 @@ impl Queue {
         most
     }
 
-    /// A queue that has run empty starts over, so that a short one stays in few cache lines.
+    /// Resets the head of an empty queue, so that a short queue stays in few cache lines.
     #[inline(always)]
     pub fn rewind(&mut self) {
         if self.len == 0 {
@@ -128,14 +128,14 @@ impl Queue {
         }
     }
 
-    /// Gives up the first `count`, which must have been read.
+    /// Removes the first `count` packets, which the caller has read.
     #[inline(always)]
     fn skip(&mut self, count: usize) {
         self.len -= count;
         self.head = self.slot(count);
     }
 
-    /// Moves the first `count` packets of `batch` to the end, or as many as fit. Answers how many.
+    /// Moves the first `count` packets of `batch` to the end, or as many as fit. Returns the number moved.
     #[inline]
     pub fn append(&mut self, batch: &mut Batch, count: usize) -> usize {
         self.rewind();
@@ -144,8 +144,8 @@ impl Queue {
         let slot = self.slot(self.len);
         let straight = count.min(self.slots.len() - slot);
         let to = self.slots.as_mut_ptr().cast::<Packet>();
-        // SAFETY: `count` packets at `from` were given up by the batch and are owned here. They go to free slots: behind
-        // the last, up to the end of the ring, and the rest to its beginning; `count` is at most the room.
+        // SAFETY: the batch gave up the `count` packets at `from`. They go to free slots: after the last packet up to the end of the ring, and the
+        // rest to its beginning; `count` is at most the room.
         unsafe {
             copy_nonoverlapping(from, to.add(slot), straight);
             copy_nonoverlapping(from.add(straight), to, count - straight);
@@ -154,7 +154,7 @@ impl Queue {
         count
     }
 
-    /// Moves as many as fit, but at most `most`, from the front to the end of `batch`.
+    /// Moves up to `most` packets, as many as fit, from the front to the end of `batch`.
     #[inline]
     pub fn pop_into(&mut self, batch: &mut Batch, most: usize) {
         batch.rewind();
@@ -162,8 +162,8 @@ impl Queue {
         let slot = self.slot(0);
         let straight = count.min(self.slots.len() - slot);
         let from = self.slots.as_ptr().cast::<Packet>();
-        // SAFETY: the first `count` slots from the head on are initialised and are given up below; the batch takes on
-        // `count` slots, all of which are written.
+        // SAFETY: the first `count` slots from the head on are initialised and are released below; the batch adds `count` slots, all of which are
+        // written.
         unsafe {
             let to = batch.take_on(count);
             copy_nonoverlapping(from.add(slot), to, straight);
@@ -172,8 +172,7 @@ impl Queue {
         self.skip(count);
     }
 
-    /// Changes the capacity and keeps every packet: where more wait than the new capacity, none is added until they
-    /// have left.
+    /// Changes the capacity and keeps every packet. If more are queued than the new capacity, no packet is added until they have left.
     pub fn resize(&mut self, capacity: usize) {
         let mut larger = Queue::new(capacity.max(self.len));
         while let Some(packet) = self.pop() {

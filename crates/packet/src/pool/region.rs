@@ -6,24 +6,24 @@ use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What the super-frames begin at a multiple of: a page.
+/// The alignment of the super-frames: a page.
 const PAGE: usize = 4096;
-/// The most frames a region holds, and the most super-frames.
+/// The maximum number of frames and of super-frames in a region.
 const MOST: (usize, usize) = (1 << 24, 1 << 16);
 
 /// A fixed number of frames and super-frames, shared by the pools of all workers.
 #[derive(Debug)]
 pub struct Region {
-    /// The way home ([`Home`]) in the place of one slot, then one slot for each frame, then one for each super-frame.
+    /// A [`Home`] in the place of one slot, then one slot for each frame, then one for each super-frame.
     slots: ManuallyDrop<Huge<u8>>,
-    /// The frames, then from the next page on the super-frames.
+    /// The frames, and from the next page on the super-frames.
     data: ManuallyDrop<Huge<u8>>,
     frames: usize,
     super_frames: usize,
     spare: Mutex<Spare>,
 }
 
-/// The region of a slot, for packets that nobody ends: it lies before the first slot.
+/// The region of a slot, for packets dropped without a pool. It lies before the first slot.
 type Home = Weak<Region>;
 const _: () = assert!(size_of::<Home>() <= size_of::<Slot>() && align_of::<Home>() <= align_of::<Slot>());
 
@@ -34,20 +34,20 @@ pub(super) struct Spare {
     pub super_frames: Vec<Packet>,
 }
 
-/// The memory of the frames, as AF_XDP takes it (`struct xdp_umem_reg`, with unaligned chunks: their size is no power of
-/// two). Frame `index` has the bytes from `index * chunk` on.
+/// The memory of the frames in the form of AF_XDP (`struct xdp_umem_reg`, with unaligned chunks, because their size is not a power of two). Frame
+/// `index` has the bytes from `index * chunk` on.
 #[derive(Clone, Copy, Debug)]
 pub struct Umem {
-    /// The first byte, at the beginning of a page.
+    /// The first byte, page-aligned.
     pub base: NonNull<u8>,
-    /// Bytes, whole pages.
+    /// Length in bytes, whole pages.
     pub length: usize,
-    /// Bytes from frame to frame.
+    /// Distance between frames in bytes.
     pub chunk: u32,
 }
 
-// SAFETY: the mappings are only used to find slots that are given out once each, and to be unmapped; frames travel
-// between threads inside `Packet`, which is `Send`, through the mutex.
+// SAFETY: the mappings are only used to find slots, each of which has one owner, and to unmap them; frames move between threads inside `Packet`,
+// which is `Send`, through the mutex.
 unsafe impl Send for Region {}
 // SAFETY: as above; `&Region` only reaches the mutex, addresses and counts.
 unsafe impl Sync for Region {}
@@ -59,7 +59,7 @@ impl Region {
     }
 
     /// Memory for `frames` frames (at least one, at most 2^24) of [`FRAME`](super::FRAME) bytes and `super_frames` (at most 2^16) of
-    /// [`SUPER_FRAME`](super::SUPER_FRAME) bytes: page-aligned, zeroed, untouched until used.
+    /// [`SUPER_FRAME`](super::SUPER_FRAME) bytes: page-aligned, zeroed, and not used before the first write.
     pub fn with_super_frames(frames: usize, super_frames: usize) -> Arc<Region> {
         assert!((1..=MOST.0).contains(&frames), "a region holds 1 to 2^24 frames");
         assert!(super_frames <= MOST.1, "a region holds at most 2^16 super-frames");
@@ -67,12 +67,12 @@ impl Region {
         let data = map(Self::frame_bytes(frames) + super_frames * SUPER_STRIDE);
         Arc::new_cyclic(|home| {
             let mut region = Region { slots, data, frames, super_frames, spare: Mutex::default() };
-            // SAFETY: the place before the first slot is large enough, aligned, and nobody else's.
+            // SAFETY: the place before the first slot is large enough and aligned, and nothing else uses it.
             unsafe { region.home().write(home.clone()) };
-            // SAFETY: each index below the two counts, once; nobody else has the region yet.
+            // SAFETY: each index is below the sum of the two counts and used once; the region is not shared yet.
             let packet =
                 |index: usize| unsafe { Packet::new(region.slot(index), region.memory(index), region.name(index)) };
-            // The first is taken first: the lists are used from their ends.
+            // The lists are used from their ends, so the first frame is pushed last.
             let mut spare = Spare::default();
             spare.frames.extend((0..frames).rev().map(packet));
             spare.super_frames.extend((frames..frames + super_frames).rev().map(packet));
@@ -81,25 +81,23 @@ impl Region {
         })
     }
 
-    /// Where the way home lies.
+    /// The address of the [`Home`].
     fn home(&self) -> NonNull<Home> {
         self.slots.start().cast()
     }
 
-    /// The frame of a packet that was dropped goes back to its region.
+    /// Returns the frame of a dropped packet to its region.
     ///
-    /// # Safety
-    /// `slot` is the one numbered `index` of a region, and whoever had it will not use it any more.
+    /// # Safety `slot` is the one with number `index` of a region, and its previous owner no longer uses it.
     #[cold]
     #[inline(never)]
     pub(super) unsafe fn send_home(slot: NonNull<Slot>, index: u32) {
-        // SAFETY: the caller gives the slot up; what is made of it here is forgotten.
+        // SAFETY: the caller gives up the slot; `ManuallyDrop` prevents that dropping this packet recurses.
         let mut packet = ManuallyDrop::new(unsafe { Packet::back(slot) });
         drop(packet.take_tail());
-        // SAFETY: the way home lies before the first slot, was written before there was any packet, and stays as long as
-        // any packet is not spare.
+        // SAFETY: the `Home` lies before the first slot, was written before any packet existed, and is kept as long as any packet is not spare.
         let home = unsafe { slot.sub(index as usize + 1).cast::<Home>().as_ref() };
-        // Without its region, the memory is kept for ever: somebody may still look at other frames of it.
+        // The region is gone. Its memory is leaked, because other packets may still use frames of it.
         let Some(region) = home.upgrade() else { return };
         let packet = ManuallyDrop::into_inner(packet);
         let mut spare = region.lock();
@@ -113,7 +111,7 @@ impl Region {
 
     /// The slot at `index`, below the number of frames and super-frames.
     fn slot(&self, index: usize) -> NonNull<Slot> {
-        // SAFETY: the mapping has a slot for each behind the way home; it begins at a page, so slots are aligned.
+        // SAFETY: the mapping has a slot for each frame after the `Home`; it is page-aligned, so slots are aligned.
         unsafe { self.slots.start().cast::<Slot>().add(index + 1) }
     }
 
@@ -123,11 +121,11 @@ impl Region {
             None => index * STRIDE,
             Some(index) => Self::frame_bytes(self.frames) + index * SUPER_STRIDE,
         };
-        // SAFETY: the mapping has the memory of each.
+        // SAFETY: the mapping has the memory of each frame.
         unsafe { self.data.start().add(offset) }
     }
 
-    /// What the packet in the slot at `index` calls itself.
+    /// The name of the packet in the slot at `index`.
     fn name(&self, index: usize) -> (u32, SuperFrame) {
         (index as u32, SuperFrame(index >= self.frames))
     }
@@ -157,18 +155,17 @@ impl Region {
         Umem { base: self.data.start(), length: Self::frame_bytes(self.frames), chunk: STRIDE as u32 }
     }
 
-    /// Whether the packet's frame lies in this region.
+    /// True if the packet's frame is in this region.
     pub fn has(&self, packet: &Packet) -> bool {
         let slots = self.slot(0).as_ptr().cast_const();
         let own = slots..slots.wrapping_add(self.frames + self.super_frames);
         own.contains(&packet.address().as_ptr().cast_const())
     }
 
-    /// The packet whose frame was lent ([`Packet::lend`]), with what was known of it then.
+    /// The packet of a lent frame ([`Packet::lend`]), with its metadata from then.
     ///
-    /// # Safety
-    /// `index` was answered by [`Packet::lend`] for a packet of this region ([`Region::has`]), it has not been reclaimed
-    /// since, and whom it was lent to no longer uses the frame.
+    /// # Safety [`Packet::lend`] returned `index` for a packet of this region ([`Region::has`]), it has not been reclaimed since, and the borrower no
+    /// longer uses the frame.
     #[inline]
     pub unsafe fn reclaim(&self, index: u32) -> Packet {
         assert!((index as usize) < self.frames, "no frame {index} was ever lent");
@@ -176,7 +173,7 @@ impl Region {
         unsafe { Packet::back(self.slot(index as usize)) }
     }
 
-    /// Asks for what describes a frame to be brought near.
+    /// Prefetches the slot of a frame.
     #[inline]
     pub fn prefetch(&self, index: u32) {
         if (index as usize) < self.frames {
@@ -185,12 +182,12 @@ impl Region {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Spare> {
-        // A panic elsewhere cannot leave the lists of spare frames half changed: each change is one call of `Vec`.
+        // A panic of another thread cannot leave the lists half changed: each change is one call of `Vec`.
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether every frame of the region is spare. Counting them is not enough: a pool takes any packet, also one of
-    /// another region, in the place of which one of this region is somewhere else.
+    /// True if every frame of the region is spare. The count is not sufficient: pools accept packets of other regions, so a spare list may hold a
+    /// foreign packet while one of this region is elsewhere.
     pub(super) fn is_whole(&self) -> bool {
         let spare = self.lock();
         let all = || spare.frames.iter().chain(&spare.super_frames);
@@ -201,12 +198,12 @@ impl Region {
 impl Drop for Packet {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the packet owns its slot and is gone after this; its name has its number.
+        // SAFETY: the packet owns its slot and is not used after this; its name holds its number.
         unsafe { Region::send_home(self.address(), self.index()) }
     }
 }
 
-/// Memory whose owner decides when it goes.
+/// Memory that its owner unmaps explicitly.
 fn map(bytes: usize) -> ManuallyDrop<Huge<u8>> {
     let memory = Huge::zeroed(bytes);
     memory.prefer_large_pages();
@@ -216,15 +213,15 @@ fn map(bytes: usize) -> ManuallyDrop<Huge<u8>> {
 impl Drop for Region {
     fn drop(&mut self) {
         let whole = self.is_whole();
-        // What is spare is at home already.
+        // Spare packets are forgotten, because their drop would return the frames to this very region.
         let Spare { frames, super_frames } = mem::take(self.spare.get_mut().unwrap_or_else(PoisonError::into_inner));
         frames.into_iter().chain(super_frames).for_each(mem::forget);
         if !whole {
-            // Some packet still owns a frame, or the kernel does: keeping the memory is the safe answer.
+            // A packet or the kernel still owns a frame: leaking the memory is the safe choice.
             return;
         }
-        // SAFETY: every frame was in `spare`, each once as packets cannot be copied, so nobody can reach the memory; and
-        // neither mapping, nor the way home in one of them, is used after this.
+        // SAFETY: every frame was in `spare`, and each once because packets cannot be copied, so no reference to the memory is left. Neither mapping,
+        // nor the `Home` in one of them, is used after this.
         unsafe {
             self.home().drop_in_place();
             ManuallyDrop::drop(&mut self.slots);
@@ -272,9 +269,9 @@ mod tests {
             let lent = pool.take().unwrap().lend();
             pool.export(1);
             let at = lent as usize * umem.chunk as usize + HEADROOM;
-            // SAFETY: the frame is lent, and lies inside the memory.
+            // SAFETY: the frame is lent and lies inside the memory.
             unsafe { umem.base.add(at).cast::<[u8; 4]>().write(lent.to_be_bytes()) };
-            // SAFETY: lent just now by a packet of this region.
+            // SAFETY: a packet of this region was lent just now.
             let mut packet = unsafe { region.reclaim(lent) };
             pool.import(1);
             assert!(packet.place(HEADROOM, 4));
@@ -286,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_ends_goes_home_whatever_it_was_in() {
+    fn dropped_packets_return_to_their_region_from_every_container() {
         let region = Region::with_super_frames(600, 2);
         let mut pool = Pool::new(region.clone());
         let (mut batch, mut queue) = (Batch::new(), Queue::new(100));
@@ -294,7 +291,7 @@ mod tests {
             batch.push(pool.take().unwrap());
             assert!(queue.push(pool.take().unwrap()).is_none());
         }
-        // Some left from the front: what remains begins in the middle, and a ring wraps.
+        // Some packets left from the front: the rest begins in the middle, and the ring wraps.
         pool.give(batch.pop_front().unwrap());
         for _ in 0..60 {
             let packet = queue.pop().unwrap();
@@ -331,7 +328,7 @@ mod tests {
         assert!(here.region().has(&ours) && !here.region().has(&theirs));
         here.give(theirs);
         assert!(!here.region().clone().is_whole());
-        // The region behind `here` has as many frames as it should, but not its own.
+        // The region behind `here` has the right number of frames, but not its own.
         drop(here);
         assert!(ours.fill(b"still there"));
         assert_eq!(ours.bytes(), b"still there");

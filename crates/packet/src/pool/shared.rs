@@ -1,9 +1,8 @@
 //! Copies of a packet that share its payload (adr 0042).
 //!
-//! A copy has a frame of its own for its head: link header, IP header and what follows them, which each copy may change.
-//! The rest stays where it was received: the copy refers to it, and the last one to end frees it, on whichever worker. What
-//! fits into little more than a head is copied whole, which costs less than to refer to it. Packets that nobody copies
-//! have no count that anybody looks at: two bits of what the pool reads of each packet anyway tell the others.
+//! A copy has its own frame for its head: link header, IP header and the following headers, which each copy may change. The payload stays where it
+//! was received. The copy refers to it, and the last copy to end frees it, on any worker. A packet not much longer than a head is copied whole, which
+//! is cheaper than a reference. Packets without copies have no reference count. Two bits that the pool reads of each packet anyway mark the others.
 
 use super::frame::Slot;
 use super::{Packet, Pool, TAIL_AT};
@@ -12,33 +11,32 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Bytes of a copy that are its own, from its first link-layer byte: three cache lines. Link header, IPv6 header, some
-/// extension headers or IPv4 options, transport header, and 64 bytes behind them.
+/// Bytes of a copy's own head, from its first link-layer byte: three cache lines. They hold the link header, the IPv6 header, some extension headers
+/// or IPv4 options, the transport header, and 64 further bytes.
 pub const HEAD: usize = 192;
-/// Bytes behind the head that are worth a reference.
+/// The minimum number of bytes after the head for a reference.
 const WORTH: usize = 64;
 const _: () = assert!(size_of::<Tail>() <= 64 && TAIL_AT.is_multiple_of(align_of::<Tail>()));
 
-/// A packet of which copies are made. It is not changed any more: they read it, from any thread.
+/// The original of copies. It is no longer changed: copies read it from any thread.
 #[must_use = "it is given back to a pool like any packet"]
 pub struct Shared {
     packet: ManuallyDrop<Packet>,
-    /// Whether copies refer to it.
+    /// True if copies refer to it.
     refers: bool,
 }
 
 impl Shared {
-    /// Copies are to be made of `packet`.
+    /// Prepares `packet` for copying.
     ///
-    /// # Panics
-    /// When it is a copy itself that is not in one piece: see [`Pool::join`].
+    /// # Panics If it is itself a copy that is not in one piece: see [`Pool::join`].
     pub fn new(packet: Packet) -> Shared {
         assert!(!packet.has_tail(), "a copy is made one piece before it is copied");
-        // The count lies at the beginning of the memory, before everything that is read of the packet.
+        // The reference count is at the beginning of the memory, before the packet's bytes.
         let refers = packet.len() >= HEAD + WORTH && packet.start() >= size_of::<AtomicU32>();
         let shared = Shared { packet: ManuallyDrop::new(packet), refers };
         if refers {
-            // SAFETY: the memory is the packet's, and aligned to a cache line; nobody refers to it yet.
+            // SAFETY: the memory is the packet's own and aligned to a cache line; nothing refers to it yet.
             unsafe { count(&shared.packet).as_ptr().write(AtomicU32::new(1)) };
         }
         shared
@@ -49,8 +47,8 @@ impl Shared {
         &self.packet
     }
 
-    /// A copy: what is known of the packet, and its bytes, of which those behind [`HEAD`] are shared. Nothing where there is
-    /// no frame for its head. What is still to be done to the packet is not taken over.
+    /// A copy: the metadata and the bytes of the packet, those after [`HEAD`] shared. `None` without a frame for its head. The pending offload is not
+    /// copied.
     pub fn copy(&self, pool: &mut Pool) -> Option<Packet> {
         let bytes = self.packet.bytes();
         if !self.refers {
@@ -64,40 +62,42 @@ impl Shared {
         *copy.meta_mut() = *self.packet.meta();
         let fits = copy.fill(&bytes[..HEAD]);
         debug_assert!(fits, "a head is shorter than a frame");
+        // The tail points into the owner's frame, which does not move.
         let rest = &bytes[HEAD..];
-        // SAFETY: `new` has put the count there.
+        // SAFETY: `new` wrote the count there.
+        // `Relaxed` is enough: the caller holds a reference itself, so the count cannot reach zero meanwhile.
         let before = unsafe { count(&self.packet).as_ref() }.fetch_add(1, Ordering::Relaxed);
         assert!(before < u32::MAX / 2, "there are fewer frames than that");
         copy.set_tail(Tail { owner: self.packet.address(), at: NonNull::from(rest).cast(), length: rest.len() });
         Some(copy)
     }
 
-    /// Who made the copies needs the packet no more. Answers it where none of them does either.
+    /// Ends the reference of the original. Returns its packet if no copy refers to it any more.
     pub(super) fn end(self) -> Option<Packet> {
         ManuallyDrop::new(self).part()
     }
 
     fn part(&mut self) -> Option<Packet> {
-        // SAFETY: the caller does not look at the packet again: it is about to be gone, or forgotten.
+        // SAFETY: both callers end with this call and do not use the packet again.
         let packet = unsafe { ManuallyDrop::take(&mut self.packet) };
         if !self.refers {
             return Some(packet);
         }
         let owner = packet.address();
         std::mem::forget(packet);
-        // SAFETY: this was one of those that were counted.
+        // SAFETY: this reference was counted in `new`.
         unsafe { release(owner) }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // As when a worker panics: the frame goes home by itself.
+        // For example when a worker panics: the frame returns to its region.
         drop(self.part());
     }
 }
 
-/// The part of a packet that lies in another's frame.
+/// The part of a packet in another packet's frame.
 pub(super) struct Tail {
     /// The slot of that frame.
     owner: NonNull<Slot>,
@@ -109,11 +109,11 @@ impl Tail {
     /// Its bytes.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: they lie in the frame of the owner, which stays as it is as long as anybody who is counted refers to it.
+        // SAFETY: the bytes lie in the owner's frame, which does not change while a counted reference to it exists.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.length) }
     }
 
-    /// The reference ends. Answers the packet where it was the last one.
+    /// Ends the reference. Returns the owner's packet if it was the last one.
     pub fn end(self) -> Option<Packet> {
         let owner = ManuallyDrop::new(self).owner;
         // SAFETY: each tail was counted when it was made.
@@ -129,47 +129,46 @@ impl Drop for Tail {
 }
 
 impl Packet {
-    /// The rest of a packet whose payload lies in another frame, which other packets refer to as well; it goes on behind
-    /// [`Packet::bytes`]. Empty for packets in one piece, as all are that nobody has made copies of.
+    /// The rest of a packet whose payload is in a shared frame; it follows [`Packet::bytes`]. Empty for packets in one piece, as all packets without
+    /// copies are.
     #[inline(always)]
     pub fn tail(&self) -> &[u8] {
         if self.has_tail() { self.tail_place().bytes() } else { &[] }
     }
 
-    /// The whole frame: borrowed where it is in one piece. For who looks at few.
+    /// The whole frame, borrowed if it is in one piece. Not for the fast path.
     pub fn whole(&self) -> Cow<'_, [u8]> {
         if self.has_tail() { Cow::Owned([self.bytes(), self.tail()].concat()) } else { Cow::Borrowed(self.bytes()) }
     }
 
-    /// Where what is said of its tail lies.
+    /// The address of its tail's description.
     fn tail_said(&self) -> NonNull<Tail> {
-        // SAFETY: inside its memory, behind everything that a frame with a tail may use, and aligned as the memory is.
+        // SAFETY: inside its memory, after all bytes that a frame with a tail may use, and aligned like the memory.
         unsafe { self.memory().add(TAIL_AT).cast() }
     }
 
     fn tail_place(&self) -> &Tail {
         assert!(self.has_tail());
-        // SAFETY: written by `set_tail` before the flag was set; nobody else writes there as long as it is.
+        // SAFETY: written by `set_tail` before the flag was set; nothing else writes there while it is set.
         unsafe { self.tail_said().as_ref() }
     }
 
-    /// From now on the packet goes on in another frame. It is in no super-frame, has no tail yet, and ends before
-    /// [`TAIL_AT`].
+    /// Continues the packet in another frame. It must not be a super-frame, must have no tail yet, and must end before [`TAIL_AT`].
     pub(super) fn set_tail(&mut self, tail: Tail) {
         assert!(!self.is_special() && self.start() + self.len() <= TAIL_AT);
-        // SAFETY: the place is the packet's own memory.
+        // SAFETY: the place is in the packet's own memory.
         unsafe { self.tail_said().write(tail) };
         let slot = self.slot_mut();
         slot.name |= Slot::TAIL;
         slot.offload |= Slot::SPLIT;
     }
 
-    /// Takes its tail away: the caller ends it.
+    /// Removes its tail. The caller ends the tail.
     pub(super) fn take_tail(&mut self) -> Option<Tail> {
         if !self.has_tail() {
             return None;
         }
-        // SAFETY: as in `tail_place`; the flag is taken away, so it is not read again.
+        // SAFETY: as in `tail`; the flag is cleared, so the tail is not read again.
         let tail = unsafe { self.tail_said().read() };
         let slot = self.slot_mut();
         slot.name &= !Slot::TAIL;
@@ -178,24 +177,23 @@ impl Packet {
     }
 }
 
-/// How many refer to a packet.
+/// The reference count of a packet.
 fn count(packet: &Packet) -> NonNull<AtomicU32> {
     packet.memory().cast()
 }
 
-/// One of those who refer to a packet does so no more. Answers it where that was the last.
+/// Ends one reference to a packet. Returns the packet if it was the last one.
 ///
-/// # Safety
-/// The caller is one of those that were counted, and does not refer to the packet again.
+/// # Safety The caller holds a counted reference and does not use the packet again.
 unsafe fn release(owner: NonNull<Slot>) -> Option<Packet> {
-    // SAFETY: the slot stays as long as anybody refers to it; that of a shared packet is only read.
+    // SAFETY: the slot exists while any reference does; that of a shared packet is only read.
     let packet = ManuallyDrop::new(unsafe { Packet::back(owner) });
-    // SAFETY: a packet that somebody refers to has the count there.
+    // SAFETY: a packet with references has the count there.
     let before = unsafe { count(&packet).as_ref() }.fetch_sub(1, Ordering::Release);
     if before > 1 {
         return None;
     }
-    // What the others have read was read before the frame is used for something else.
+    // Orders the reads of all other holders (their `Release` decrements) before the reuse of the frame.
     fence(Ordering::Acquire);
     Some(ManuallyDrop::into_inner(packet))
 }
@@ -245,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_is_copied_whole_and_what_is_long_refers_into_its_super_frame() {
+    fn short_packets_are_copied_whole_and_long_ones_share_their_payload() {
         let region = Region::with_super_frames(8, 2);
         let mut pool = Pool::new(region.clone());
         for (length, tail) in [(60, 0), (HEAD + WORTH - 1, 0), (HEAD + WORTH, WORTH), (9000, 9000 - HEAD)] {
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_super_frame_is_left_a_long_copy_stays_as_it_is() {
+    fn long_copy_stays_shared_without_a_free_super_frame() {
         let mut pool = Pool::new(Region::with_super_frames(8, 1));
         let shared = Shared::new(packet(&mut pool, 5000));
         let mut copy = shared.copy(&mut pool).unwrap();
@@ -332,7 +330,7 @@ mod tests {
             let mut original = loop {
                 match pool.take() {
                     Some(packet) => break packet,
-                    // The others have them, and give them back.
+                    // The other threads hold the frames, and will give them back.
                     None => std::thread::yield_now(),
                 }
             };
@@ -360,8 +358,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is dropped, joined, given or kept in whichever order: every frame comes back, and every copy says what
-        /// the original said.
+        /// Copies are dropped, joined, given back or kept in any order: every frame returns, and every copy has the original's bytes.
         #[test]
         fn no_frame_is_lost_whatever_becomes_of_the_copies(
             steps in prop::collection::vec((0u8..6, 0usize..64, 20usize..4000), 1..120),
@@ -392,7 +389,7 @@ mod tests {
                     2 | 3 => {
                         let (copy, bytes, owner) = alive.swap_remove(which % alive.len());
                         prop_assert_eq!(&*copy.whole(), &bytes[..]);
-                        // Another worker's pool than the one it was counted by.
+                        // Not the pool of the worker that counted it.
                         pools[owner].export(1);
                         pools[here].import(1);
                         pools[here].give(copy);

@@ -1,12 +1,12 @@
-//! A port with something around it: everything passes through but what the decoration looks at or changes.
+//! A port with a decoration around it. Everything passes through except what the decoration observes or changes.
 
 use super::{Offloads, Port, PortStatistics, Unsent, Waiter};
 use crate::{Batch, Pool};
 use units::{Instant, Mac, Rate};
 
-/// What is done to the packets of a port.
+/// The processing of a port's packets.
 pub trait Decoration: Send {
-    /// The packets of `batch` from `first` on have just been received; `came` is when, unless the port has stamped them.
+    /// The packets of `batch` from `first` on were received now, at time `came`, unless the port has set their timestamps.
     fn received(&mut self, came: Option<Instant>, batch: &mut Batch, first: usize, pool: &mut Pool);
     /// The packets of `batch` are about to be transmitted at `now`.
     fn transmitting(&mut self, now: Instant, batch: &Batch);

@@ -1,25 +1,25 @@
-//! Spoils what a port receives, on purpose and reproducibly: lost, corrupted, truncated and duplicated frames.
+//! Injects reproducible faults into the packets of a port: lost, corrupted, truncated and duplicated frames.
 //!
-//! A frame that is to be lost is still handed over, marked to be dropped as `injected_fault`, so that the ledger has it.
+//! A lost frame is still delivered, marked to be dropped as `injected_fault`, so that the ledger counts it.
 
 use super::{Decorated, Decoration, Port};
 use crate::{Batch, DropReason, Pool};
 use units::Instant;
 
-/// How often each fault happens, in parts per million of received frames.
+/// The rate of each fault, in parts per million of received frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultRates {
     /// The frame is lost.
     pub loss: u32,
     /// One bit of the frame is flipped.
     pub corrupt: u32,
-    /// The frame is cut somewhere.
+    /// The frame is truncated at a random length.
     pub truncate: u32,
-    /// The frame comes twice.
+    /// The frame is received twice.
     pub duplicate: u32,
 }
 
-/// Spoils packets.
+/// The fault generator.
 #[derive(Debug)]
 pub struct Faults {
     rates: FaultRates,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::Region;
 
-    /// Sends 10000 frames of 100 bytes through a faulty port; answers how many came, were lost, changed and cut.
+    /// Sends 10000 frames of 100 bytes through a faulty port. Returns the numbers received, lost, changed and truncated.
     fn outcome(rates: FaultRates, seed: u64) -> [usize; 4] {
         let mut pool = Pool::new(Region::new(600));
         let (port, mut far) = Wire::pair(256);

@@ -1,6 +1,6 @@
-//! The in-memory port: one end of a wire whose two directions are bounded rings. Frames cross by reference, never copied.
+//! The in-memory port: one end of a wire whose two directions are bounded rings. Frames move by reference and are never copied.
 //!
-//! Both ends may be ports of one router, ports of two, or one may be held by a test or a benchmark as a host would.
+//! Both ends may be ports of one router or of two, or a test or benchmark may hold one end like a host.
 
 use super::{Offloads, Port, Waiter};
 use crate::{Batch, Packet, Pool};
@@ -31,17 +31,17 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The same end, with a rate its queueing scheme is told.
+    /// The same end with a link rate for its queueing scheme.
     pub fn with_rate(self, rate: Rate) -> Memory {
         Memory { rate, ..self }
     }
 
-    /// The same end, which transmits what `offloads` says as it is: the other end has to know what to do with it.
+    /// The same end, which transmits packets with these `offloads` pending. The other end must support them.
     pub fn with_offloads(self, offloads: Offloads) -> Memory {
         Memory { offloads, ..self }
     }
 
-    /// Packets that wait to be received at this end.
+    /// Packets waiting to be received at this end.
     pub fn waiting(&self) -> usize {
         self.input.slots()
     }
@@ -100,7 +100,7 @@ mod tests {
     use crate::Region;
 
     #[test]
-    fn what_one_end_sends_the_other_receives_in_order_and_nothing_is_copied() {
+    fn wire_delivers_packets_in_order_without_copying() {
         let region = Region::new(600);
         let mut pool = Pool::new(region);
         let (mut left, mut right) = Wire::pair(300);

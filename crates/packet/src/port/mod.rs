@@ -1,7 +1,7 @@
-//! A place packets come from and go to.
+//! The interface to ports, which receive and transmit packets.
 //!
-//! Ports are owned by one worker each. They read no clock: the time is an argument. Real ones live in crate `io`; here
-//! are the in-memory port and the decorators that wrap any port: [`Tapped`] (captures) and [`Faulty`].
+//! Each port is owned by one worker. Ports read no clock: the time is an argument. Real ports are in crate `io`. This module has the in-memory port
+//! and the decorators that wrap any port: [`Tapped`] (captures) and [`Faulty`].
 
 mod decorated;
 mod fault;
@@ -16,121 +16,121 @@ pub use tap::{Direction, FrameSink, SharedSink, Tap, Tapped};
 use crate::{Batch, DropReason, Pool};
 use units::{Instant, Mac, Rate};
 
-/// What an idle worker may sleep on until a port has something to receive.
+/// The event that wakes an idle worker when a port may have packets to receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waiter {
-    /// A file descriptor that becomes readable. Owned by the port: valid as long as the port is.
+    /// A file descriptor that becomes readable. The port owns it, and it is valid as long as the port.
     Descriptor(i32),
-    /// Something arrives at this time (a replay).
+    /// The next packet arrives at this time (a replay).
     At(Instant),
-    /// Something may arrive at any time, and whoever brings it wakes the worker.
+    /// A packet may arrive at any time, and its sender wakes the worker.
     Rung,
-    /// Something may arrive at any time without a sign: poll it.
+    /// A packet may arrive at any time without a wakeup: poll the port.
     Poll,
-    /// Nothing will ever arrive again (the end of a file).
+    /// No packet will arrive any more (the end of a file).
     Never,
 }
 
-/// What a port has counted about itself, since it was opened.
+/// The port's own counters since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortStatistics {
-    /// Packets the medium lost before the port could receive them (a full receive ring).
+    /// Packets lost by the medium before the port could receive them (a full receive ring).
     pub lost_before_receive: u64,
-    /// Packets the medium lost after it had accepted them.
+    /// Packets lost by the medium after it had accepted them.
     pub lost_after_transmit: u64,
 }
 
-/// Packets a port was given that have not left, or never will.
+/// Packets that a port accepted and has not sent yet, or never will.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unsent {
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl Unsent {
-    /// One more of `length` bytes.
+    /// Adds one packet of `length` bytes.
     pub fn add(&mut self, length: usize) {
         self.packets += 1;
         self.bytes += length as u64;
     }
 
-    /// As many more as there are in `other`.
+    /// Adds the packets of `other`.
     pub fn join(&mut self, other: Unsent) {
         self.packets += other.packets;
         self.bytes += other.bytes;
     }
 }
 
-/// What a port can transmit besides packets with nothing left to be done to them.
+/// The offloads and packet forms that a port can transmit without preparation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Offloads {
-    /// Super-frames, TCP and UDP, with their checksums partial: the medium, or who reads from it, cuts them.
+    /// TCP and UDP super-frames with partial checksums: the medium or its reader segments them.
     pub super_frames: bool,
     /// Packets whose transport checksum is partial.
     pub checksums: bool,
-    /// Packets that are not in one piece ([`Packet::tail`](crate::Packet::tail)), as copies to a multicast group are.
+    /// Packets that are not in one piece ([`Packet::tail`](crate::Packet::tail)), such as copies to a multicast group.
     pub gather: bool,
 }
 
-/// Packets of a receive ring where a port does not say otherwise.
+/// The default size of a receive ring in packets.
 const RING: u32 = 1024;
 
-/// A place packets come from and go to.
+/// A port: receives and transmits packets.
 pub trait Port: Send {
-    /// Adds what has come in to `batch`, at most its room. Each packet has its frame, `timestamp` set to when it came
-    /// (see [`Port::stamps`]), and `refused` set where the port knows it to be unusable (`DropReason` plus one). Ports that share the pool's region import;
-    /// others take frames from it and leave on the medium what finds no frame.
+    /// Adds received packets to `batch`, at most its room. Each packet has its frame, its arrival time in `timestamp` (see [`Port::stamps`]), and
+    /// `refused` (`DropReason` plus one) if the port knows that it is unusable. Ports that share the pool's region import their packets. Others take
+    /// frames from the pool and leave packets without a frame on the medium.
     fn receive(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
-    /// Whether it knows when packets came, and has set their `timestamp`. Where not, they came when they were received.
+    /// True if the port sets `timestamp` to the arrival time. Otherwise packets count as arrived when they were received.
     fn stamps(&self) -> bool {
         true
     }
-    /// How many packets [`Port::transmit`] can take now.
+    /// The number of packets that [`Port::transmit`] accepts now.
     fn room(&self) -> usize;
-    /// Sends all of `batch`, at most `room()`. Ports that share the pool's region export; others give the frames back. Packets
-    /// that the medium refuses stay in `batch`, with `refused` set: they are dropped, and never counted as sent.
+    /// Sends all of `batch`, at most `room()`. Ports that share the pool's region export; others give the frames back. Packets that the medium
+    /// refuses stay in `batch` with `refused` set: they are dropped and not counted as sent.
     fn transmit(&mut self, now: Instant, batch: &mut Batch, pool: &mut Pool);
-    /// Packets that the medium has refused after [`Port::transmit`] had returned, each counted once: they had to wait, or the
-    /// refusal came late.
+    /// Packets that the medium refused after [`Port::transmit`] had returned, because they had to wait or the refusal was late. Each is reported
+    /// once.
     fn refused_late(&mut self) -> Unsent {
         Unsent::default()
     }
-    /// Packets that were transmitted and have not left: they wait in the port because the medium cannot accept them yet, or it has
-    /// refused them and [`Port::refused_late`] has not told.
+    /// Packets that were transmitted and have not left. They wait in the port until the medium accepts them, or were refused and not yet reported by
+    /// [`Port::refused_late`].
     fn waiting_inside(&self) -> Unsent {
         Unsent::default()
     }
-    /// The longest IP packet that the medium carries now, in bytes; nothing where it has no bound.
+    /// The longest IP packet that the medium carries now, in bytes. `None` for no limit.
     fn mtu(&self) -> Option<u16> {
         None
     }
-    /// What the medium carries, in bits per second; [`Rate::MAX`] where it has no rate of its own.
+    /// The rate of the medium in bits per second; [`Rate::MAX`] if it has none.
     fn link_rate(&self) -> Rate;
-    /// Packets that its receive ring holds: more than these are lost between two times it is received by.
+    /// The size of the receive ring in packets. More packets than this between two receive calls are lost.
     fn ring(&self) -> u32 {
         RING
     }
-    /// Whether the medium is there and connected.
+    /// True if the medium exists and is connected.
     fn is_up(&self) -> bool {
         true
     }
-    /// What it can transmit of [`crate::Offload`]. What it cannot is done before: packets are cut and sums completed.
+    /// The offloads of [`crate::Offload`] that it can transmit. For all others, packets are segmented and checksums completed before.
     fn offloads(&self) -> Offloads {
         Offloads::default()
     }
-    /// What an idle worker may sleep on.
+    /// The event that an idle worker may sleep on.
     fn waiter(&self) -> Waiter;
-    /// Whether something has arrived that a worker would have to be woken for: only where that shows without receiving it.
+    /// True if packets have arrived for which a worker must be woken, if this can be seen without receiving them.
     fn has_arrivals(&self) -> bool {
         false
     }
-    /// Whether it may be closed: nobody brings it packets any more. A port that may not keeps them until then.
+    /// True if it may be closed, because nothing sends to it any more. Until then it keeps its packets.
     fn may_go(&self) -> bool {
         true
     }
-    /// Packets it was given that nobody will ever take, counted once: of a relay, when the other worker is gone.
+    /// Packets that it accepted and no receiver will take, each reported once: those of a relay whose other worker is gone.
     fn forsaken(&mut self) -> usize {
         0
     }
@@ -140,7 +140,7 @@ pub trait Port: Send {
     }
     /// The port without its decorators.
     fn undecorated(self: Box<Self>) -> Box<dyn Port>;
-    /// What the port has counted.
+    /// The port's own counters.
     fn statistics(&self) -> PortStatistics {
         PortStatistics::default()
     }
@@ -152,12 +152,12 @@ pub fn refuse(mut packet: crate::Packet, reason: DropReason, batch: &mut Batch) 
     batch.push(packet);
 }
 
-/// The reason a stage refused a packet for.
+/// The reason for which a port refused a packet.
 pub fn refusal(packet: &crate::Packet) -> Option<DropReason> {
     DropReason::ALL.get(usize::from(packet.meta().refused).wrapping_sub(1)).copied()
 }
 
-/// Ends what a port has handed back, for who sends by it without a link before it. Answers how many packets.
+/// Ends the packets that a port refused, for callers that send without a link. Returns their number.
 pub fn discard_refused(batch: &mut Batch, pool: &mut Pool) -> u64 {
     let refused = batch.len() as u64;
     batch.drain().for_each(|packet| pool.give(packet));

@@ -1,11 +1,11 @@
-//! Shows every frame of a port to a sink: a capture file. The packets pass unchanged.
+//! Passes every frame of a port to a sink, for example a capture file. The packets are unchanged.
 
 use super::{Decorated, Decoration, Port};
 use crate::{Batch, Pool};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::Instant;
 
-/// Which way a frame went, seen from the router.
+/// The direction of a frame as seen from the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Received.
@@ -14,14 +14,13 @@ pub enum Direction {
     Out,
 }
 
-/// Something that takes a look at frames. It must not block: what it cannot take, it counts and forgets.
+/// A receiver of frames. It must not block: it counts and discards frames that it cannot store.
 pub trait FrameSink: Send {
     /// A frame passed at `now`.
     fn frame(&mut self, now: Instant, direction: Direction, frame: &[u8]);
 }
 
-/// One sink for all queues of a port. A port with a tap is being looked at, so its workers may wait for each other for as
-/// long as a sink takes to copy a frame.
+/// One sink for all queues of a port. A tap is for diagnosis, so its workers may wait for each other while a sink copies a frame.
 #[derive(Clone)]
 pub struct SharedSink(Arc<Mutex<Box<dyn FrameSink>>>);
 
@@ -34,15 +33,15 @@ impl SharedSink {
 
 impl FrameSink for SharedSink {
     fn frame(&mut self, now: Instant, direction: Direction, frame: &[u8]) {
-        // A sink that panicked has lost frames of its own and nothing of ours.
+        // After a panic of the sink only its own frames are lost.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).frame(now, direction, frame);
     }
 }
 
-/// Shows frames to a sink.
+/// Passes frames to a sink.
 pub struct Tap(Box<dyn FrameSink>);
 
-/// A port whose frames a sink sees.
+/// A port whose frames go to a sink.
 pub type Tapped = Decorated<Tap>;
 
 impl Tapped {

@@ -1,17 +1,17 @@
-//! Names that the first bytes of a connection give away: whom a TLS client wants to talk to, what host an HTTP request is for,
-//! what a DNS message asks about. Each looks at the payload of one segment or datagram, and finds nothing in what it does not
-//! understand, or what goes on in the next.
+//! Names in the first bytes of a connection: the server name of a TLS client, the host of an HTTP request, the question of a DNS message. Each
+//! function reads the payload of one segment or datagram. It returns nothing if it does not understand the payload, or if the name continues in the
+//! next segment.
 
 use super::transport;
 
 /// The longest domain name as text, in bytes (RFC 1035 2.3.4).
 pub const MOST_NAME: usize = 253;
-/// Headers of an HTTP request that are looked at.
+/// The maximum number of HTTP headers that are read.
 const MOST_HEADERS: usize = 64;
-/// Extensions of a TLS client's greeting that are looked at.
+/// The maximum number of extensions of a TLS ClientHello that are read.
 const MOST_EXTENSIONS: usize = 64;
 
-/// The payload of a whole packet of TCP or UDP, from its upper layer to its end; none where there is no whole header.
+/// The payload of a whole TCP or UDP packet, given from its upper layer to its end. `None` if the header is incomplete.
 pub fn payload(protocol: u8, upper: &[u8]) -> Option<&[u8]> {
     match protocol {
         super::protocol::TCP => {
@@ -23,36 +23,36 @@ pub fn payload(protocol: u8, upper: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// So many bytes from the front, which are then gone from there.
+/// Removes the first `count` bytes and returns them.
 fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     let (first, rest) = bytes.split_at_checked(count)?;
     *bytes = rest;
     Some(first)
 }
 
-/// A length of so many bytes, and what it counts.
+/// Reads a length field of `width` bytes and returns the bytes that it counts.
 fn counted<'a>(bytes: &mut &'a [u8], width: usize) -> Option<&'a [u8]> {
     let length = take(bytes, width)?.iter().fold(0, |length, &byte| length << 8 | usize::from(byte));
     take(bytes, length)
 }
 
-/// The name in the greeting of a TLS client (RFC 8446 4.1.2; RFC 6066 3).
+/// The server name in a TLS ClientHello (RFC 8446 4.1.2; RFC 6066 3).
 pub fn tls_server_name(payload: &[u8]) -> Option<&[u8]> {
     let mut record = payload;
     let &[kind, major, ..] = take(&mut record, 3)? else { return None };
     let length = take(&mut record, 2)?;
-    // A handshake record of version 3.x. It may go on in the next segment: what is here of it may have the name.
+    // A handshake record of version 3.x. It may continue in the next segment: the name may be in this part.
     if (kind, major) != (22, 3) {
         return None;
     }
     let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
     let mut hello = &record[..record.len().min(length)];
-    // A client's greeting, its length, version and random number.
+    // A ClientHello: its length, version and random number.
     if take(&mut hello, 4)?[0] != 1 {
         return None;
     }
     take(&mut hello, 2 + 32)?;
-    // Session, ciphers and compressions.
+    // Session, cipher suites and compression methods.
     counted(&mut hello, 1)?;
     counted(&mut hello, 2)?;
     counted(&mut hello, 1)?;
@@ -62,14 +62,14 @@ pub fn tls_server_name(payload: &[u8]) -> Option<&[u8]> {
         let mut extension = counted(&mut hello, 2)?;
         if name {
             let mut list = counted(&mut extension, 2)?;
-            // The only type there is: a host name.
+            // The only defined type: a host name.
             return if take(&mut list, 1)? == [0] { counted(&mut list, 2).filter(|name| is_name(name)) } else { None };
         }
     }
     None
 }
 
-/// The host that an HTTP/1 request is for, without its port (RFC 9112 3.2).
+/// The host of an HTTP/1 request, without its port (RFC 9112 3.2).
 pub fn http_host(payload: &[u8]) -> Option<&[u8]> {
     let mut lines = payload.split(|&byte| byte == b'\n');
     let request = lines.next()?.trim_ascii_end();
@@ -79,7 +79,7 @@ pub fn http_host(payload: &[u8]) -> Option<&[u8]> {
     for line in lines.take(MOST_HEADERS) {
         let (field, value) = line.split_at_checked(5)?;
         if field.eq_ignore_ascii_case(b"host:") {
-            // A line that ends with the segment may go on in the next.
+            // A line cut off by the end of the segment may continue in the next.
             let whole = value.last() == Some(&b'\r');
             let value = value.trim_ascii();
             let end = if value.starts_with(b"[") { None } else { value.iter().position(|&byte| byte == b':') };
@@ -89,8 +89,7 @@ pub fn http_host(payload: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// What the first question of a DNS message is about, as text in `name` (RFC 1035 4.1). Of TCP the length is not part of
-/// `payload`.
+/// The name in the first question of a DNS message, as text in `name` (RFC 1035 4.1). `payload` does not include the length prefix of DNS over TCP.
 pub fn dns_question<'n>(payload: &[u8], name: &'n mut [u8; MOST_NAME]) -> Option<&'n [u8]> {
     let mut rest = payload;
     let header = take(&mut rest, 12)?;
@@ -103,7 +102,7 @@ pub fn dns_question<'n>(payload: &[u8], name: &'n mut [u8; MOST_NAME]) -> Option
         if label.is_empty() {
             return Some(&name[..length]).filter(|name| is_name(name));
         }
-        // 63 bytes at most: a pointer has no place in the first name of a message.
+        // At most 63 bytes: the first name of a message cannot contain a pointer.
         if label.len() > 63 {
             return None;
         }
@@ -116,7 +115,7 @@ pub fn dns_question<'n>(payload: &[u8], name: &'n mut [u8; MOST_NAME]) -> Option
     }
 }
 
-/// Whether these may be the bytes of a name: as long as one, and without anything that is no letter of one.
+/// True if these can be the bytes of a name: valid length, and only characters that a name may have.
 fn is_name(name: &[u8]) -> bool {
     let may_be = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'[' | b']' | b':');
     (1..=MOST_NAME).contains(&name.len()) && name.iter().all(may_be)
@@ -126,7 +125,7 @@ fn is_name(name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A client's greeting with extensions of these types and contents.
+    /// A ClientHello with extensions of these types and contents.
     fn hello(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
         let list: Vec<u8> = extensions
             .iter()
@@ -159,7 +158,7 @@ mod tests {
     fn the_greeting_of_a_tls_client_names_its_server() {
         let whole = hello(&[(0x0a0a, vec![]), (43, vec![2, 3, 4]), server("www.example.org"), (51, vec![0; 900])]);
         assert_eq!(tls_server_name(&whole), Some(&b"www.example.org"[..]));
-        // What follows the name may come in the next segment; the name may not.
+        // The bytes after the name may arrive in the next segment; the name may not.
         let cut = whole.len() - 800;
         assert_eq!(tls_server_name(&whole[..cut]), Some(&b"www.example.org"[..]));
         assert_eq!(tls_server_name(&whole[..60]), None);

@@ -25,12 +25,12 @@ struct Layout {
     target_ip: [u8; 4],
 }
 
-/// What an ARP packet does.
+/// The operation of an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArpOperation {
     /// Asks who has the target address.
     Request,
-    /// Says that the sender has the sender address.
+    /// States that the sender has the sender address.
     Reply,
 }
 
@@ -49,7 +49,7 @@ pub struct Arp {
     pub target_ip: Ipv4Addr,
 }
 
-/// Why bytes are no ARP packet this router understands.
+/// The reason why bytes are not a supported ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArpError {
     /// Fewer than 28 bytes.
@@ -76,7 +76,7 @@ impl fmt::Display for ArpError {
 impl std::error::Error for ArpError {}
 
 impl Arp {
-    /// Reads an ARP packet; bytes behind its 28 are Ethernet padding.
+    /// Parses an ARP packet. Bytes after the first 28 are Ethernet padding.
     pub fn parse(payload: &[u8]) -> Result<Self, ArpError> {
         let (raw, _) = Layout::ref_from_prefix(payload).map_err(|_| ArpError::Truncated)?;
         if raw.hardware.get() != HARDWARE_ETHERNET || raw.hardware_length != 6 {
@@ -99,7 +99,7 @@ impl Arp {
         })
     }
 
-    /// A request of the owner of `mac` and `ip` for `target`.
+    /// A request from the owner of `mac` and `ip` for `target`.
     pub fn request(mac: Mac, ip: Ipv4Addr, target: Ipv4Addr) -> Self {
         Self {
             operation: ArpOperation::Request,
@@ -110,17 +110,17 @@ impl Arp {
         }
     }
 
-    /// A probe whether anybody uses `target` already (RFC 5227 2.1.1).
+    /// A probe that asks if another host uses `target` (RFC 5227 2.1.1).
     pub fn probe(mac: Mac, target: Ipv4Addr) -> Self {
         Self::request(mac, Ipv4Addr::UNSPECIFIED, target)
     }
 
-    /// An announcement that `mac` now uses `ip` (RFC 5227 2.3).
+    /// An announcement that `mac` uses `ip` from now on (RFC 5227 2.3).
     pub fn announcement(mac: Mac, ip: Ipv4Addr) -> Self {
         Self::request(mac, ip, ip)
     }
 
-    /// The reply to this request by the station `mac` that owns the target address.
+    /// The reply to this request by `mac`, the owner of the target address.
     #[must_use]
     pub fn reply(&self, mac: Mac) -> Self {
         Self {
@@ -132,22 +132,22 @@ impl Arp {
         }
     }
 
-    /// Whether it asks without claiming an address (RFC 5227 1.1): it must not update a cache.
+    /// True for a request that claims no address (RFC 5227 1.1). It must not update a cache.
     pub fn is_probe(&self) -> bool {
         self.operation == ArpOperation::Request && self.sender_ip.is_unspecified()
     }
 
-    /// Whether it speaks about the sender's own address (RFC 5227 2.3, "gratuitous").
+    /// True for an announcement of the sender's own address (RFC 5227 2.3, "gratuitous").
     pub fn is_announcement(&self) -> bool {
         self.sender_ip == self.target_ip && !self.sender_ip.is_unspecified()
     }
 
-    /// Whether the sender's link address can be one station's; others MUST not be believed (RFC 1812 3.3.2).
+    /// True if the sender's link address is unicast. Others MUST not be believed (RFC 1812 3.3.2).
     pub fn sender_is_believable(&self) -> bool {
         self.sender_mac.is_station()
     }
 
-    /// The bytes on the wire, to follow an Ethernet header of ethertype ARP.
+    /// The bytes on the wire, to follow an Ethernet header with the ARP ethertype.
     pub fn to_bytes(&self) -> [u8; LENGTH] {
         let raw = Layout {
             hardware: U16::new(HARDWARE_ETHERNET),
@@ -223,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_built_is_read_by_us_and_by_etherparse(
+        fn built_arp_packets_parse_here_and_in_etherparse(
             reply: bool,
             sender_mac: [u8; 6], sender_ip: [u8; 4], target_mac: [u8; 6], target_ip: [u8; 4],
             padding in proptest::collection::vec(any::<u8>(), 0..20),

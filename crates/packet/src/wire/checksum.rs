@@ -1,18 +1,18 @@
 //! The internet checksum: RFC 1071 sums over slices, RFC 1624 incremental update, pseudo-headers.
 //!
-//! Sums are taken over native-endian words and swapped once at the end (RFC 1071 2(B)), eight bytes at a time with the
-//! carries collected in the upper half of a `u128`.
+//! Sums use native-endian words and are swapped once at the end (RFC 1071 2(B)). They add eight bytes at a time and collect the carries in the upper
+//! half of a `u128`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A running ones' complement sum of network-order 16-bit words.
 ///
-/// Every slice added starts on an even byte of the whole; only the last may have an odd length (it is padded with zero).
+/// Every added slice must start at an even offset of the whole. Only the last may have an odd length; it is padded with zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// The sum of nothing.
+    /// The empty sum.
     pub const fn new() -> Self {
         Self(0)
     }
@@ -38,7 +38,7 @@ impl Sum {
     /// Adds a 64-bit field as four words.
     #[must_use]
     pub const fn quad(self, field: u64) -> Self {
-        // Halves of 32 bits count as much as their words do.
+        // 2^16 is 1 modulo 65535, so a 32-bit half adds the same as its two words.
         Self(self.0 + (field >> 32) + (field & 0xffff_ffff))
     }
 
@@ -54,7 +54,7 @@ impl Sum {
         self.bytes(&source.octets()).bytes(&destination.octets()).double(length).word(u16::from(protocol))
     }
 
-    /// The sum folded to 16 bits; over data that contains its own right checksum it is 0xffff.
+    /// The sum folded to 16 bits. Over data that contains its own correct checksum it is 0xffff.
     pub const fn folded(self) -> u16 {
         fold(self.0)
     }
@@ -65,24 +65,24 @@ impl Sum {
     }
 }
 
-/// Folds by end-around carry: halves are added to each other both ways at once, so that the carry out of the lower comes into the upper. Zero only if
-/// every word added was zero.
+/// Folds with end-around carry. The rotation adds each half to the other at once, so that the carry of the lower sum reaches the upper half. The
+/// result is zero only if every added word was zero.
 pub const fn fold(sum: u64) -> u16 {
     let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
     (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
-/// What is above 64 bits counts as much as what is below.
+/// Adds the upper 64 bits to the lower ones: 2^64 is 1 modulo 65535.
 const fn around(sum: u128) -> u64 {
     let (sum, carry) = (sum as u64).overflowing_add((sum >> 64) as u64);
-    // Where there is a carry the sum is small.
+    // After an overflow the sum is small enough to add the carry.
     sum + carry as u64
 }
 
 /// The folded ones' complement sum of `bytes` as network-order words, an odd last byte padded with zero (RFC 1071).
 pub fn sum(bytes: &[u8]) -> u16 {
     let (blocks, rest) = bytes.as_chunks::<16>();
-    // Two accumulators, so that the carry chains of neighbouring words do not wait for each other.
+    // Two accumulators shorten the dependency chain: neighbouring words do not wait for each other's carry.
     let (mut even, mut odd) = (0u128, 0u128);
     for block in blocks {
         let both = u128::from_ne_bytes(*block);
@@ -90,11 +90,11 @@ pub fn sum(bytes: &[u8]) -> u16 {
         odd += both >> 64;
     }
     even += sum_tail(rest);
-    // Adding a carry of 2^64 as 1 keeps the sum modulo 65535.
+    // 2^64 is 1 modulo 65535, so the accumulated carries are added to the lower bits.
     fold_two(even, odd).to_be()
 }
 
-/// The sum of fewer than 16 bytes: their halves, so that no call to copy them is needed.
+/// The sum of fewer than 16 bytes, in halves, which avoids a call to memcpy.
 #[inline]
 fn sum_tail(mut rest: &[u8]) -> u128 {
     let mut total = 0;
@@ -121,15 +121,15 @@ fn fold_two(even: u128, odd: u128) -> u16 {
     fold(sum + carry as u64)
 }
 
-/// The checksum of `bytes`: what goes into a checksum field that is zero while it is computed.
+/// The checksum of `bytes`, for a checksum field that is zero during the computation.
 pub fn checksum(bytes: &[u8]) -> u16 {
     !sum(bytes)
 }
 
-/// The checksum after a 16-bit field it covers changes from `old` to `new` (RFC 1624 equation 3).
+/// The checksum after a covered 16-bit field changes from `old` to `new` (RFC 1624 equation 3).
 ///
-/// Equal to recomputation unless the data becomes all zero. A UDP checksum of zero means "none": do not update it, and
-/// send a result of zero as 0xffff (RFC 768), for which there is [`update_udp`].
+/// Equal to recomputation unless the data becomes all zero. A UDP checksum of zero means "none": it must not be updated, and a result of zero must be
+/// sent as 0xffff (RFC 768). [`update_udp`] does both.
 pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(!checksum as u64 + !old as u64 + new as u64)
 }
@@ -144,7 +144,7 @@ pub fn update_address6(checksum: u16, old: Ipv6Addr, new: Ipv6Addr) -> u16 {
     !Sum::new().word(!checksum).word(!sum(&old.octets())).bytes(&new.octets()).folded()
 }
 
-/// [`update`] for a UDP checksum: "none" stays none, and a sum of zero is sent as 0xffff (RFC 768).
+/// [`update`] for a UDP checksum: "none" stays none, and a sum of zero becomes 0xffff (RFC 768).
 pub const fn update_udp(checksum: u16, old: u16, new: u16) -> u16 {
     match (checksum, update(checksum, old, new)) {
         (0, _) => 0,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 1071 section 4.1, as printed there, with the bytes taken in network order.
+    /// RFC 1071 section 4.1 as printed there, with the bytes in network order.
     fn oracle(bytes: &[u8]) -> u16 {
         let mut total: u32 = 0;
         for pair in bytes.chunks(2) {
@@ -222,7 +222,7 @@ mod tests {
             new in prop_oneof![Just(0u16), Just(0xffff), any::<u16>()],
         ) {
             let at = at.index(bytes.len() / 2) * 2;
-            bytes[0] |= 1; // never all zero: there zero has two forms
+            bytes[0] |= 1; // never all zero: zero has two forms there
             let at = at.max(2);
             prop_assume!(at + 2 <= bytes.len());
             let before = checksum(&bytes);

@@ -1,18 +1,18 @@
-//! Writing forward into a buffer that may be too small.
+//! Writing to a buffer that may be too small.
 
-/// A write position in a buffer; every write says whether it fitted.
+/// A write position in a buffer. Every write reports if it fitted.
 pub(super) struct Cursor<'a> {
     buffer: &'a mut [u8],
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at `at` (which may lie beyond the buffer: then nothing fits).
+    /// Starts at `at`. If that is beyond the buffer, nothing fits.
     pub(super) fn new(buffer: &'a mut [u8], at: usize) -> Self {
         Self { buffer, at }
     }
 
-    /// Appends `bytes`; `None`, and nothing written, when they do not fit.
+    /// Appends `bytes`. Returns `None` and writes nothing if they do not fit.
     pub(super) fn put(&mut self, bytes: &[u8]) -> Option<()> {
         let end = self.at.checked_add(bytes.len())?;
         self.buffer.get_mut(self.at..end)?.copy_from_slice(bytes);
@@ -20,7 +20,7 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    /// How far it has written, from the start of the buffer.
+    /// The write position, from the start of the buffer.
     pub(super) fn position(&self) -> usize {
         self.at
     }

@@ -1,4 +1,4 @@
-//! What is different between two states of a frame, field by field: what a packet function has done.
+//! The differences between two states of a frame, by field: the effect of a packet function.
 
 use super::{Arp, Carries, Ethernet, Ipv4, Ipv6, ethertype, transport};
 use std::collections::BTreeMap;
@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 /// A field that changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// The field as matches and captures name it: `ip ttl`, `eth daddr`.
+    /// The name of the field in matches and captures: `ip ttl`, `eth daddr`.
     pub field: &'static str,
-    /// Its value before; a dash where there was none.
+    /// Its value before, a dash if it had none.
     pub before: String,
-    /// Its value after; a dash where there is none.
+    /// Its value after, a dash if it has none.
     pub after: String,
 }
 
-/// The fields in which two frames differ, the outer headers first. Bytes that no field here names are `payload`, of which
-/// only the number that differ is told.
+/// The fields in which two frames differ, outer headers first. Bytes without a named field are reported as `payload`, with the number of different
+/// bytes.
 pub fn differences(before: &[u8], after: &[u8]) -> Vec<Difference> {
     let (old, new) = (fields(before), fields(after));
     let value = |fields: &Named, key| fields.get(&key).cloned().unwrap_or_else(|| "-".to_owned());
@@ -33,7 +33,7 @@ pub fn differences(before: &[u8], after: &[u8]) -> Vec<Difference> {
         found.push(Difference { field: "payload", before: format!("{} bytes", a.len()), after });
     }
     if found.is_empty() && before != after {
-        // Something no field here names: a flag, a priority.
+        // A change without a named field: a flag, a priority.
         let at = before.iter().zip(after).take_while(|(a, b)| a == b).count();
         let from = |frame: &[u8]| hex(frame.get(at..frame.len().min(at + 4)).unwrap_or_default());
         found.push(Difference { field: "header", before: from(before), after: from(after) });
@@ -41,7 +41,7 @@ pub fn differences(before: &[u8], after: &[u8]) -> Vec<Difference> {
     found
 }
 
-/// A field's place in the order they are told, and its name.
+/// The position of a field in the report, and its name.
 type Key = (u8, &'static str);
 type Named = BTreeMap<Key, String>;
 
@@ -123,7 +123,7 @@ fn arp(l3: &[u8], named: &mut Named) {
     named.insert((12, "arp target"), format!("{} {}", arp.target_ip, arp.target_mac));
 }
 
-/// What lies behind the headers whose fields are named: all of it but the ports.
+/// The bytes after the headers with named fields, without the ports.
 fn behind(frame: &[u8]) -> &[u8] {
     let Ok(link) = Ethernet::parse(frame) else { return frame };
     let l3 = frame.get(link.payload..).unwrap_or_default();

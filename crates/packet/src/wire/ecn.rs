@@ -1,9 +1,9 @@
-//! Explicit congestion notification in a packet on its way (RFC 3168).
+//! Explicit congestion notification in forwarded packets (RFC 3168).
 
 use super::{Ipv4Header, Ipv6Header};
 
-/// Sets congestion experienced in the IP header at `l3` of `frame`, the IPv4 checksum kept right. False, and nothing
-/// changed, where the sender does not understand it (RFC 3168 5) or there is no IP header.
+/// Sets congestion experienced in the IP header at `l3` of `frame` and updates the IPv4 checksum. Returns false and changes nothing if the packet is
+/// not ECN-capable (RFC 3168 5) or has no IP header.
 pub fn set_congestion_experienced(frame: &mut [u8], l3: usize) -> bool {
     let Some(packet) = frame.get_mut(l3..) else { return false };
     match packet.first().map(|first| first >> 4) {

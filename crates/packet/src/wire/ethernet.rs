@@ -11,20 +11,20 @@ pub const HEADER: usize = 14;
 /// Bytes of one 802.1Q tag.
 pub const TAG: usize = 4;
 
-/// To whom an address speaks: what a frame's destination says about how it arrived.
+/// The kind of a destination address: unicast, multicast or broadcast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Cast {
-    /// One station.
+    /// One host.
     #[default]
     Unicast,
-    /// A group of stations.
+    /// A group of hosts.
     Multicast,
-    /// Every station.
+    /// All hosts.
     Broadcast,
 }
 
 impl Cast {
-    /// To whom a frame with this destination was sent.
+    /// The kind of this destination address.
     #[inline]
     pub fn of(destination: Mac) -> Cast {
         if !destination.is_group() {
@@ -37,7 +37,7 @@ impl Cast {
     }
 }
 
-/// The fixed header as it lies in memory.
+/// The fixed header in its memory layout.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Header {
@@ -55,18 +55,18 @@ pub struct Vlan {
     pub pcp: u8,
     /// Drop eligible indicator.
     pub dei: bool,
-    /// Whether the tag is an 802.1ad service tag (0x88a8) instead of a customer tag (0x8100).
+    /// True for an 802.1ad service tag (0x88a8), false for a customer tag (0x8100).
     pub service: bool,
 }
 
-/// What follows the addresses and the tag.
+/// The payload after the addresses and the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Carries {
     /// A payload of this ethertype.
     Ethertype(u16),
     /// An 802.3 frame: the field (below 0x600) is a length, the payload begins with an LLC header.
     Length(u16),
-    /// A second tag with this ethertype (QinQ): more than this router takes apart. The payload begins behind the first.
+    /// A second tag with this ethertype (QinQ), which the router does not parse. The payload begins after the first tag.
     SecondTag(u16),
 }
 
@@ -82,23 +82,23 @@ impl fmt::Display for Truncated {
 
 impl std::error::Error for Truncated {}
 
-/// The header of a frame, taken apart.
+/// The parsed header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ethernet {
-    /// To whom.
+    /// The destination address.
     pub destination: Mac,
-    /// From whom.
+    /// The source address.
     pub source: Mac,
     /// The first tag, if any.
     pub vlan: Option<Vlan>,
-    /// What follows.
+    /// The kind of payload.
     pub carries: Carries,
-    /// Where the payload begins: 14, or 18 behind a tag. Never beyond the frame.
+    /// The offset of the payload: 14, or 18 after a tag. Never beyond the frame.
     pub payload: usize,
 }
 
 impl Ethernet {
-    /// Takes the header of `frame` apart.
+    /// Parses the header of `frame`.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Self, Truncated> {
         let (header, rest) = Header::ref_from_prefix(frame).map_err(|_| Truncated)?;
@@ -121,7 +121,7 @@ impl Ethernet {
         Ok(Self { destination, source, vlan: Some(vlan), carries, payload: HEADER + TAG })
     }
 
-    /// The ethertype of the payload; `None` for 802.3 frames and behind a second tag.
+    /// The ethertype of the payload. `None` for 802.3 frames and after a second tag.
     #[inline]
     pub fn ethertype(&self) -> Option<u16> {
         match self.carries {
@@ -142,10 +142,10 @@ pub const fn header_length(vlan: Option<u16>) -> usize {
     if vlan.is_some() { HEADER + TAG } else { HEADER }
 }
 
-/// Writes a header into the last bytes of `headroom`, which ends where the payload begins, and says how long it is.
+/// Writes a header to the last bytes of `headroom`, which ends at the payload, and returns its length.
 ///
-/// `vlan` is the identifier of a customer tag (only its low 12 bits are written, priority 0). `None`, and nothing
-/// written, when `headroom` is too short.
+/// `vlan` is the identifier of a customer tag; only its low 12 bits are written, with priority 0. Returns `None` and writes nothing if `headroom` is
+/// too short.
 #[inline]
 pub fn write_header(
     headroom: &mut [u8],

@@ -1,4 +1,4 @@
-//! Every parser on one frame, with what must hold of every answer: the entry of fuzzing, corpora and soak runs.
+//! Runs every parser on one frame and checks the invariants of its results: the entry point of fuzzing, corpora and soak runs.
 
 use super::application;
 use super::ipv6_extensions::check_hop_by_hop;
@@ -10,18 +10,18 @@ use crate::pool::{Offload, PartialChecksum, Segmentation};
 use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 
-/// The address answers are sent from.
+/// The source address of replies.
 const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// A frame longer than this is exercised by its first bytes, so that the copies fit on the stack.
+/// Longer frames are truncated to this length, so that the copies fit on the stack.
 const LONGEST: usize = 2048;
 
-/// Runs every parser, and every operation that changes a packet, on `frame` as an Ethernet frame and on what follows its
-/// first 14 bytes as each of the protocols above, whatever the ethertype says.
+/// Runs every parser and every modifying operation on `frame`. It is used as an Ethernet frame, and its bytes from 14 on as each of the protocols
+/// above, regardless of the ethertype.
 ///
 /// # Panics
 ///
-/// When an answer breaks an invariant: that is a bug in `wire`, whatever the bytes.
+/// If a result breaks an invariant, which is a bug in `wire` for any input.
 pub fn exercise(frame: &[u8]) {
     let frame = &frame[..frame.len().min(LONGEST)];
     link(frame);
@@ -37,7 +37,7 @@ pub fn exercise(frame: &[u8]) {
     offloads(frame);
 }
 
-/// Takes every tail of the packet for what a connection begins with.
+/// Parses every tail of the packet as the beginning of a connection.
 fn applications(l3: &[u8]) {
     let mut text = [0; application::MOST_NAME];
     for at in [0, 8, 20, 28, 40, 48, 60] {
@@ -53,7 +53,7 @@ fn applications(l3: &[u8]) {
     }
 }
 
-/// Takes the frame for a super-frame of each kind: what is cut has the payload of the whole.
+/// Parses the frame as a super-frame of each kind: the segments must have the payload of the whole.
 fn offloads(frame: &[u8]) {
     const KINDS: [Segmentation; 3] = [Segmentation::Tcp4, Segmentation::Tcp6, Segmentation::Udp];
     let sizes = [1, 100, u16::MAX];
@@ -99,7 +99,7 @@ fn link(frame: &[u8]) {
     assert!(line.0 > 0, "a summary says something");
 }
 
-/// Counts characters, and refuses a second line.
+/// Counts characters and rejects a second line.
 struct OneLine(usize);
 
 impl Write for OneLine {
@@ -109,7 +109,7 @@ impl Write for OneLine {
     }
 }
 
-/// The bytes of a packet where they may be changed.
+/// A copy of a packet's bytes that may be changed.
 struct Scratch {
     bytes: [u8; LONGEST],
     length: usize,
@@ -228,7 +228,7 @@ fn answers6(packet: &Ipv6<'_>, error: &[u8]) {
     assert!(again.is_err(), "an error is never answered with an error");
 }
 
-/// The bytes as every upper layer, and, where there is an IPv6 header, as what it carries.
+/// Parses the bytes as every upper layer. If there is an IPv6 header, also as its payload.
 fn upper_layers(l3: &[u8]) {
     let _ = (Icmp4::parse(l3), Icmp4::parse_unsummed(l3), Icmp6::parse_unsummed(l3));
     if let Ok(options) = ndp::NdpOptions::checked(l3) {

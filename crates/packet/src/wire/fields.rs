@@ -1,4 +1,4 @@
-//! What classification looks at, taken out of a frame once; and the hash that tells flows apart.
+//! The packet fields for classification, read once from a frame, and the flow hash.
 
 use super::transport::{self, has_ports};
 use super::{Carries, Ethernet, Ipv4, Ipv4Header, Ipv6, Ipv6Header, ethertype, ipv4, ipv6};
@@ -13,7 +13,7 @@ pub enum Family {
     V6,
 }
 
-/// The fields of an IP packet in an Ethernet frame that matches are written about.
+/// The fields of an IP packet in an Ethernet frame that matches can test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fields {
     /// Identifier of the 802.1Q tag, 0..=4095.
@@ -24,28 +24,28 @@ pub struct Fields {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Upper-layer protocol, behind any IPv6 extension headers ([`super::protocol`]).
+    /// Upper-layer protocol, after any IPv6 extension headers ([`super::protocol`]).
     pub protocol: u8,
     /// Differentiated services codepoint, 0..=63.
     pub dscp: u8,
     /// Explicit congestion notification, 0..=3.
     pub ecn: u8,
-    /// Source port; `None` for protocols without ports, and where the header is not here or cut off.
+    /// Source port. `None` for protocols without ports, and if the header is missing or truncated.
     pub sport: Option<u16>,
-    /// Destination port; `None` as `sport`.
+    /// Destination port. `None` like `sport`.
     pub dport: Option<u16>,
-    /// Whether this is part of a packet and not the whole.
+    /// True for a fragment, false for a whole packet.
     pub fragment: bool,
-    /// Where the IP header begins in the frame.
+    /// The offset of the IP header in the frame.
     pub l3_offset: usize,
-    /// Where the upper layer begins in the frame; `None` in later fragments. Never beyond the packet's end.
+    /// The offset of the upper layer in the frame, `None` in later fragments. Never beyond the packet's end.
     pub l4_offset: Option<usize>,
 }
 
 impl Fields {
     /// The fields of an IPv4 or IPv6 packet in an Ethernet frame with at most one tag.
     ///
-    /// `None` for other frames and for headers whose lengths do not stand; the IPv4 header checksum is not looked at.
+    /// `None` for other frames and for headers with invalid lengths. The IPv4 header checksum is not verified.
     pub fn of(frame: &[u8]) -> Option<Self> {
         let link = Ethernet::parse(frame).ok()?;
         let l3 = frame.get(link.payload..)?;
@@ -100,11 +100,11 @@ impl Fields {
     }
 }
 
-/// A hash of the flow a packet belongs to: addresses, protocol and, in whole packets, ports. All fragments of a packet
-/// hash alike (their first one's ports are left out, for the others have none). Not symmetric.
+/// The flow hash of a packet: addresses, protocol and, in whole packets, ports. All fragments of a packet have the same hash: the ports of the first
+/// fragment are left out, because the others have none. Not symmetric.
 ///
-/// `l3_offset` is where the IP header begins; what is not IP is hashed by the frame's first 16 bytes: its Ethernet
-/// addresses and type. With a secret `key` a sender cannot choose which flows collide.
+/// `l3_offset` is the offset of the IP header. Packets other than IP are hashed by the frame's first 16 bytes: Ethernet addresses and type. With a
+/// secret `key` a sender cannot choose which flows collide.
 #[inline]
 pub fn flow_hash(frame: &[u8], l3_offset: usize, key: u64) -> u32 {
     let l3 = frame.get(l3_offset..).unwrap_or(&[]);
@@ -119,15 +119,15 @@ pub fn flow_hash(frame: &[u8], l3_offset: usize, key: u64) -> u32 {
 /// The hosts of a packet as hashes of their addresses, and its code point (RFC 2474).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hosts {
-    /// Of the source address.
+    /// Hash of the source address.
     pub source: u32,
-    /// Of the destination address.
+    /// Hash of the destination address.
     pub destination: u32,
-    /// From 0 to 63.
+    /// Code point, 0 to 63.
     pub dscp: u8,
 }
 
-/// The hosts of the packet whose IP header begins at `l3_offset`, hashed with a `key`; zeros of what is not IP.
+/// The hosts of the packet whose IP header begins at `l3_offset`, hashed with `key`. Zeros for packets other than IP.
 pub fn hosts(frame: &[u8], l3_offset: usize, key: u64) -> Hosts {
     let l3 = frame.get(l3_offset..).unwrap_or(&[]);
     let hash = |address: u128| {
@@ -155,7 +155,7 @@ const K0: u64 = 0x2437_54a6_8b5a_308d;
 const K1: u64 = 0x1319_8a2e_0370_7345;
 const K2: u64 = 0xa409_3822_299f_31d1;
 
-/// Multiplies to 128 bits and folds the halves, so that every bit of the product counts.
+/// Multiplies to 128 bits and folds the halves, so that every bit of the product has an effect.
 #[inline]
 const fn fold_multiply(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
@@ -172,9 +172,11 @@ fn finish(state: u64, last: u64, key: u64) -> u32 {
 #[inline]
 fn hash4(l3: &[u8], key: u64) -> Option<u32> {
     let header = Ipv4Header::of(l3)?;
+    // The length field of an unchecked header may be too small.
     let length = header.header_length().max(ipv4::HEADER);
     let addresses = u64::from(header.source().to_bits()) << 32 | u64::from(header.destination().to_bits());
     let ports = match l3.get(length..) {
+        // Later fragments have no ports, so the first fragment's are left out as well.
         Some(l4) if !header.is_fragment() => port_word(header.protocol(), l4),
         _ => 0,
     };
@@ -199,7 +201,7 @@ fn hash6(l3: &[u8], key: u64) -> Option<u32> {
     Some(finish(state, u64::from(protocol) << 32 | u64::from(ports), key))
 }
 
-/// Protocol and ports of a packet that may have extension headers; the ports are zero in fragments.
+/// Protocol and ports of a packet that may have extension headers. The ports are zero in fragments.
 fn behind_extensions(l3: &[u8], next: u8) -> (u8, u32) {
     let Some(chain) = Ipv6::quoted(l3).ok().and_then(|packet| packet.chain().ok()) else { return (next, 0) };
     let l4 = chain.offset.and_then(|at| l3.get(at..)).filter(|_| !chain.is_fragment());

@@ -1,22 +1,22 @@
-//! Cutting an IPv4 packet that is longer than its next link takes (RFC 791 2.3, RFC 1812 4.2.2.7).
+//! Fragmentation of IPv4 packets that exceed the MTU of the next link (RFC 791 2.3, RFC 1812 4.2.2.7).
 //!
-//! Like a [`Segmenter`](super::offload::Segmenter) it keeps no borrow: the packet may wait between two fragments.
+//! Like a [`Segmenter`](super::offload::Segmenter) it holds no borrow: the packet may wait between two fragments.
 
 use super::ipv4::LONGEST_HEADER;
 use super::{Ipv4, checksum, ipv4_options};
 
-/// Cuts one packet: where its payload is, and how far it has got.
+/// Fragments one packet: the position of its payload, and the progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fragmenter {
     l3: usize,
-    /// Bytes of the header, the same in all fragments.
+    /// Bytes of the header, equal in all fragments.
     header: usize,
-    /// The header of all fragments but the first: options that are not copied (RFC 791 3.1) are blanked.
+    /// The header of all fragments but the first. Options that are not copied (RFC 791 3.1) are replaced by no-operations.
     later: [u8; LONGEST_HEADER],
-    /// Payload bytes, and where they are in the datagram that the packet is a fragment of.
+    /// Payload bytes, and their offset in the datagram, if the packet is itself a fragment.
     payload: usize,
     offset: usize,
-    /// More fragments of that datagram follow the packet.
+    /// True if the packet is itself a fragment and not the last one.
     more: bool,
     /// Payload bytes of a fragment, a multiple of eight.
     step: usize,
@@ -25,21 +25,21 @@ pub struct Fragmenter {
 }
 
 impl Fragmenter {
-    /// For the packet of `frame` whose header begins at `l3`, and fragments of at most `mtu` bytes. Nothing where the packet
-    /// may not be cut, `mtu` leaves no room behind the header, or the packet ends beyond the longest there can be.
+    /// Fragments the packet of `frame` whose header begins at `l3` for this `mtu`. `None` if the packet must not be fragmented, `mtu` leaves no room
+    /// after the header, or the packet would end beyond the maximum length.
     pub fn new(frame: &[u8], l3: usize, mtu: usize) -> Option<Fragmenter> {
         let packet = Ipv4::parse_unsummed(frame.get(l3..)?).ok()?;
         let (header, payload) = (packet.header_length(), packet.payload.len());
         let step = mtu.checked_sub(header)? / 8 * 8;
         let offset = packet.header.fragment_offset();
-        // Beyond the longest packet the offset has no more bits (RFC 791 3.1).
+        // A larger offset does not fit the offset field (RFC 791 3.1).
         let fits = step > 0 && header + offset + payload <= usize::from(u16::MAX);
         let more = packet.header.more_fragments();
         let fits = fits && !packet.header.dont_fragment();
         fits.then(|| Fragmenter { l3, header, later: later_header(&packet), payload, offset, more, step, done: 0 })
     }
 
-    /// Bytes of the next fragment as a frame; zero after the last.
+    /// Length of the next fragment as a frame; zero after the last.
     pub fn next_length(&self) -> usize {
         match self.payload - self.done {
             0 => 0,
@@ -47,8 +47,8 @@ impl Fragmenter {
         }
     }
 
-    /// Writes the next fragment of `frame`, the one this was made for, into `fragment`, which has
-    /// [`Fragmenter::next_length`] bytes. None, and nothing done, where either has another length than that.
+    /// Writes the next fragment of `frame`, for which this fragmenter was made, to `fragment`, which must have [`Fragmenter::next_length`] bytes.
+    /// Returns `None` and changes nothing if either has a wrong length.
     pub fn write(&mut self, frame: &[u8], fragment: &mut [u8]) -> Option<()> {
         const FLAGS_AND_OFFSET: usize = 6;
         let start = self.l3 + self.header;
@@ -78,8 +78,7 @@ impl Fragmenter {
     }
 }
 
-/// The header with every option blanked that belongs into the first fragment only; that of a fragment which was not the
-/// first has none and stays.
+/// The header with all options blanked that belong only to the first fragment. A packet that is itself a later fragment has no such options.
 fn later_header(packet: &Ipv4<'_>) -> [u8; LONGEST_HEADER] {
     const COPIED: u8 = 0x80;
     const NO_OPERATION: u8 = 1;
@@ -88,7 +87,7 @@ fn later_header(packet: &Ipv4<'_>) -> [u8; LONGEST_HEADER] {
     if !packet.header.is_first() {
         return header;
     }
-    // A list that is malformed from some point on is copied from there on: it is not ours to mend.
+    // From the first malformed option on, the list is copied unchanged: the receiver judges it.
     for option in ipv4_options::options(packet.options).map_while(Result::ok) {
         let (at, length) = (usize::from(option.offset), usize::from(option.length));
         if header[at] & COPIED == 0 && header[at] != 0 {

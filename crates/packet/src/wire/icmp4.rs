@@ -1,4 +1,4 @@
-//! ICMP for IPv4 (RFC 792, 1122, 1812, 1191): messages read, echo answered in place, errors built.
+//! ICMP for IPv4 (RFC 792, 1122, 1812, 1191): parsing messages, echo replies in place, building errors.
 
 use super::ipv4::{self, Ipv4Header};
 use super::ipv4_options::{self, Ipv4Option};
@@ -6,7 +6,7 @@ use super::{Ipv4, Ipv4Error, Ipv4Spec, checksum, protocol};
 use std::fmt;
 use std::net::Ipv4Addr;
 
-/// Bytes in front of what a message carries.
+/// Bytes before the data of a message.
 pub const HEADER: usize = 8;
 /// Longest error packet, IP header included (RFC 1812 4.3.2.3).
 pub const LONGEST_ERROR: usize = 576;
@@ -29,8 +29,8 @@ pub const PARAMETER_PROBLEM: u8 = 12;
 /// Code of destination unreachable: fragmentation needed and don't-fragment set.
 pub const FRAGMENTATION_NEEDED: u8 = 4;
 
-/// Whether a type is known to ask or answer and not to report an error: echo, timestamp, information and address mask.
-/// Only these may be answered with an error; router discovery (RFC 1256) stays on its link and is not.
+/// True if a type is known to be a query or reply and not an error: echo, timestamp, information and address mask. Only these may be answered with an
+/// error. Router discovery (RFC 1256) stays on its link and is excluded.
 pub const fn is_query(kind: u8) -> bool {
     matches!(kind, ECHO_REPLY | ECHO_REQUEST | 13..=18)
 }
@@ -38,42 +38,42 @@ pub const fn is_query(kind: u8) -> bool {
 /// An ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Icmp4<'a> {
-    /// Asks for an echo.
+    /// Echo request.
     EchoRequest(Echo<'a>),
-    /// Answers an echo request.
+    /// Echo reply.
     EchoReply(Echo<'a>),
-    /// The packet quoted could not be delivered.
+    /// The quoted packet could not be delivered.
     Unreachable {
-        /// Which kind (RFC 1812 5.2.7.1).
+        /// The code (RFC 1812 5.2.7.1).
         code: u8,
         /// Next-hop MTU in bytes when `code` is [`FRAGMENTATION_NEEDED`]; 0 from routers older than RFC 1191.
         mtu: u16,
-        /// The start of the packet in question ([`Ipv4::quoted`]).
+        /// The start of the quoted packet ([`Ipv4::quoted`]).
         original: &'a [u8],
     },
-    /// Its time to live ran out (code 0) or its fragments did not all arrive (code 1).
+    /// The time to live expired (code 0), or reassembly timed out (code 1).
     TimeExceeded {
-        /// Which kind.
+        /// The code.
         code: u8,
-        /// The start of the packet in question.
+        /// The start of the quoted packet.
         original: &'a [u8],
     },
-    /// Its header is malformed.
+    /// A header of the quoted packet is malformed.
     ParameterProblem {
-        /// 0: the pointer says where; 1: a required option is missing.
+        /// 0: `pointer` is valid; 1: a required option is missing.
         code: u8,
-        /// Offset of the byte at fault.
+        /// Offset of the malformed byte.
         pointer: u8,
-        /// The start of the packet in question.
+        /// The start of the quoted packet.
         original: &'a [u8],
     },
-    /// There is a better first hop for it.
+    /// There is a better first hop for the quoted packet.
     Redirect {
-        /// 0: for the network, 1: for the host; 2, 3: the same for its type of service.
+        /// 0: for the network, 1: for the host; 2 and 3: the same for its type of service.
         code: u8,
         /// The better first hop.
         gateway: Ipv4Addr,
-        /// The start of the packet in question.
+        /// The start of the quoted packet.
         original: &'a [u8],
     },
     /// Another type.
@@ -82,23 +82,23 @@ pub enum Icmp4<'a> {
         kind: u8,
         /// Its code.
         code: u8,
-        /// What follows the checksum.
+        /// The bytes after the checksum.
         body: &'a [u8],
     },
 }
 
-/// What echo requests and replies of both families carry.
+/// The contents of echo requests and replies of both families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo<'a> {
-    /// Which asker.
+    /// Identifies the sender.
     pub identifier: u16,
-    /// Which of its questions.
+    /// Numbers the requests.
     pub sequence: u16,
-    /// What is to come back.
+    /// Returned unchanged in the reply.
     pub data: &'a [u8],
 }
 
-/// Why bytes are no ICMP or ICMPv6 message.
+/// The reason why bytes are not an ICMP or ICMPv6 message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IcmpError {
     /// Shorter than a message of its type.
@@ -119,13 +119,13 @@ impl fmt::Display for IcmpError {
 impl std::error::Error for IcmpError {}
 
 impl<'a> Icmp4<'a> {
-    /// Reads a message, the payload of a whole packet (not of a fragment), and verifies its checksum.
+    /// Parses a message, the payload of a whole packet (not of a fragment), and verifies its checksum.
     pub fn parse(message: &'a [u8]) -> Result<Self, IcmpError> {
         let parsed = Self::parse_unsummed(message)?;
         if checksum::sum(message) == 0xffff { Ok(parsed) } else { Err(IcmpError::Checksum) }
     }
 
-    /// [`Icmp4::parse`] without the checksum: for quoted and cut messages.
+    /// [`Icmp4::parse`] without the checksum, for quoted and truncated messages.
     pub fn parse_unsummed(message: &'a [u8]) -> Result<Self, IcmpError> {
         let (&[kind, code, _, _, a, b, c, d], rest) = message.split_first_chunk().ok_or(IcmpError::Truncated)?;
         let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
@@ -142,20 +142,20 @@ impl<'a> Icmp4<'a> {
     }
 }
 
-/// Why an echo request is not answered; for ICMP and ICMPv6.
+/// The reason why an echo request is not answered, for ICMP and ICMPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoEcho {
-    /// The packet does not stand (its IP header, its extension headers).
+    /// The IP header or an extension header is malformed.
     Malformed,
-    /// The message is truncated or its checksum wrong.
+    /// The message is truncated, or its checksum is wrong.
     Icmp(IcmpError),
-    /// It is no echo request, or a fragment of one.
+    /// Not an echo request, or a fragment of one.
     NotARequest,
-    /// It came by a source route, which a reply in place cannot reverse (RFC 1122 3.2.2.6).
+    /// It arrived by a source route, which a reply in place cannot reverse (RFC 1122 3.2.2.6).
     SourceRouted,
-    /// Its source does not name one host.
+    /// Its source is not a unicast address.
     SourceNotUnicast,
-    /// It was sent to a group or to everybody (RFC 1122 3.2.2.6 lets such requests be discarded).
+    /// It was sent to a multicast or broadcast address (RFC 1122 3.2.2.6 permits to discard such requests).
     NotToOneHost,
 }
 
@@ -180,11 +180,10 @@ impl From<Ipv4Error> for NoEcho {
     }
 }
 
-/// Turns the echo request at the start of `l3` into its reply (RFC 1122 3.2.2.6) and says how many bytes it has; what is
-/// behind is padding.
+/// Turns the echo request at the start of `l3` into its reply (RFC 1122 3.2.2.6) and returns the reply's length. The bytes after it are padding.
 ///
-/// Addresses change places, both checksums are updated incrementally, type of service and options (but for source
-/// routes) stay, don't-fragment is cleared. Nothing is changed when it is refused.
+/// Addresses are swapped, and both checksums are updated incrementally. Type of service and options (except source routes) stay; don't-fragment is
+/// cleared. Nothing is changed if the request is refused.
 pub fn reply_to_echo(l3: &mut [u8], ttl: u8, identification: u16) -> Result<usize, NoEcho> {
     let packet = Ipv4::parse(l3)?;
     let (source, destination) = (packet.header.source(), packet.header.destination());
@@ -217,7 +216,7 @@ pub fn reply_to_echo(l3: &mut [u8], ttl: u8, identification: u16) -> Result<usiz
     Ok(length)
 }
 
-/// Changes the type of a message and its checksum with it.
+/// Changes the type of a message and updates its checksum.
 pub(super) fn set_kind(message: &mut [u8], kind: u8) {
     if let Some([old, code, sum @ ..]) = message.first_chunk_mut::<4>() {
         let before = u16::from_be_bytes([*old, *code]);
@@ -226,35 +225,35 @@ pub(super) fn set_kind(message: &mut [u8], kind: u8) {
     }
 }
 
-/// An error a router sends about a packet (RFC 1812 4.3.3 and 5.2.7).
+/// An error that a router sends about a packet (RFC 1812 4.3.3 and 5.2.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Error4 {
     /// No route.
     NetUnreachable,
-    /// The network is directly connected and the host does not answer.
+    /// The network is directly connected, but the host does not answer.
     HostUnreachable,
-    /// A host does not speak the protocol.
+    /// The host does not support the protocol.
     ProtocolUnreachable,
-    /// Nobody listens on the port.
+    /// No process listens on the port.
     PortUnreachable,
-    /// Longer than the next hop's MTU, in bytes, and not to be fragmented (RFC 1191).
+    /// The packet exceeds the next hop's MTU and must not be fragmented (RFC 1191).
     FragmentationNeeded {
         /// Next-hop MTU in bytes.
         mtu: u16,
     },
     /// A source route cannot be followed.
     SourceRouteFailed,
-    /// Forbidden by an administrator: the network.
+    /// Administratively prohibited: the network.
     NetProhibited,
-    /// Forbidden by an administrator: the host.
+    /// Administratively prohibited: the host.
     HostProhibited,
-    /// Forbidden by an administrator: a filter (RFC 1812 5.2.7.1 code 13).
+    /// Administratively prohibited by a filter (RFC 1812 5.2.7.1 code 13).
     CommunicationProhibited,
-    /// The time to live ran out.
+    /// The time to live expired.
     TimeExceeded,
-    /// Fragments did not all arrive in time.
+    /// Reassembly timed out.
     ReassemblyTimeExceeded,
-    /// A byte of the header is wrong.
+    /// A byte of the header is invalid.
     ParameterProblem {
         /// Offset of the byte from the start of the header.
         pointer: u8,
@@ -267,7 +266,7 @@ pub enum Error4 {
 }
 
 impl Error4 {
-    /// Type, code, and the four bytes behind the checksum.
+    /// Type, code, and the four bytes after the checksum.
     pub fn fields(self) -> (u8, u8, [u8; 4]) {
         const NONE: [u8; 4] = [0; 4];
         match self {
@@ -287,11 +286,11 @@ impl Error4 {
         }
     }
 
-    /// Writes the packet that tells the source of `original`: IPv4 header, ICMP header, and as much of the original as
-    /// fits in 576 bytes (RFC 1812 4.3.2.3). Says how many bytes it has; `None` when `buffer` is too short.
+    /// Writes the error packet to the source of `original`: IPv4 header, ICMP header, and as much of the original as fits into 576 bytes (RFC 1812
+    /// 4.3.2.3). Returns its length, `None` if `buffer` is too short.
     ///
-    /// `source` is the address of the interface the error leaves by. Precedence is 6 and the type of service the
-    /// original's (RFC 1812 4.3.2.5). Whether it may be sent at all: [`super::may_answer_with_error4`].
+    /// `source` is the address of the egress interface. Precedence is 6, and the type of service is the original's (RFC 1812 4.3.2.5). The caller
+    /// checks [`super::may_answer_with_error4`] first.
     pub fn write(
         self,
         buffer: &mut [u8],
@@ -320,7 +319,7 @@ impl Error4 {
     }
 }
 
-/// Writes a message that fills `message`, its checksum included.
+/// Writes a message that fills `message`, including its checksum.
 fn write_message(message: &mut [u8], (kind, code, rest): (u8, u8, [u8; 4]), body: &[u8]) -> Option<()> {
     let [a, b, c, d] = rest;
     let (header, data) = message.split_first_chunk_mut::<HEADER>()?;
@@ -331,7 +330,7 @@ fn write_message(message: &mut [u8], (kind, code, rest): (u8, u8, [u8; 4]), body
     Some(())
 }
 
-/// Writes an echo request or reply into `buffer` and says how many bytes it has; `None` when it does not fit.
+/// Writes an echo request or reply to `buffer` and returns its length, `None` if it does not fit.
 pub fn write_echo(buffer: &mut [u8], kind: u8, echo: &Echo<'_>) -> Option<usize> {
     let length = HEADER + echo.data.len();
     let [a, b] = echo.identifier.to_be_bytes();

@@ -1,4 +1,4 @@
-//! ICMP for IPv6 (RFC 4443): messages read, echo answered in place, errors built. Neighbour discovery is in `ndp`.
+//! ICMP for IPv6 (RFC 4443): parsing messages, echo replies in place, building errors. Neighbour discovery is in `ndp`.
 
 use super::icmp4::{Echo, IcmpError, NoEcho, set_kind};
 use super::ipv6::{self, Ipv6Header, MINIMUM_MTU};
@@ -6,7 +6,7 @@ use super::{Ipv6, Ipv6Spec, checksum, protocol};
 use checksum::Sum;
 use std::net::Ipv6Addr;
 
-/// Bytes in front of what a message carries.
+/// Bytes before the data of a message.
 pub const HEADER: usize = 8;
 
 /// Type of destination unreachable.
@@ -17,7 +17,7 @@ pub const PACKET_TOO_BIG: u8 = 2;
 pub const TIME_EXCEEDED: u8 = 3;
 /// Type of a parameter problem.
 pub const PARAMETER_PROBLEM: u8 = 4;
-/// The first type that is no error (RFC 4443 2.1).
+/// The lowest type that is not an error (RFC 4443 2.1).
 pub const FIRST_INFORMATIONAL: u8 = 128;
 /// Type of an echo request.
 pub const ECHO_REQUEST: u8 = 128;
@@ -37,41 +37,41 @@ pub const REDIRECT: u8 = 137;
 /// An ICMPv6 message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Icmp6<'a> {
-    /// The packet quoted could not be delivered.
+    /// The quoted packet could not be delivered.
     Unreachable {
-        /// Which kind (RFC 4443 3.1).
+        /// The code (RFC 4443 3.1).
         code: u8,
-        /// The start of the packet in question ([`Ipv6::quoted`]).
+        /// The start of the quoted packet ([`Ipv6::quoted`]).
         original: &'a [u8],
     },
-    /// It is longer than the next link's MTU.
+    /// The quoted packet exceeds the next link's MTU.
     PacketTooBig {
         /// Next-hop MTU in bytes.
         mtu: u32,
-        /// The start of the packet in question.
+        /// The start of the quoted packet.
         original: &'a [u8],
     },
-    /// Its hop limit ran out (code 0) or its fragments did not all arrive (code 1).
+    /// The hop limit expired (code 0), or reassembly timed out (code 1).
     TimeExceeded {
-        /// Which kind.
+        /// The code.
         code: u8,
-        /// The start of the packet in question.
+        /// The start of the quoted packet.
         original: &'a [u8],
     },
-    /// One of its headers is malformed.
+    /// A header of the quoted packet is malformed.
     ParameterProblem {
         /// 0: erroneous field, 1: unrecognised next header, 2: unrecognised option.
         code: u8,
-        /// Offset of the byte at fault.
+        /// Offset of the invalid byte.
         pointer: u32,
-        /// The start of the packet in question.
+        /// The start of the quoted packet.
         original: &'a [u8],
     },
-    /// Asks for an echo.
+    /// Echo request.
     EchoRequest(Echo<'a>),
-    /// Answers an echo request.
+    /// Echo reply.
     EchoReply(Echo<'a>),
-    /// Neighbour discovery, types 133 to 137: read it with [`super::Ndp::parse`].
+    /// Neighbour discovery, types 133 to 137; [`super::Ndp::parse`] parses it.
     Discovery {
         /// Its type.
         kind: u8,
@@ -82,19 +82,19 @@ pub enum Icmp6<'a> {
         kind: u8,
         /// Its code.
         code: u8,
-        /// What follows the checksum.
+        /// The bytes after the checksum.
         body: &'a [u8],
     },
 }
 
 impl<'a> Icmp6<'a> {
-    /// Reads a message, the upper layer of the whole packet `ip` is the header of, and verifies its checksum.
+    /// Parses a message, the upper layer of the whole packet with header `ip`, and verifies its checksum.
     pub fn parse(ip: &Ipv6Header, message: &'a [u8]) -> Result<Self, IcmpError> {
         let parsed = Self::parse_unsummed(message)?;
         if checksum_ok(ip.source(), ip.destination(), message) { Ok(parsed) } else { Err(IcmpError::Checksum) }
     }
 
-    /// [`Icmp6::parse`] without the checksum: for quoted and cut messages.
+    /// [`Icmp6::parse`] without the checksum, for quoted and truncated messages.
     pub fn parse_unsummed(message: &'a [u8]) -> Result<Self, IcmpError> {
         let (&[kind, code, _, _, a, b, c, d], rest) = message.split_first_chunk().ok_or(IcmpError::Truncated)?;
         let word = u32::from_be_bytes([a, b, c, d]);
@@ -112,7 +112,7 @@ impl<'a> Icmp6<'a> {
     }
 }
 
-/// Whether the checksum of a message between these addresses is right (RFC 4443 2.3).
+/// True if the checksum of a message between these addresses is correct (RFC 4443 2.3).
 pub fn checksum_ok(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> bool {
     sum(source, destination, message) == 0xffff
 }
@@ -122,7 +122,7 @@ fn sum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
     Sum::new().pseudo6(source, destination, protocol::ICMPV6, length).bytes(message).folded()
 }
 
-/// Fills in the checksum of a message, whatever it was before.
+/// Sets the checksum of a message.
 pub(super) fn seal(source: Ipv6Addr, destination: Ipv6Addr, message: &mut [u8]) {
     if let Some(field) = message.get_mut(2..4) {
         field.fill(0);
@@ -133,11 +133,10 @@ pub(super) fn seal(source: Ipv6Addr, destination: Ipv6Addr, message: &mut [u8]) 
     }
 }
 
-/// Turns the echo request at the start of `l3` into its reply (RFC 4443 4.2) and says how many bytes it has; what is
-/// behind is padding.
+/// Turns the echo request at the start of `l3` into its reply (RFC 4443 4.2) and returns the reply's length. The bytes after it are padding.
 ///
-/// `source` is the address that answers: the one asked, or one of the interface when a group was asked. Extension
-/// headers are removed, the traffic class stays, the flow label does not. Nothing is changed when it is refused.
+/// `source` is the address that answers: the requested one, or one of the interface if a group was asked. Extension headers are removed. The traffic
+/// class stays, the flow label is cleared. Nothing is changed if the request is refused.
 pub fn reply_to_echo(l3: &mut [u8], source: Ipv6Addr, hop_limit: u8) -> Result<usize, NoEcho> {
     let packet = Ipv6::parse(l3).map_err(|_| NoEcho::Malformed)?;
     let (asker, asked) = (packet.header.source(), packet.header.destination());
@@ -168,7 +167,7 @@ pub fn reply_to_echo(l3: &mut [u8], source: Ipv6Addr, hop_limit: u8) -> Result<u
     let end = ipv6::HEADER + usize::from(length);
     let message = l3.get_mut(ipv6::HEADER..end).ok_or(NoEcho::Malformed)?;
     set_kind(message, ECHO_REPLY);
-    // The pseudo-header sums both addresses, so only a change of the answering address changes it.
+    // The pseudo-header sums both addresses, so swapping them changes nothing; only a different answering address does.
     if source != asked
         && let Some(field) = message.get_mut(2..4)
     {
@@ -178,53 +177,53 @@ pub fn reply_to_echo(l3: &mut [u8], source: Ipv6Addr, hop_limit: u8) -> Result<u
     Ok(end)
 }
 
-/// An error a router sends about a packet (RFC 4443 3).
+/// An error that a router sends about a packet (RFC 4443 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Error6 {
     /// No route.
     NoRoute,
-    /// Forbidden by an administrator.
+    /// Administratively prohibited.
     AdminProhibited,
-    /// The source address does not reach as far as the destination.
+    /// The scope of the source address does not include the destination.
     BeyondScope,
     /// The neighbour does not answer.
     AddressUnreachable,
-    /// Nobody listens on the port.
+    /// No process listens on the port.
     PortUnreachable,
     /// The source address failed an ingress or egress policy.
     PolicyFailed,
-    /// The route says reject.
+    /// The route rejects the packet.
     RejectRoute,
-    /// Longer than the next link's MTU.
+    /// The packet exceeds the next link's MTU.
     PacketTooBig {
         /// Next-hop MTU in bytes.
         mtu: u32,
     },
-    /// The hop limit ran out.
+    /// The hop limit expired.
     HopLimitExceeded,
-    /// Fragments did not all arrive in time.
+    /// Reassembly timed out.
     ReassemblyTimeExceeded,
-    /// A header field is wrong.
+    /// A header field is invalid.
     ErroneousField {
         /// Offset of the byte from the start of the packet.
         pointer: u32,
     },
-    /// A next header is not known.
+    /// A next header is unknown.
     UnrecognizedNextHeader {
         /// Offset of the field that names it.
         pointer: u32,
     },
-    /// An option is not known and asks for this report.
+    /// An unknown option asks for this report.
     UnrecognizedOption {
         /// Offset of its type byte.
         pointer: u32,
     },
-    /// A first fragment ends before its headers do (RFC 7112 5).
+    /// A first fragment ends before the end of its headers (RFC 7112 5).
     IncompleteHeaders,
 }
 
 impl Error6 {
-    /// Type, code, and the word behind the checksum.
+    /// Type, code, and the word after the checksum.
     pub fn fields(self) -> (u8, u8, u32) {
         match self {
             Self::NoRoute => (UNREACHABLE, 0, 0),
@@ -244,11 +243,10 @@ impl Error6 {
         }
     }
 
-    /// Writes the packet that tells the source of `original`: IPv6 header, ICMPv6 header, and as much of the original
-    /// as fits in 1280 bytes (RFC 4443 2.4(c)). Says how many bytes it has; `None` when `buffer` is too short.
+    /// Writes the error packet to the source of `original`: IPv6 header, ICMPv6 header, and as much of the original as fits into 1280 bytes (RFC 4443
+    /// 2.4(c)). Returns its length, `None` if `buffer` is too short.
     ///
-    /// `source` is an address of the interface the error leaves by. Whether it may be sent at all:
-    /// [`super::may_answer_with_error6`].
+    /// `source` is an address of the egress interface. The caller checks [`super::may_answer_with_error6`] first.
     pub fn write(self, buffer: &mut [u8], original: &Ipv6<'_>, source: Ipv6Addr, hop_limit: u8) -> Option<usize> {
         let quote = &original.bytes[..original.bytes.len().min(MINIMUM_MTU - ipv6::HEADER - HEADER)];
         let destination = original.header.source();
@@ -261,7 +259,7 @@ impl Error6 {
     }
 }
 
-/// Writes an IPv6 packet whose ICMPv6 message `fill` puts into place, its checksum included; `None` when it does not fit.
+/// Writes an IPv6 packet whose ICMPv6 message `fill` writes, including its checksum. `None` if it does not fit.
 pub(super) fn write_packet(
     buffer: &mut [u8],
     hop_limit: u8,
@@ -279,8 +277,7 @@ pub(super) fn write_packet(
     Some(end)
 }
 
-/// Writes an echo request or reply between two addresses, IPv6 header included, and says how many bytes it has; `None`
-/// when it does not fit.
+/// Writes an echo request or reply between two addresses, including the IPv6 header, and returns its length, `None` if it does not fit.
 pub fn write_echo(
     buffer: &mut [u8],
     kind: u8,

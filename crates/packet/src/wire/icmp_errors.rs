@@ -1,29 +1,28 @@
-//! When a router must not answer a packet with an ICMP error (RFC 1122 3.2.2, RFC 1812 4.3.2.7, RFC 4443 2.4(e)).
+//! The cases in which a router must not answer a packet with an ICMP error (RFC 1122 3.2.2, RFC 1812 4.3.2.7, RFC 4443 2.4(e)).
 //!
-//! What only the caller knows stays with the caller: directed broadcasts and anycast addresses of its own interfaces,
-//! and the rate limit.
+//! The caller itself checks directed broadcasts and anycast addresses of its interfaces, and the rate limit.
 
 use super::{Cast, Error6, Ipv4, Ipv6, icmp4, icmp6, ipv4, ipv6, ipv6_extensions, protocol};
 use std::fmt;
 
-/// Why no ICMP error may be sent.
+/// The reason why no ICMP error may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// The packet is itself an ICMP error (or of a type nobody knows, which might be one).
+    /// The packet is itself an ICMP error, or of an unknown type that could be one.
     IcmpError,
     /// The packet is a redirect.
     Redirect,
-    /// Its destination is a group.
+    /// Its destination is a multicast group.
     MulticastDestination,
-    /// Its destination is every host.
+    /// Its destination is a broadcast address.
     BroadcastDestination,
-    /// The frame it came in was sent to a group or to everybody.
+    /// Its frame was sent to a multicast or broadcast address.
     LinkCast,
-    /// Its source does not name one host.
+    /// Its source is not a unicast address.
     SourceNotUnicast,
     /// It is an IPv4 fragment other than the first.
     LaterFragment,
-    /// It ends before one can tell whether it is an ICMP error.
+    /// It ends before its ICMP type, so it could be an ICMP error.
     Unreadable,
 }
 
@@ -44,7 +43,7 @@ impl fmt::Display for Why {
 
 impl std::error::Error for Why {}
 
-/// Whether an ICMP error may answer `packet`, which arrived in a frame sent to `link`.
+/// Checks if an ICMP error may answer `packet`, whose frame was sent to `link`.
 pub fn may_answer_with_error4(link: Cast, packet: &Ipv4<'_>) -> Result<(), Why> {
     let header = packet.header;
     if link != Cast::Unicast {
@@ -73,13 +72,12 @@ pub fn may_answer_with_error4(link: Cast, packet: &Ipv4<'_>) -> Result<(), Why> 
     }
 }
 
-/// Whether `error` may answer `packet`, which arrived in a frame sent to `link`.
+/// Checks if `error` may answer `packet`, whose frame was sent to `link`.
 ///
-/// Unlike IPv4's, later fragments may be answered: RFC 4443 2.4(e) does not except them, and path MTU discovery through
-/// a narrower link depends on it.
+/// Unlike in IPv4, later fragments may be answered: RFC 4443 2.4(e) does not exclude them, and path MTU discovery over a narrower link depends on it.
 ///
-/// Packet too big, and the parameter problem of an option that asks for it, may answer packets to a group, or path MTU
-/// discovery would not work for them (RFC 4443 2.4(e.3)).
+/// Packet too big, and the parameter problem of an option that asks for it, may answer packets to a group. Path MTU discovery for groups needs this
+/// (RFC 4443 2.4(e.3)).
 pub fn may_answer_with_error6(link: Cast, packet: &Ipv6<'_>, error: Error6) -> Result<(), Why> {
     let header = packet.header;
     let to_groups = matches!(error, Error6::PacketTooBig { .. }) || reports_to_groups(packet, error);
@@ -92,10 +90,10 @@ pub fn may_answer_with_error6(link: Cast, packet: &Ipv6<'_>, error: Error6) -> R
     if !ipv6::is_unicast_source(header.source()) {
         return Err(Why::SourceNotUnicast);
     }
-    // What cannot be followed to its upper layer is not known to be an ICMP error, and is often what the error is about.
+    // If the header chain is broken, the packet is not known to be an ICMP error, and the chain is often the subject of the error.
     let Some((offset, fragmented)) = icmp6_message(packet) else { return Ok(()) };
     match packet.bytes.get(offset) {
-        // A first fragment that holds not even the upper header may be answered (RFC 8200 4.5).
+        // A first fragment without the upper-layer header may be answered (RFC 8200 4.5).
         None if fragmented => Ok(()),
         None => Err(Why::Unreadable),
         Some(&icmp6::REDIRECT) => Err(Why::Redirect),
@@ -104,8 +102,8 @@ pub fn may_answer_with_error6(link: Cast, packet: &Ipv6<'_>, error: Error6) -> R
     }
 }
 
-/// Where an ICMPv6 message would begin, were all headers before it in order, and whether only a part of it is here: what
-/// is wrong with the headers may be the reason for the error.
+/// The offset of an ICMPv6 message, as if all headers before it were valid, and true if the packet is a fragment. An invalid header may be the very
+/// reason for the error.
 fn icmp6_message(packet: &Ipv6<'_>) -> Option<(usize, bool)> {
     let (mut kind, mut at, mut fragmented) = (packet.header.next_header(), ipv6::HEADER, false);
     for _ in 0..=ipv6_extensions::LONGEST_CHAIN {
@@ -116,7 +114,7 @@ fn icmp6_message(packet: &Ipv6<'_>) -> Option<(usize, bool)> {
                 if u16::from_be_bytes([high, low]) >> 3 != 0 {
                     return None;
                 }
-                // Linux, too, asks the last fragment header only, and any bit of it.
+                // Like Linux, this tests only the last fragment header, and any bit of its offset field.
                 fragmented = low != 0;
                 8
             }
@@ -130,7 +128,7 @@ fn icmp6_message(packet: &Ipv6<'_>) -> Option<(usize, bool)> {
     None
 }
 
-/// Whether the error is about an option of type 10xxxxxx.
+/// True if the error is about an option of type 10xxxxxx.
 fn reports_to_groups(packet: &Ipv6<'_>, error: Error6) -> bool {
     let Error6::UnrecognizedOption { pointer } = error else { return false };
     let kind = usize::try_from(pointer).ok().and_then(|at| packet.bytes.get(at));

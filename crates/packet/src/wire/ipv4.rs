@@ -1,4 +1,4 @@
-//! IPv4 (RFC 791) as a router checks it (RFC 1812 5.2.2), and the few operations of the hot path.
+//! IPv4 (RFC 791): the checks of a router (RFC 1812 5.2.2), and the operations of the hot path.
 
 use super::checksum;
 use std::fmt;
@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of a header without options.
 pub const HEADER: usize = 20;
-/// Bytes of the longest header: 40 of options.
+/// Bytes of the longest header, with 40 bytes of options.
 pub const LONGEST_HEADER: usize = 60;
 
 const RESERVED: u16 = 0x8000;
@@ -16,7 +16,7 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 
-/// The fixed header as it lies in memory. Its setters keep the checksum right incrementally (RFC 1624).
+/// The fixed header in its memory layout. Its setters update the checksum incrementally (RFC 1624).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Ipv4Header {
@@ -33,13 +33,13 @@ pub struct Ipv4Header {
 }
 
 impl Ipv4Header {
-    /// The header at the start of `l3`, unchecked but for being there.
+    /// The header at the start of `l3`. Only the length is checked.
     #[inline]
     pub fn of(l3: &[u8]) -> Option<&Self> {
         Some(Self::ref_from_prefix(l3).ok()?.0)
     }
 
-    /// The header at the start of `l3`, to change.
+    /// The header at the start of `l3`, mutable.
     #[inline]
     pub fn of_mut(l3: &mut [u8]) -> Option<&mut Self> {
         Some(Self::mut_from_prefix(l3).ok()?.0)
@@ -51,7 +51,7 @@ impl Ipv4Header {
         self.version_length >> 4
     }
 
-    /// Bytes of header, options included, as the field says: 0..=60, a multiple of four.
+    /// Header length in bytes from its field, including options: 0..=60, a multiple of four.
     #[inline]
     pub fn header_length(&self) -> usize {
         usize::from(self.version_length & 0x0f) * 4
@@ -75,43 +75,43 @@ impl Ipv4Header {
         self.type_of_service & 3
     }
 
-    /// Bytes of header and payload, as the field says.
+    /// Bytes of header and payload, from the field.
     #[inline]
     pub fn total_length(&self) -> usize {
         usize::from(self.total_length.get())
     }
 
-    /// The identification, by which fragments of one packet find each other.
+    /// The identification, which is equal in all fragments of a packet.
     #[inline]
     pub fn identification(&self) -> u16 {
         self.identification.get()
     }
 
-    /// Whether the packet must not be fragmented.
+    /// True if the packet must not be fragmented.
     #[inline]
     pub fn dont_fragment(&self) -> bool {
         self.fragment.get() & DONT_FRAGMENT != 0
     }
 
-    /// Whether further fragments follow this one.
+    /// True if more fragments follow.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.fragment.get() & MORE_FRAGMENTS != 0
     }
 
-    /// Where this fragment's payload lies in the whole, in bytes.
+    /// Offset of this fragment's payload in the whole packet, in bytes.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.fragment.get() & OFFSET) * 8
     }
 
-    /// Whether this is part of a packet and not the whole.
+    /// True for a fragment, false for a whole packet.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragment.get() & (MORE_FRAGMENTS | OFFSET) != 0
     }
 
-    /// Whether the upper-layer header is here: a whole packet or the first fragment.
+    /// True if the packet has its upper-layer header: a whole packet or the first fragment.
     #[inline]
     pub fn is_first(&self) -> bool {
         self.fragment.get() & OFFSET == 0
@@ -155,13 +155,13 @@ impl Ipv4Header {
         self.covered(old, u16::from_be_bytes([self.version_length, value]));
     }
 
-    /// Sets the DSCP (its low six bits), leaving ECN alone.
+    /// Sets the DSCP (its low six bits) and keeps ECN.
     #[inline]
     pub fn set_dscp(&mut self, dscp: u8) {
         self.set_type_of_service(dscp << 2 | self.ecn());
     }
 
-    /// Sets ECN (its low two bits), leaving the DSCP alone; 3 is "congestion experienced".
+    /// Sets ECN (its low two bits) and keeps the DSCP; 3 is "congestion experienced".
     #[inline]
     pub fn set_ecn(&mut self, ecn: u8) {
         self.set_type_of_service(self.type_of_service & !3 | ecn & 3);
@@ -183,7 +183,7 @@ impl Ipv4Header {
         self.covered(old, identification);
     }
 
-    /// Sets flags and offset (in bytes; a multiple of eight, lower bits are ignored) and clears the reserved bit.
+    /// Sets flags and offset (in bytes, a multiple of eight; lower bits are ignored) and clears the reserved bit.
     #[inline]
     pub fn set_fragment(&mut self, dont_fragment: bool, more_fragments: bool, offset: u16) {
         let flags = if dont_fragment { DONT_FRAGMENT } else { 0 } | if more_fragments { MORE_FRAGMENTS } else { 0 };
@@ -192,7 +192,7 @@ impl Ipv4Header {
         self.covered(old, new);
     }
 
-    /// Sets the time to live. To forward, use [`decrement_ttl`].
+    /// Sets the time to live. For forwarding use [`decrement_ttl`].
     #[inline]
     pub fn set_ttl(&mut self, ttl: u8) {
         let old = u16::from_be_bytes([self.ttl, self.protocol]);
@@ -200,7 +200,7 @@ impl Ipv4Header {
         self.covered(old, u16::from_be_bytes([ttl, self.protocol]));
     }
 
-    /// Sets the source address. A checksum above that covers it is the caller's to update.
+    /// Sets the source address. The caller updates the upper-layer checksum.
     #[inline]
     pub fn set_source(&mut self, address: Ipv4Addr) {
         let old = u32::from_be_bytes(self.source);
@@ -208,7 +208,7 @@ impl Ipv4Header {
         self.checksum.set(checksum::update_double(self.checksum.get(), old, address.to_bits()));
     }
 
-    /// Sets the destination address. A checksum above that covers it is the caller's to update.
+    /// Sets the destination address. The caller updates the upper-layer checksum.
     #[inline]
     pub fn set_destination(&mut self, address: Ipv4Addr) {
         let old = u32::from_be_bytes(self.destination);
@@ -216,14 +216,14 @@ impl Ipv4Header {
         self.checksum.set(checksum::update_double(self.checksum.get(), old, address.to_bits()));
     }
 
-    /// A word the checksum covers changed.
+    /// Updates the checksum after a covered word changed.
     #[inline]
     fn covered(&mut self, old: u16, new: u16) {
         self.checksum.set(checksum::update(self.checksum.get(), old, new));
     }
 }
 
-/// Why bytes are no IPv4 packet a router may forward (RFC 1812 5.2.2).
+/// The reason why a router may not forward bytes as an IPv4 packet (RFC 1812 5.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ipv4Error {
     /// Fewer than 20 bytes: test (1).
@@ -232,11 +232,11 @@ pub enum Ipv4Error {
     Version,
     /// The header length field is below five words: test (4).
     HeaderLength,
-    /// The header length field reaches beyond the frame.
+    /// The header length field extends beyond the frame.
     HeaderTruncated,
     /// The total length is below the header length: test (5).
     TotalLengthBelowHeader,
-    /// The total length reaches beyond the frame (RFC 1812 5.2.2, last but one paragraph).
+    /// The total length extends beyond the frame (RFC 1812 5.2.2, last but one paragraph).
     TotalLengthBeyondFrame,
     /// The header checksum is wrong: test (2).
     Checksum,
@@ -258,7 +258,7 @@ impl fmt::Display for Ipv4Error {
 
 impl std::error::Error for Ipv4Error {}
 
-/// A checked packet. The slices end where the packet ends: Ethernet padding is cut off.
+/// A checked packet. The slices end with the packet, without Ethernet padding.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4<'a> {
     /// The whole packet: header, options and payload.
@@ -267,19 +267,19 @@ pub struct Ipv4<'a> {
     pub header: &'a Ipv4Header,
     /// The options, 0..=40 bytes ([`super::ipv4_options`]).
     pub options: &'a [u8],
-    /// What the header announces, or the part of it this fragment has.
+    /// The payload, or the part of it in this fragment.
     pub payload: &'a [u8],
 }
 
 impl<'a> Ipv4<'a> {
-    /// Checks everything RFC 1812 5.2.2 asks for. `l3` begins with the header and may end in padding.
+    /// Checks everything that RFC 1812 5.2.2 requires. `l3` begins with the header and may end in padding.
     #[inline]
     pub fn parse(l3: &'a [u8]) -> Result<Self, Ipv4Error> {
         let packet = Self::parse_unsummed(l3)?;
         if packet.header_checksum_ok() { Ok(packet) } else { Err(Ipv4Error::Checksum) }
     }
 
-    /// [`Ipv4::parse`] without the checksum: for frames whose checksum was verified before.
+    /// [`Ipv4::parse`] without the checksum, for frames whose checksum was verified before.
     #[inline]
     pub fn parse_unsummed(l3: &'a [u8]) -> Result<Self, Ipv4Error> {
         let (header, _) = Ipv4Header::ref_from_prefix(l3).map_err(|_| Ipv4Error::Truncated)?;
@@ -298,7 +298,7 @@ impl<'a> Ipv4<'a> {
         Ok(Self { bytes, header, options, payload: &bytes[length..] })
     }
 
-    /// The packet an ICMP error quotes: the total length may reach beyond what is there, the checksum may be stale.
+    /// The packet quoted in an ICMP error: the total length may exceed the quoted bytes, and the checksum may be stale.
     pub fn quoted(bytes: &'a [u8]) -> Result<Self, Ipv4Error> {
         let (header, _) = Ipv4Header::ref_from_prefix(bytes).map_err(|_| Ipv4Error::Truncated)?;
         if header.version() != 4 {
@@ -319,7 +319,7 @@ impl<'a> Ipv4<'a> {
         HEADER + self.options.len()
     }
 
-    /// Whether the header checksum is right.
+    /// True if the header checksum is correct.
     #[inline]
     pub fn header_checksum_ok(&self) -> bool {
         match self.bytes.first_chunk::<HEADER>() {
@@ -329,10 +329,10 @@ impl<'a> Ipv4<'a> {
     }
 }
 
-/// Whether the checksum of a header without options is right.
+/// True if the checksum of a header without options is correct.
 ///
-/// The sum of five words is right when it is zero in ones' complement, a multiple of 65535; divisibility by a constant
-/// is one multiplication, shorter than folding. An all-zero header is not right: its checksum would be 0xffff.
+/// It is correct if the sum of its five words is zero in ones' complement, that is a multiple of 65535. The test for divisibility by a constant is
+/// one multiplication, which is shorter than folding. An all-zero header is not correct: its checksum would be 0xffff.
 #[inline]
 pub fn header_checksum_ok_20(header: &[u8; HEADER]) -> bool {
     let sum = sum_20(header);
@@ -345,11 +345,11 @@ fn sum_20(header: &[u8; HEADER]) -> u64 {
     words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()
 }
 
-/// Takes one from the time to live and updates the checksum (RFC 1624). False, and nothing changed, when it is 0 or 1:
-/// the packet must not be forwarded (RFC 1812 5.3.1).
+/// Decrements the time to live and updates the checksum (RFC 1624). Returns false and changes nothing if it is 0 or 1: the packet must not be
+/// forwarded (RFC 1812 5.3.1).
 ///
-/// The word of TTL and protocol shrinks by 0x0100, so the checksum grows by it; 0xffff, the other zero, becomes 0x0000
-/// as a recomputation would give.
+/// The word of TTL and protocol decreases by 0x0100, so the checksum increases by it. 0xffff, the other form of zero, becomes 0x0000, like in a
+/// recomputation.
 #[inline]
 pub fn decrement_ttl(header: &mut [u8; HEADER]) -> bool {
     let header: &mut Ipv4Header = zerocopy::transmute_mut!(header);
@@ -362,14 +362,14 @@ pub fn decrement_ttl(header: &mut [u8; HEADER]) -> bool {
     true
 }
 
-/// What a header built here says; the rest (version, length, checksum) follows.
+/// The fields of a header to build. Version, length and checksum are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Spec {
     /// DSCP and ECN.
     pub type_of_service: u8,
     /// Identification; need not be unique when `dont_fragment` is set (RFC 6864).
     pub identification: u16,
-    /// Whether nobody may fragment it.
+    /// True if routers must not fragment it.
     pub dont_fragment: bool,
     /// Time to live, in hops.
     pub ttl: u8,
@@ -382,7 +382,7 @@ pub struct Ipv4Spec {
 }
 
 impl Ipv4Spec {
-    /// The header, without options, of a packet with `payload` bytes behind it; `None` beyond 65515 bytes.
+    /// The header, without options, of a packet with `payload` bytes after it. `None` beyond 65515 bytes.
     pub fn header(&self, payload: usize) -> Option<Ipv4Header> {
         let total_length = u16::try_from(payload.checked_add(HEADER)?).ok()?;
         let mut header = Ipv4Header {
@@ -401,26 +401,26 @@ impl Ipv4Spec {
         Some(header)
     }
 
-    /// Writes [`Ipv4Spec::header`] at the start of `buffer` and says how long it is (20); `None` when it does not fit.
+    /// Writes [`Ipv4Spec::header`] at the start of `buffer` and returns its length (20), `None` if it does not fit.
     pub fn write(&self, buffer: &mut [u8], payload: usize) -> Option<usize> {
         *buffer.first_chunk_mut::<HEADER>()? = zerocopy::transmute!(self.header(payload)?);
         Some(HEADER)
     }
 }
 
-/// Whether `address` can be the source of a packet from somewhere else: not "this network" (0/8), not multicast, not
-/// reserved or broadcast (240/4), not loopback (RFC 1812 4.2.2.11 and 5.3.7).
+/// True if `address` can be the source of a packet from another host: not "this network" (0/8), multicast, reserved or broadcast (240/4), or loopback
+/// (RFC 1812 4.2.2.11 and 5.3.7).
 pub fn is_unicast_source(address: Ipv4Addr) -> bool {
     !matches!(address.octets()[0], 0 | 127 | 224..)
 }
 
-/// The Ethernet address of a multicast group: its low 23 bits behind 01:00:5e (RFC 1112 6.4).
+/// The Ethernet address of a multicast group: its low 23 bits after 01:00:5e (RFC 1112 6.4).
 pub fn multicast_mac(group: Ipv4Addr) -> super::Mac {
     let [_, b, c, d] = group.octets();
     super::Mac([0x01, 0x00, 0x5e, b & 0x7f, c, d])
 }
 
-/// Whether the reserved flag is set, "evil" (RFC 3514) and otherwise meaningless; it is forwarded as it came.
+/// True if the reserved flag is set ("evil" in RFC 3514, otherwise meaningless). It is forwarded unchanged.
 pub fn has_reserved_flag(header: &Ipv4Header) -> bool {
     header.fragment.get() & RESERVED != 0
 }

@@ -1,6 +1,6 @@
-//! IPv4 options (RFC 791 3.1, RFC 2113): walking them, checking them, and what a router writes into them.
+//! IPv4 options (RFC 791 3.1, RFC 2113): iteration, validation, and the entries that a router writes.
 //!
-//! Offsets count from the start of the IP header: what the pointer of an ICMP parameter problem says.
+//! Offsets count from the start of the IP header, like the pointer of an ICMP parameter problem.
 
 use super::ipv4::{HEADER, LONGEST_HEADER};
 use super::{Ipv4Error, Ipv4Header, checksum};
@@ -15,55 +15,55 @@ const LOOSE_SOURCE_ROUTE: u8 = 131;
 const STRICT_SOURCE_ROUTE: u8 = 137;
 const ROUTER_ALERT: u8 = 148;
 
-/// Flag of a timestamp option: only routers whose addresses the sender has filled in note their times.
+/// Flag of a timestamp option: only routers whose addresses the sender has prespecified write their times.
 const PRESPECIFIED: u8 = 3;
 
-/// One option. Slots are the bytes behind the pointer (and flags): addresses or timestamps, filled up to the pointer.
+/// One option. Slots are the bytes after the pointer (and flags): addresses or timestamps, filled up to the pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv4Option<'a> {
-    /// The list ends here.
+    /// End of the list.
     End,
     /// One byte of padding.
     NoOperation,
-    /// Addresses of the routers passed.
+    /// Addresses of the routers on the path.
     RecordRoute {
-        /// Where the next address goes, from the start of the option, 1-based as on the wire: 4 is the first slot.
+        /// Offset of the next free slot from the start of the option, 1-based as on the wire: 4 is the first slot.
         pointer: u8,
         /// The slots, four bytes each.
         slots: &'a [u8],
     },
-    /// When routers were passed.
+    /// Times at the routers on the path.
     Timestamp {
-        /// Where the next entry goes, from the start of the option, 1-based as on the wire: 5 is the first slot.
+        /// Offset of the next free slot from the start of the option, 1-based as on the wire: 5 is the first slot.
         pointer: u8,
-        /// How many routers found no slot, 0..=15.
+        /// The number of routers without a free slot, 0..=15.
         overflow: u8,
-        /// 0: timestamps only; 1: address and timestamp; 3: timestamps of prespecified addresses; others undefined.
+        /// 0: timestamps only; 1: address and timestamp; 3: timestamps of prespecified addresses; other values are undefined.
         flag: u8,
         /// The slots, four or eight bytes each.
         slots: &'a [u8],
     },
-    /// Routers to pass, with others between.
+    /// Routers to visit, with others in between.
     LooseSourceRoute {
-        /// Where the next address to visit is, 1-based as on the wire.
+        /// Offset of the next address to visit, 1-based as on the wire.
         pointer: u8,
         /// The addresses, four bytes each.
         slots: &'a [u8],
     },
-    /// Routers to pass, with none between.
+    /// Routers to visit, with no others in between.
     StrictSourceRoute {
-        /// Where the next address to visit is, 1-based as on the wire.
+        /// Offset of the next address to visit, 1-based as on the wire.
         pointer: u8,
         /// The addresses, four bytes each.
         slots: &'a [u8],
     },
-    /// Routers should look at this packet more closely (RFC 2113); 0 means every router.
+    /// Routers should examine this packet more closely (RFC 2113); 0 means every router.
     RouterAlert(u16),
-    /// Something else; it is forwarded as it came (RFC 1812 5.2.4).
+    /// Another option, which is forwarded unchanged (RFC 1812 5.2.4).
     Unknown {
         /// The type byte: copied flag, class, number.
         kind: u8,
-        /// The bytes behind type and length.
+        /// The bytes after type and length.
         data: &'a [u8],
     },
 }
@@ -71,7 +71,7 @@ pub enum Ipv4Option<'a> {
 /// An option is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
-    /// Which byte of the IP header is at fault: the pointer of the ICMP parameter problem (RFC 792).
+    /// Offset of the invalid byte in the IP header: the pointer of the ICMP parameter problem (RFC 792).
     pub pointer: u8,
 }
 
@@ -83,27 +83,27 @@ impl fmt::Display for OptionError {
 
 impl std::error::Error for OptionError {}
 
-/// An option and where it begins.
+/// An option and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
     /// Offset of its type byte from the start of the IP header, 20..60.
     pub offset: u8,
-    /// Bytes it takes.
+    /// Its length in bytes.
     pub length: u8,
     /// The option.
     pub option: Ipv4Option<'a>,
 }
 
-/// The options one after the other, up to the end of the list or the first malformed one.
+/// Iterator over the options, up to the end of the list or the first malformed one.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
     offset: u8,
 }
 
-/// Walks `options`, as in [`super::Ipv4::options`].
+/// Iterates over `options` as in [`super::Ipv4::options`].
 pub fn options(options: &[u8]) -> Options<'_> {
-    // No header holds more than 40 bytes of options; what is longer was not cut from a header.
+    // No header holds more than 40 bytes of options. Longer input did not come from a header.
     let rest = &options[..options.len().min(LONGEST_HEADER - HEADER)];
     Options { rest, offset: HEADER as u8 }
 }
@@ -116,7 +116,7 @@ impl<'a> Iterator for Options<'a> {
         let offset = self.offset;
         let length = match kind {
             END | NO_OPERATION => 1,
-            // A length that is missing, too short or too long: the type byte is at fault.
+            // The length is missing, too short or too long: the type byte is at fault.
             _ => match behind.first() {
                 Some(&length @ 2..) if usize::from(length) <= self.rest.len() => length,
                 _ => return Some(self.fault(offset)),
@@ -141,8 +141,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Reads one option of at least its type byte and, but for the two of one byte, a length. The error is the offset of
-/// the byte at fault from the start of the option: 1 for the length, 2 for the pointer.
+/// Parses one option from its type byte and, except for the two one-byte options, its length. The error is the offset of the invalid byte in the
+/// option: 1 for the length, 2 for the pointer.
 fn decode(bytes: &[u8]) -> Result<Ipv4Option<'_>, u8> {
     Ok(match *bytes {
         [END, ..] => Ipv4Option::End,
@@ -178,7 +178,7 @@ fn decode(bytes: &[u8]) -> Result<Ipv4Option<'_>, u8> {
     })
 }
 
-/// What the options of a packet ask of a router.
+/// The requests of a packet's options to a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asks {
     /// A source route, loose or strict, is present.
@@ -191,7 +191,7 @@ pub struct Asks {
     pub router_alert: bool,
 }
 
-/// Checks every option, and that routes and timestamps appear at most once (RFC 791 3.1).
+/// Validates every option, and that routes and timestamps appear at most once (RFC 791 3.1).
 pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
     let mut asks = Asks::default();
     let mut walk = options(bytes);
@@ -201,17 +201,17 @@ pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
         let is_route = matches!(kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE);
         match placed {
             Err(error) if is_route => return Err(error),
-            // That there are two of them comes before what else is wrong with the second, but for source routes.
+            // A duplicate is reported before other errors of the second option, except for source routes.
             _ if !first => return Err(OptionError { pointer: start }),
             Err(error) => return Err(error),
-            // Nothing is written into a source route here.
+            // The router writes nothing into a source route.
             Ok(_) if is_route => {}
-            // An entry still to be used must be whole.
+            // The next slot to write must be complete.
             Ok(Placed { length, option, .. }) if half_room(length, option) => {
                 return Err(OptionError { pointer: start + 2 });
             }
-            // A full list whose count of losers is full as well: the packet is in error (RFC 791, timestamp). Where
-            // routers are prespecified, nobody loses.
+            // The list is full and its overflow counter too: the packet is in error (RFC 791, timestamp). With prespecified addresses there is no
+            // overflow.
             Ok(Placed { length, option: Ipv4Option::Timestamp { pointer, overflow: 15, flag, .. }, .. })
                 if pointer > length && flag != PRESPECIFIED =>
             {
@@ -224,7 +224,7 @@ pub fn validate(bytes: &[u8]) -> Result<Asks, OptionError> {
     Ok(asks)
 }
 
-/// Whether an option of `length` bytes has room left, but not for an entry.
+/// True if an option of `length` bytes has room left, but not for a whole entry.
 fn half_room(length: u8, option: Ipv4Option<'_>) -> bool {
     let (pointer, entry) = match option {
         Ipv4Option::RecordRoute { pointer, .. } => (pointer, 4),
@@ -236,12 +236,12 @@ fn half_room(length: u8, option: Ipv4Option<'_>) -> bool {
 }
 
 impl Asks {
-    /// Notes an option of this type; false where there was one and may be only one.
+    /// Records an option of this type. False if it is a forbidden duplicate.
     fn first(&mut self, kind: u8) -> bool {
         let seen = match kind {
             RECORD_ROUTE => &mut self.record_route,
             TIMESTAMP => &mut self.timestamp,
-            // One or the other, not both (RFC 1812 5.2.4.1).
+            // Only one of the two is allowed (RFC 1812 5.2.4.1).
             LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE => &mut self.source_route,
             _ => return true,
         };
@@ -249,10 +249,10 @@ impl Asks {
     }
 }
 
-/// Why a router could not write into the options of a packet.
+/// The reason why a router could not write into the options of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordError {
-    /// The header does not stand.
+    /// The header is malformed.
     Header(Ipv4Error),
     /// An option is malformed.
     Option(OptionError),
@@ -269,12 +269,11 @@ impl fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
-/// Records `outgoing`, the address of the interface the packet leaves by, and `midnight`, milliseconds since midnight
-/// UT, in the record route and timestamp options of a packet that is forwarded (RFC 791 3.1, RFC 1812 5.2.4.2 and
-/// 5.2.4.3), and renews the header checksum when something changed.
+/// Writes into the record route and timestamp options of a forwarded packet (RFC 791 3.1, RFC 1812 5.2.4.2 and 5.2.4.3). `outgoing` is the address of
+/// the egress interface, `midnight` the milliseconds since midnight UT. Updates the header checksum if an option changed.
 ///
-/// A full route is left as it is; a full timestamp option counts the loser in its overflow. Where timestamps of certain
-/// routers are asked for, it is this one's turn when `own` says so of the address.
+/// A full route is left unchanged; a full timestamp option increments its overflow counter. With prespecified addresses the router writes its time if
+/// `own` returns true for the next address.
 pub fn record(
     l3: &mut [u8],
     outgoing: Ipv4Addr,
@@ -284,8 +283,8 @@ pub fn record(
     write_down(l3, outgoing, midnight, own, true)
 }
 
-/// As [`record`] in a reply, whose options are those of the request and already say that the router was passed: where no
-/// room is left it does not count itself among the losers again.
+/// Like [`record`], for a reply whose options are those of the request and already include this router: without a free slot it does not increment the
+/// overflow counter again.
 pub fn record_in_reply(
     l3: &mut [u8],
     outgoing: Ipv4Addr,
@@ -307,7 +306,7 @@ fn write_down(
     let (mut edits, mut count) = ([None; 2], 0);
     for placed in options(packet.options) {
         let placed = placed.map_err(RecordError::Option)?;
-        // Two edits at most, for each option appears at most once in a packet that passed `validate`.
+        // At most two edits: each option appears at most once in a packet that passed `validate`.
         let edit = edit(&placed, outgoing, midnight, &own).filter(|e| counts || !matches!(e.grow, Grow::Overflow));
         if let (Some(edit), Some(slot)) = (edit, edits.get_mut(count)) {
             *slot = Some(edit);
@@ -317,6 +316,7 @@ fn write_down(
     if count == 0 {
         return Ok(());
     }
+    // Edits are applied after the walk, which borrows the packet.
     for Edit { at, bytes, length, .. } in edits.into_iter().flatten() {
         if let Some(target) = l3.get_mut(at..at + length) {
             target.copy_from_slice(&bytes[..length]);
@@ -332,7 +332,7 @@ fn write_down(
     Ok(())
 }
 
-/// What to write where: at most an address and a time.
+/// One edit: a position, and at most an address and a time.
 #[derive(Clone, Copy)]
 struct Edit {
     option: usize,
@@ -360,6 +360,7 @@ fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32, own: &impl Fn(Ip
             (pointer, 4, 0, 4)
         }
         Ipv4Option::Timestamp { pointer, overflow, flag, .. } if pointer > placed.length => {
+            // At 15 the counter is full. With prespecified addresses this router was not asked for its time.
             if overflow == 15 || flag == PRESPECIFIED {
                 return None;
             }
@@ -375,7 +376,7 @@ fn edit(placed: &Placed<'_>, outgoing: Ipv4Addr, midnight: u32, own: &impl Fn(Ip
             (pointer, 8, 0, 8)
         }
         Ipv4Option::Timestamp { pointer, flag: PRESPECIFIED, slots, .. } => {
-            // Prespecified: only the router whose turn it is writes its time.
+            // Prespecified: only the router with the next address writes its time.
             let next = slots.get(usize::from(pointer) - 5..)?.first_chunk::<4>()?;
             if !own(Ipv4Addr::from(*next)) {
                 return None;

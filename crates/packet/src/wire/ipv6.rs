@@ -1,4 +1,4 @@
-//! IPv6 (RFC 8200): the fixed header, and the address forms a router computes (RFC 4291).
+//! IPv6 (RFC 8200): the fixed header, and the address forms that a router computes (RFC 4291).
 
 use super::Mac;
 use std::fmt;
@@ -8,10 +8,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of the fixed header.
 pub const HEADER: usize = 40;
-/// The smallest MTU a link may have, in bytes (RFC 8200 5).
+/// The minimum MTU of a link in bytes (RFC 8200 5).
 pub const MINIMUM_MTU: usize = 1280;
 
-/// The fixed header as it lies in memory. No checksum covers it; those of TCP, UDP and ICMPv6 cover the addresses.
+/// The fixed header in its memory layout. It has no checksum; those of TCP, UDP and ICMPv6 cover the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Ipv6Header {
@@ -24,13 +24,13 @@ pub struct Ipv6Header {
 }
 
 impl Ipv6Header {
-    /// The header at the start of `l3`, unchecked but for being there.
+    /// The header at the start of `l3`. Only the length is checked.
     #[inline]
     pub fn of(l3: &[u8]) -> Option<&Self> {
         Some(Self::ref_from_prefix(l3).ok()?.0)
     }
 
-    /// The header at the start of `l3`, to change.
+    /// The header at the start of `l3`, mutable.
     #[inline]
     pub fn of_mut(l3: &mut [u8]) -> Option<&mut Self> {
         Some(Self::mut_from_prefix(l3).ok()?.0)
@@ -66,13 +66,13 @@ impl Ipv6Header {
         self.version_class_flow.get() & 0x000f_ffff
     }
 
-    /// Bytes behind the fixed header, extension headers included, as the field says.
+    /// Bytes after the fixed header, including extension headers, from the field.
     #[inline]
     pub fn payload_length(&self) -> usize {
         usize::from(self.payload_length.get())
     }
 
-    /// What follows the fixed header ([`super::protocol`]).
+    /// The protocol after the fixed header ([`super::protocol`]).
     #[inline]
     pub fn next_header(&self) -> u8 {
         self.next_header
@@ -102,13 +102,13 @@ impl Ipv6Header {
         self.version_class_flow.set(self.version_class_flow.get() & !0x0ff0_0000 | u32::from(class) << 20);
     }
 
-    /// Sets the DSCP (its low six bits), leaving ECN alone.
+    /// Sets the DSCP (its low six bits) and keeps ECN.
     #[inline]
     pub fn set_dscp(&mut self, dscp: u8) {
         self.set_traffic_class(dscp << 2 | self.ecn());
     }
 
-    /// Sets ECN (its low two bits), leaving the DSCP alone; 3 is "congestion experienced".
+    /// Sets ECN (its low two bits) and keeps the DSCP; 3 is "congestion experienced".
     #[inline]
     pub fn set_ecn(&mut self, ecn: u8) {
         self.set_traffic_class(self.traffic_class() & !3 | ecn & 3);
@@ -126,32 +126,31 @@ impl Ipv6Header {
         self.payload_length.set(bytes);
     }
 
-    /// Sets what follows the fixed header.
+    /// Sets the protocol after the fixed header.
     #[inline]
     pub fn set_next_header(&mut self, protocol: u8) {
         self.next_header = protocol;
     }
 
-    /// Sets the hop limit. To forward, use [`Ipv6Header::decrement_hop_limit`].
+    /// Sets the hop limit. For forwarding use [`Ipv6Header::decrement_hop_limit`].
     #[inline]
     pub fn set_hop_limit(&mut self, hops: u8) {
         self.hop_limit = hops;
     }
 
-    /// Sets the source address. A checksum above that covers it is the caller's to update.
+    /// Sets the source address. The caller updates the upper-layer checksum.
     #[inline]
     pub fn set_source(&mut self, address: Ipv6Addr) {
         self.source = address.octets();
     }
 
-    /// Sets the destination address. A checksum above that covers it is the caller's to update.
+    /// Sets the destination address. The caller updates the upper-layer checksum.
     #[inline]
     pub fn set_destination(&mut self, address: Ipv6Addr) {
         self.destination = address.octets();
     }
 
-    /// Takes one from the hop limit. False, and nothing changed, when it is 0 or 1: the packet must not be forwarded
-    /// (RFC 8200 3).
+    /// Decrements the hop limit. Returns false and changes nothing if it is 0 or 1: the packet must not be forwarded (RFC 8200 3).
     #[inline]
     pub fn decrement_hop_limit(&mut self) -> bool {
         let forward = self.hop_limit > 1;
@@ -160,14 +159,14 @@ impl Ipv6Header {
     }
 }
 
-/// Why bytes are no IPv6 packet a router may forward.
+/// The reason why a router may not forward bytes as an IPv6 packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ipv6Error {
     /// Fewer than 40 bytes.
     Truncated,
     /// The version is not 6.
     Version,
-    /// The payload length reaches beyond the frame.
+    /// The payload length extends beyond the frame.
     PayloadLengthBeyondFrame,
 }
 
@@ -183,21 +182,21 @@ impl fmt::Display for Ipv6Error {
 
 impl std::error::Error for Ipv6Error {}
 
-/// A checked packet. The slices end where the packet ends: Ethernet padding is cut off.
+/// A checked packet. The slices end with the packet, without Ethernet padding.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6<'a> {
     /// The whole packet: header and payload.
     pub bytes: &'a [u8],
     /// The fixed header.
     pub header: &'a Ipv6Header,
-    /// Extension headers and what they carry ([`Ipv6::chain`]).
+    /// Extension headers and their payload ([`Ipv6::chain`]).
     pub payload: &'a [u8],
 }
 
 impl<'a> Ipv6<'a> {
     /// Checks version and length. `l3` begins with the header and may end in padding.
     ///
-    /// A payload length of zero means what it says: jumbograms (RFC 2675) need links no port here has.
+    /// A payload length of zero is taken literally: jumbograms (RFC 2675) need links that no port has.
     #[inline]
     pub fn parse(l3: &'a [u8]) -> Result<Self, Ipv6Error> {
         let (header, rest) = Ipv6Header::ref_from_prefix(l3).map_err(|_| Ipv6Error::Truncated)?;
@@ -208,7 +207,7 @@ impl<'a> Ipv6<'a> {
         Ok(Self { bytes: &l3[..HEADER + payload.len()], header, payload })
     }
 
-    /// The packet an ICMPv6 error quotes: the payload length may reach beyond what is there.
+    /// The packet quoted in an ICMPv6 error: the payload length may exceed the quoted bytes.
     pub fn quoted(bytes: &'a [u8]) -> Result<Self, Ipv6Error> {
         let (header, rest) = Ipv6Header::ref_from_prefix(bytes).map_err(|_| Ipv6Error::Truncated)?;
         if header.version() != 6 {
@@ -219,14 +218,14 @@ impl<'a> Ipv6<'a> {
     }
 }
 
-/// What a header built here says; version and length follow.
+/// The fields of a header to build. Version and length are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Spec {
     /// DSCP and ECN.
     pub traffic_class: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// What follows.
+    /// The protocol after the header.
     pub next_header: u8,
     /// Hop limit.
     pub hop_limit: u8,
@@ -237,7 +236,7 @@ pub struct Ipv6Spec {
 }
 
 impl Ipv6Spec {
-    /// The header of a packet with `payload` bytes behind it; `None` beyond 65535 bytes.
+    /// The header of a packet with `payload` bytes after it. `None` beyond 65535 bytes.
     pub fn header(&self, payload: usize) -> Option<Ipv6Header> {
         let class = u32::from(self.traffic_class) << 20;
         Some(Ipv6Header {
@@ -250,21 +249,21 @@ impl Ipv6Spec {
         })
     }
 
-    /// Writes [`Ipv6Spec::header`] at the start of `buffer` and says how long it is (40); `None` when it does not fit.
+    /// Writes [`Ipv6Spec::header`] at the start of `buffer` and returns its length (40), `None` if it does not fit.
     pub fn write(&self, buffer: &mut [u8], payload: usize) -> Option<usize> {
         *buffer.first_chunk_mut::<HEADER>()? = zerocopy::transmute!(self.header(payload)?);
         Some(HEADER)
     }
 }
 
-/// How far a multicast address reaches: its scope field (RFC 4291 2.7, RFC 7346).
+/// The scope of a multicast address: its scope field (RFC 4291 2.7, RFC 7346).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MulticastScope {
-    /// 0 or 15: reserved; a packet to scope 0 must not be sent and is dropped when received.
+    /// 0 or 15: reserved. Packets to scope 0 must not be sent and are dropped on reception.
     Reserved(u8),
-    /// 1: never leaves the interface.
+    /// 1: interface-local, never leaves the interface.
     Interface,
-    /// 2: never leaves the link.
+    /// 2: link-local, never leaves the link.
     Link,
     /// 3: realm-local.
     Realm,
@@ -274,13 +273,13 @@ pub enum MulticastScope {
     Site,
     /// 8: organization-local.
     Organization,
-    /// 14: no boundary.
+    /// 14: global.
     Global,
-    /// Another value, free for administrators.
+    /// Another value, unassigned.
     Other(u8),
 }
 
-/// The scope of a multicast address; `None` for every other address.
+/// The scope of a multicast address, `None` for every other address.
 pub fn multicast_scope(address: Ipv6Addr) -> Option<MulticastScope> {
     let [0xff, flags_scope, ..] = address.octets() else { return None };
     Some(match flags_scope & 0x0f {
@@ -296,20 +295,19 @@ pub fn multicast_scope(address: Ipv6Addr) -> Option<MulticastScope> {
     })
 }
 
-/// Whether `address` is link-local unicast, fe80::/10: a router must not forward packets from or to it (RFC 4291 2.5.6).
+/// True if `address` is link-local unicast, fe80::/10. A router must not forward packets from or to it (RFC 4291 2.5.6).
 #[inline]
 pub fn is_link_local(address: Ipv6Addr) -> bool {
     address.segments()[0] & 0xffc0 == 0xfe80
 }
 
-/// Whether `address` can be the source of a packet from somewhere else: not unspecified, loopback or multicast
-/// (RFC 4291 2.5.2, 2.5.3, 2.7).
+/// True if `address` can be the source of a packet from another host: not unspecified, loopback or multicast (RFC 4291 2.5.2, 2.5.3, 2.7).
 #[inline]
 pub fn is_unicast_source(address: Ipv6Addr) -> bool {
     !address.is_unspecified() && !address.is_loopback() && !address.is_multicast()
 }
 
-/// The Ethernet address of a multicast group: its last four bytes behind 33:33 (RFC 2464 7).
+/// The Ethernet address of a multicast group: its last four bytes after 33:33 (RFC 2464 7).
 pub fn multicast_mac(group: Ipv6Addr) -> Mac {
     let [.., a, b, c, d] = group.octets();
     Mac([0x33, 0x33, a, b, c, d])
@@ -331,5 +329,5 @@ pub fn link_local(mac: Mac) -> Ipv6Addr {
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// All routers on the link, ff02::2 (RFC 4291 2.7.1).
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
-/// Every router of the site (RFC 4291 2.7.1).
+/// All routers of the site, ff05::2 (RFC 4291 2.7.1).
 pub const ALL_SITE_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 2);

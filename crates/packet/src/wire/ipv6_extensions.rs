@@ -1,68 +1,67 @@
-//! The chain of IPv6 extension headers (RFC 8200 4): where the upper layer begins, and what a router must notice on
-//! the way there.
+//! The chain of IPv6 extension headers (RFC 8200 4): the offset of the upper layer, and the headers before it that concern a router.
 //!
-//! Offsets count from the start of the IPv6 header: what the pointer of an ICMPv6 parameter problem says.
+//! Offsets count from the start of the IPv6 header, like the pointer of an ICMPv6 parameter problem.
 
 use super::protocol;
 use super::{Ipv6, ipv6};
 use std::fmt;
 
-/// How many extension headers are walked: more than RFC 8200 4.1 has kinds and twice, fewer than an attacker would like
-/// (RFC 8504 5.3 asks for a limit).
+/// The maximum number of extension headers: more than twice the kinds of RFC 8200 4.1, few enough to bound the work that an attacker can cause (RFC
+/// 8504 5.3 asks for a limit).
 pub const LONGEST_CHAIN: usize = 16;
 
 /// A fragment header (RFC 8200 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where the header lies.
+    /// The offset of the header.
     pub at: usize,
-    /// Where this fragment's payload lies in the fragmentable part, in bytes.
+    /// Offset of this fragment's payload in the fragmentable part, in bytes.
     pub offset: usize,
-    /// Whether further fragments follow.
+    /// True if more fragments follow.
     pub more: bool,
-    /// By which fragments of one packet find each other.
+    /// The identification, which is equal in all fragments of a packet.
     pub identification: u32,
 }
 
 /// A routing header (RFC 8200 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routing {
-    /// Where the header lies.
+    /// The offset of the header.
     pub at: usize,
-    /// The routing type; 0 is deprecated and must be treated as unrecognised (RFC 5095).
+    /// The routing type. Type 0 is deprecated and must be treated as unrecognised (RFC 5095).
     pub kind: u8,
     /// Addresses still to be visited.
     pub segments_left: u8,
 }
 
-/// What lies between the fixed header and the upper layer.
+/// The headers between the fixed header and the upper layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// What follows the last extension header, of the whole packet when this is a fragment.
+    /// The protocol after the last extension header, in a fragment that of the whole packet.
     pub protocol: u8,
-    /// Where it begins; `None` in a fragment other than the first, which has none. Never beyond the packet.
+    /// The offset of the upper layer, `None` in later fragments, which have none. Never beyond the packet.
     pub offset: Option<usize>,
-    /// Where the next-header field that named it lies.
+    /// The offset of the next-header field that names it.
     pub named_at: usize,
-    /// Whether hop-by-hop options are present: then they begin at 40.
+    /// True if there are hop-by-hop options. They begin at offset 40.
     pub hop_by_hop: bool,
-    /// The last routing header, but a deprecated one before any other ([`Chain::deprecated_routing`]).
+    /// The last routing header, or the first deprecated one ([`Chain::deprecated_routing`]).
     pub routing: Option<Routing>,
     /// The fragment header.
     pub fragment: Option<Fragment>,
 }
 
-/// Why the chain cannot be followed.
+/// The reason why the chain cannot be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChainError {
-    /// A header reaches beyond the packet.
+    /// A header extends beyond the packet.
     Truncated {
-        /// Where it begins.
+        /// Its offset.
         at: usize,
     },
     /// Hop-by-hop options that do not directly follow the fixed header (RFC 8200 4.1): an unrecognised next header.
     MisplacedHopByHop {
-        /// Where the next-header field that names them lies.
+        /// Offset of the next-header field that names them.
         pointer: usize,
     },
     /// More than [`LONGEST_CHAIN`] headers.
@@ -81,7 +80,7 @@ impl fmt::Display for ChainError {
 
 impl std::error::Error for ChainError {}
 
-/// Where the next-header field of the fixed header lies.
+/// Offset of the next-header field in the fixed header.
 const NEXT_HEADER_AT: usize = 6;
 
 impl<'a> Ipv6<'a> {
@@ -91,13 +90,13 @@ impl<'a> Ipv6<'a> {
         walk(self.bytes, self.header.next_header())
     }
 
-    /// The upper layer: its protocol and bytes. `None` in a fragment other than the first.
+    /// The upper layer: its protocol and bytes. `None` in later fragments.
     pub fn upper(&self) -> Result<Option<(u8, &'a [u8])>, ChainError> {
         let chain = self.chain()?;
         Ok(chain.offset.and_then(|offset| Some((chain.protocol, self.bytes.get(offset..)?))))
     }
 
-    /// The hop-by-hop options, if there are any; for [`check_hop_by_hop`].
+    /// The hop-by-hop options, if any, for [`check_hop_by_hop`].
     pub fn hop_by_hop(&self) -> Result<Option<Ipv6Options<'a>>, ChainError> {
         if self.header.next_header() != protocol::HOP_BY_HOP {
             return Ok(None);
@@ -109,7 +108,7 @@ impl<'a> Ipv6<'a> {
     }
 }
 
-/// Bytes of an extension header from its length field.
+/// Bytes of an extension header, from its length field.
 pub(super) fn header_length(kind: u8, field: u8) -> usize {
     match kind {
         protocol::FRAGMENT => 8,
@@ -150,6 +149,7 @@ fn walk(packet: &[u8], first: u8) -> Result<Chain, ChainError> {
         if length > packet.len() - at {
             return Err(truncated);
         }
+        // A later fragment continues the fragmentable part: its bytes are not headers.
         chain.note(at, header);
         (chain.protocol, chain.named_at) = (header[0], at);
         if chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
@@ -161,7 +161,7 @@ fn walk(packet: &[u8], first: u8) -> Result<Chain, ChainError> {
 }
 
 impl Chain {
-    /// Remembers routing and fragment headers.
+    /// Records routing and fragment headers.
     fn note(&mut self, at: usize, header: &[u8; 8]) {
         let [_, _, a, b, i, j, k, l] = *header;
         match self.protocol {
@@ -181,26 +181,25 @@ impl Chain {
         }
     }
 
-    /// Whether this is part of a packet and not the whole. An atomic fragment (RFC 6946) is whole.
+    /// True for a fragment, false for a whole packet. An atomic fragment (RFC 6946) is whole.
     pub fn is_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.more || fragment.offset != 0)
     }
 
-    /// The routing header that must be refused: type 0 with segments left (RFC 5095 3: parameter problem code 0 pointing
-    /// at the routing type).
+    /// The routing header to refuse: type 0 with segments left. RFC 5095 3 asks for a parameter problem with code 0 that points at the routing type.
     pub fn deprecated_routing(&self) -> Option<Routing> {
         self.routing.filter(|routing| routing.kind == 0 && routing.segments_left != 0)
     }
 }
 
-/// What to do with an option one does not know: its two highest bits (RFC 8200 4.2).
+/// The treatment of an unknown option, from its two highest bits (RFC 8200 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnknownOption {
-    /// Skip over it.
+    /// Skip it.
     Skip,
     /// Drop the packet.
     Discard,
-    /// Drop the packet and report a parameter problem (code 2), even when it was sent to a group.
+    /// Drop the packet and report a parameter problem (code 2), even if it was sent to a group.
     Report,
     /// Drop the packet and report a parameter problem (code 2) unless it was sent to a group.
     ReportUnicast,
@@ -225,7 +224,7 @@ impl Ipv6Option<'_> {
     /// Router alert (RFC 2711).
     pub const ROUTER_ALERT: u8 = 5;
 
-    /// What to do when its type is not known.
+    /// The treatment if its type is unknown.
     pub fn if_unknown(&self) -> UnknownOption {
         match self.kind >> 6 {
             0 => UnknownOption::Skip,
@@ -236,7 +235,7 @@ impl Ipv6Option<'_> {
     }
 }
 
-/// An option reaches beyond its header; `pointer` is where it begins.
+/// An option extends beyond its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6OptionError {
     /// Offset of the option's type byte.
@@ -251,7 +250,7 @@ impl fmt::Display for Ipv6OptionError {
 
 impl std::error::Error for Ipv6OptionError {}
 
-/// The options one after the other, padding included, up to the end or the first malformed one.
+/// Iterator over the options, including padding, up to the end or the first malformed one.
 #[derive(Clone, Debug)]
 pub struct Ipv6Options<'a> {
     rest: &'a [u8],
@@ -259,8 +258,7 @@ pub struct Ipv6Options<'a> {
 }
 
 impl<'a> Ipv6Options<'a> {
-    /// The options of a hop-by-hop or destination options header that begins at `at` of its packet; none where it is cut
-    /// short.
+    /// The options of a hop-by-hop or destination options header at offset `at` of its packet. None if the header is truncated.
     pub fn of(header: &'a [u8], at: usize) -> Self {
         Ipv6Options { rest: header.get(2..).unwrap_or_default(), offset: at + 2 }
     }
@@ -287,10 +285,10 @@ impl<'a> Iterator for Ipv6Options<'a> {
     }
 }
 
-/// What the hop-by-hop options of a packet ask of a router.
+/// The requests of a packet's hop-by-hop options to a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HopByHop {
-    /// Nothing: forward it. `router_alert` is the value of that option, if present.
+    /// Forward the packet. `router_alert` is the value of that option, if present.
     Forward {
         /// 0: multicast listener discovery, 1: RSVP, ... (RFC 2711).
         router_alert: Option<u16>,
@@ -299,22 +297,21 @@ pub enum HopByHop {
     Discard,
     /// Drop it and report parameter problem code 2 with this pointer.
     Report {
-        /// Offset of the option nobody knows.
+        /// Offset of the unknown option.
         pointer: usize,
-        /// Whether even when the destination is a group.
+        /// True if it must be reported even for a multicast destination.
         even_multicast: bool,
     },
 }
 
-/// Watches padding: there is never a reason for more than seven bytes of it in a row, nor for any that is not zero, but
-/// to hide something (RFC 4942 2.1.9.5).
+/// Checks padding. More than seven bytes in a row, or nonzero padding, serve no purpose but to hide data (RFC 4942 2.1.9.5).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Padding {
     bytes: usize,
 }
 
 impl Padding {
-    /// Whether an option, the next in order, leaves the padding sound.
+    /// True if the padding is still valid after this option, the next in order.
     pub fn accepts(&mut self, option: &Ipv6Option<'_>) -> bool {
         self.bytes = match option.kind {
             Ipv6Option::PAD1 => self.bytes + 1,
@@ -325,8 +322,8 @@ impl Padding {
     }
 }
 
-/// Processes hop-by-hop options (RFC 8200 4.2, 4.3): padding and router alert are known, a router alert of another
-/// length than two is dropped, and so is unsound padding; everything else is unknown.
+/// Processes hop-by-hop options (RFC 8200 4.2, 4.3). Padding and router alert are known; all other options are unknown. Packets with a router alert
+/// of another length than two, or with invalid padding, are dropped.
 pub fn check_hop_by_hop(options: Ipv6Options<'_>) -> HopByHop {
     let (mut router_alert, mut padding) = (None, Padding::default());
     for option in options {

@@ -1,5 +1,5 @@
-//! Multicast listener discovery for IPv6: how a switch or a multicast router learns who is in which group (RFC 3810, and
-//! RFC 2710 where somebody still asks by it). Queries read, reports written.
+//! Multicast listener discovery for IPv6. Switches and multicast routers use it to learn the members of groups (RFC 3810, and RFC 2710 for old
+//! queriers). This module parses queries and writes reports.
 
 use super::cursor::Cursor;
 use super::icmp6::seal;
@@ -15,14 +15,14 @@ pub const QUERY: u8 = 130;
 pub const REPORT_V1: u8 = 131;
 /// Type of a report of version 2.
 pub const REPORT: u8 = 143;
-/// Where reports of version 2 go: every router that speaks it (RFC 3810 5.2.14).
+/// The destination of version 2 reports: all MLDv2-capable routers (RFC 3810 5.2.14).
 pub const ALL_MLD_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
-/// The hop limit of every message: it stays on its link.
+/// The hop limit of every message: messages stay on their link.
 pub const HOP_LIMIT: u8 = 1;
-/// Group records that fit in a report of 1280 bytes.
+/// The maximum number of group records in a report of 1280 bytes.
 pub const MOST_RECORDS: usize = (ipv6::MINIMUM_MTU - ipv6::HEADER - ALERT.len() - 8) / 20;
 
-/// Length of a query of version 1, and the least of version 2 (RFC 3810 8.1).
+/// Length of a version 1 query, and below the minimum length of version 2 (RFC 3810 8.1).
 const QUERY_V1_LENGTH: usize = 24;
 const QUERY_LENGTH: usize = 28;
 /// Hop-by-hop options with the router alert of RFC 2711, value 0, and padding.
@@ -31,28 +31,28 @@ const ALERT: [u8; 8] = [protocol::ICMPV6, 0, Ipv6Option::ROUTER_ALERT, 2, 0, 0, 
 /// A query that passed the checks of RFC 3810 6.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Whether it is of version 1: who asks so understands no reports of version 2.
+    /// True for version 1: the querier does not understand version 2 reports.
     pub old: bool,
-    /// The group it is about; all of them where unspecified.
+    /// The queried group; unspecified for all groups.
     pub group: Ipv6Addr,
-    /// Within how many milliseconds to answer.
+    /// The time limit for the answer, in milliseconds.
     pub within_ms: u32,
 }
 
-/// Why a query must be ignored.
+/// The reason why a query is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MldError {
-    /// It is none.
+    /// Not a query.
     Kind,
     /// Shorter than a query, or of a length between the two versions.
     Length,
     /// The ICMPv6 checksum is wrong.
     Checksum,
-    /// The source is not link-local: it may come from anywhere.
+    /// The source is not link-local, so the query may come from another link.
     Source,
     /// The hop limit is not 1, or there is no router alert.
     Hops,
-    /// The group is none.
+    /// The group is not a multicast address.
     Group,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for MldError {
 impl std::error::Error for MldError {}
 
 impl Query {
-    /// Reads and checks `message`, the ICMPv6 upper layer of `packet`.
+    /// Parses and checks `message`, the ICMPv6 upper layer of `packet`.
     pub fn parse(packet: &Ipv6<'_>, message: &[u8]) -> Result<Query, MldError> {
         let fixed: &[u8; QUERY_V1_LENGTH] = message.first_chunk().ok_or(MldError::Length)?;
         let [kind, _, _, _, c0, c1, _, _, group @ ..] = *fixed;
@@ -104,7 +104,7 @@ impl Query {
     }
 }
 
-/// A maximum response code (RFC 3810 5.1.3): from 32768 on a floating-point number.
+/// A maximum response code (RFC 3810 5.1.3): a floating-point number from 32768 on.
 fn milliseconds(code: u16) -> u32 {
     match code {
         0..0x8000 => code.into(),
@@ -112,14 +112,14 @@ fn milliseconds(code: u16) -> u32 {
     }
 }
 
-/// What a report says of a group (RFC 3810 5.2.12). Only these: nobody here cares who sends to a group.
+/// A record about a group in a report (RFC 3810 5.2.12). The router does not filter by source, so it needs only these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The router is in it.
+    /// The router is a member.
     Member,
-    /// The router is in it from now on.
+    /// The router has just joined.
     Joined,
-    /// The router is no longer in it.
+    /// The router has left.
     Left,
 }
 
@@ -133,9 +133,9 @@ impl Record {
     }
 }
 
-/// Writes a report of version 2, IPv6 header included, and says how many bytes it has; `None` when it does not fit.
+/// Writes a version 2 report, including the IPv6 header, and returns its length, `None` if it does not fit.
 ///
-/// `source` is link-local, or unspecified while there is no such address yet (RFC 3810 5.2.13).
+/// `source` is link-local, or unspecified while the interface has no such address (RFC 3810 5.2.13).
 pub fn write_report(buffer: &mut [u8], source: Ipv6Addr, records: &[(Record, Ipv6Addr)]) -> Option<usize> {
     let [h, l] = u16::try_from(records.len()).ok()?.to_be_bytes();
     write(buffer, source, ALL_MLD_ROUTERS, |message| {
@@ -148,8 +148,7 @@ pub fn write_report(buffer: &mut [u8], source: Ipv6Addr, records: &[(Record, Ipv
     })
 }
 
-/// Writes a report of version 1, to the group it is about (RFC 2710 4), IPv6 header included, and says how many bytes it
-/// has; `None` when it does not fit.
+/// Writes a version 1 report to its group (RFC 2710 4), including the IPv6 header, and returns its length, `None` if it does not fit.
 pub fn write_report_v1(buffer: &mut [u8], source: Ipv6Addr, group: Ipv6Addr) -> Option<usize> {
     write(buffer, source, group, |message| {
         message.put(&[REPORT_V1, 0, 0, 0, 0, 0, 0, 0])?;

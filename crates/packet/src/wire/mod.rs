@@ -1,7 +1,7 @@
-//! Headers on the wire: views that check, builders that write, checksums that stay right.
+//! Headers on the wire: checked views, builders, and checksums.
 //!
-//! Everything here works on plain `&[u8]` and `&mut [u8]`, allocates nothing and accepts any bytes: a malformed packet is
-//! a typed error, never a panic. Offsets handed out always lie inside the slice they were computed from.
+//! The functions work on plain `&[u8]` and `&mut [u8]`, allocate nothing and accept any bytes: a malformed packet is a typed error, never a panic.
+//! Returned offsets always lie inside the slice that they were computed from.
 //!
 //! | file | what | source |
 //! |---|---|---|
@@ -11,14 +11,14 @@
 //! | `ipv6`, `ipv6_extensions` | [`Ipv6`], [`Chain`] of extension headers, address forms | RFC 8200, 4291 |
 //! | `icmp4`, `icmp6`, `icmp_errors` | messages, echo replies, errors and when they may be sent | RFC 792, 1122, 1812, 4443 |
 //! | `ndp` | neighbour discovery | RFC 4861 |
-//! | `application` | names in greetings of TLS, requests of HTTP and questions of DNS | RFC 6066, 9112, 1035 |
-//! | `offload` | cutting super-frames, completing the checksums of their like | virtio 1.2 |
-//! | `fragment` | cutting IPv4 packets that are longer than a link takes | RFC 791 |
-//! | `transport` | ports, completing partial checksums | RFC 768, 9293 |
+//! | `application` | names in a TLS ClientHello, HTTP requests and DNS questions | RFC 6066, 9112, 1035 |
+//! | `offload` | segmentation of super-frames and their checksums | virtio 1.2 |
+//! | `fragment` | fragmentation of IPv4 packets | RFC 791 |
+//! | `transport` | ports, completion of partial checksums | RFC 768, 9293 |
 //! | `checksum` | sums, incremental update, pseudo-headers | RFC 1071, 1624 |
-//! | `fields` | what a classifier matches on; flow hash | |
-//! | `summary` | one line for a human | |
-//! | `difference` | what changed between two states of a frame | |
+//! | `fields` | fields for the classifier; flow hash | |
+//! | `summary` | one line for the operator | |
+//! | `difference` | changes between two states of a frame | |
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Neighbour discovery for IPv6 (RFC 4861): messages checked as it demands, and the ones a router sends.
+//! Neighbour discovery for IPv6 (RFC 4861): validation of received messages, and the messages that a router sends.
 
 use super::icmp6::{self, checksum_ok, write_packet};
 use super::ipv6::{self, Ipv6Header};
@@ -17,44 +17,44 @@ pub(super) const MTU: u8 = 5;
 pub(super) const DNS_SERVERS: u8 = 25;
 pub(super) const DNS_SEARCH: u8 = 31;
 
-/// A message that passed the checks of its section of RFC 4861.
+/// A message that passed the validation of its section of RFC 4861.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ndp<'a> {
     /// A host asks for routers (6.1.1).
     RouterSolicitation {
-        /// May carry the asker's link address.
+        /// May contain the sender's link address.
         options: NdpOptions<'a>,
     },
-    /// A router tells about itself and the link (6.1.2).
+    /// A router announces itself and the parameters of the link (6.1.2).
     RouterAdvertisement {
-        /// What it says.
+        /// Its fixed part.
         says: Advertises,
-        /// May carry its link address, the MTU, prefixes.
+        /// May contain the router's link address, the MTU, prefixes.
         options: NdpOptions<'a>,
     },
-    /// Asks for the link address of `target`, or whether it is still there (7.1.1).
+    /// Asks for the link address of `target`, or probes its reachability (7.1.1).
     NeighbourSolicitation {
-        /// Who is asked for.
+        /// The address asked for.
         target: Ipv6Addr,
-        /// May carry the asker's link address.
+        /// May contain the sender's link address.
         options: NdpOptions<'a>,
     },
-    /// Tells the link address of `target` (7.1.2).
+    /// Announces the link address of `target` (7.1.2).
     NeighbourAdvertisement {
         /// Router, solicited, override.
         flags: NeighbourFlags,
-        /// Whose link address.
+        /// The announced address.
         target: Ipv6Addr,
-        /// Carries the link address, unless it answers a unicast solicitation.
+        /// Contains the link address, unless it answers a unicast solicitation.
         options: NdpOptions<'a>,
     },
     /// There is a better first hop for `destination` (8.1).
     Redirect {
         /// The better first hop.
         target: Ipv6Addr,
-        /// For whom.
+        /// The destination of the redirected packets.
         destination: Ipv6Addr,
-        /// May carry the target's link address and the packet in question.
+        /// May contain the target's link address and the start of the redirected packet.
         options: NdpOptions<'a>,
     },
 }
@@ -64,45 +64,45 @@ pub enum Ndp<'a> {
 pub struct NeighbourFlags {
     /// R: the sender is a router.
     pub router: bool,
-    /// S: it answers a solicitation, so it proves reachability.
+    /// S: it answers a solicitation and therefore proves reachability.
     pub solicited: bool,
-    /// O: it replaces a cached link address.
+    /// O: it overrides a cached link address.
     pub overrides: bool,
 }
 
-/// The fixed part of a router advertisement (RFC 4861 4.2); zero means "unspecified" but for the lifetime.
+/// The fixed part of a router advertisement (RFC 4861 4.2). Zero means "unspecified", except for the lifetime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Advertises {
     /// Hop limit hosts should use.
     pub hop_limit: u8,
-    /// M: addresses come by DHCPv6.
+    /// M: addresses are available by DHCPv6.
     pub managed: bool,
-    /// O: other configuration comes by DHCPv6.
+    /// O: other configuration is available by DHCPv6.
     pub other: bool,
-    /// Prf: whether hosts prefer it to other routers (RFC 4191 2.2).
+    /// Prf: the router's preference for hosts (RFC 4191 2.2).
     pub preference: Preference,
-    /// For how many seconds it is a default router; 0: it is none.
+    /// Lifetime as a default router in seconds; 0 if it is not one.
     pub lifetime_s: u16,
-    /// For how many milliseconds a neighbour counts as reachable.
+    /// Time in milliseconds for which a neighbour counts as reachable.
     pub reachable_ms: u32,
     /// Milliseconds between solicitations.
     pub retransmit_ms: u32,
 }
 
-/// Which of several routers hosts prefer (RFC 4191 2.1).
+/// The preference among several routers (RFC 4191 2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preference {
-    /// This one.
+    /// Preferred.
     High,
-    /// As any.
+    /// Neutral.
     #[default]
     Medium,
-    /// Another.
+    /// Avoided.
     Low,
 }
 
 impl Preference {
-    /// Of the flags byte of an advertisement; the value that is reserved means medium (RFC 4191 2.2).
+    /// The preference in the flags byte of an advertisement. The reserved value means medium (RFC 4191 2.2).
     fn of(flags: u8) -> Preference {
         match flags >> 3 & 3 {
             1 => Preference::High,
@@ -123,24 +123,24 @@ impl Preference {
 /// A prefix information option (RFC 4861 4.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// The prefix; bits behind `length` mean nothing.
+    /// The prefix. Bits after `length` have no meaning.
     pub address: Ipv6Addr,
     /// Its length in bits, 0..=128.
     pub length: u8,
-    /// L: its addresses are on this link.
+    /// L: its addresses are on-link.
     pub on_link: bool,
     /// A: hosts may form addresses from it (RFC 4862).
     pub autonomous: bool,
-    /// For how many seconds it is on link; all ones is for ever.
+    /// Time in seconds for which it is on-link; all ones for infinity.
     pub valid_s: u32,
-    /// For how many seconds addresses from it are preferred; all ones is for ever.
+    /// Time in seconds for which addresses from it are preferred; all ones for infinity.
     pub preferred_s: u32,
 }
 
-/// Why a message must be silently discarded.
+/// The reason why a message must be silently discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NdpError {
-    /// Shorter than its type demands.
+    /// Shorter than its type requires.
     Truncated,
     /// Not of types 133 to 137.
     Kind,
@@ -150,14 +150,14 @@ pub enum NdpError {
     Checksum,
     /// The code is not 0.
     Code,
-    /// An option has length zero or reaches beyond the message.
+    /// An option has length zero or extends beyond the message.
     Options,
-    /// The target is a group, or no better first hop can have it.
+    /// The target is a group, or cannot be a first hop.
     Target,
-    /// The source must be link-local, or must not carry a link address when unspecified.
+    /// The source is not link-local where that is required, or it is unspecified although the message has a link address.
     Source,
-    /// The destination does not fit: an unspecified source asks only the solicited-node group, a group gets no solicited
-    /// advertisement, and no redirect is about a group.
+    /// The destination is invalid: an unspecified source may ask only the solicited-node group, a solicited advertisement must not go to a group, and
+    /// a redirect must not concern a group.
     Destination,
 }
 
@@ -180,8 +180,8 @@ impl fmt::Display for NdpError {
 impl std::error::Error for NdpError {}
 
 impl<'a> Ndp<'a> {
-    /// Reads and checks `message`, the ICMPv6 upper layer of the unfragmented packet `ip` is the header of. (RFC 6980:
-    /// a fragmented one must be ignored; [`Ndp::of`] sees to it.)
+    /// Parses and checks `message`, the ICMPv6 upper layer of the unfragmented packet with header `ip`. Fragmented messages must be ignored (RFC
+    /// 6980); [`Ndp::of`] does so.
     pub fn parse(ip: &Ipv6Header, message: &'a [u8]) -> Result<Self, NdpError> {
         let (&[kind, code, _, _, word @ ..], rest) = message.split_first_chunk::<8>().ok_or(NdpError::Truncated)?;
         if !(icmp6::ROUTER_SOLICITATION..=icmp6::REDIRECT).contains(&kind) {
@@ -209,6 +209,7 @@ impl<'a> Ndp<'a> {
     pub fn of(packet: &Ipv6<'a>) -> Result<Self, NdpError> {
         let chain = packet.chain().map_err(|_| NdpError::Truncated)?;
         match chain.offset.and_then(|at| packet.bytes.get(at..)) {
+            // A fragment header is refused even in an atomic fragment (RFC 6980 5).
             Some(message) if chain.protocol == protocol::ICMPV6 && chain.fragment.is_none() => {
                 Self::parse(packet.header, message)
             }
@@ -246,6 +247,7 @@ fn router_advertisement<'a>(ip: &Ipv6Header, word: [u8; 4], rest: &'a [u8]) -> R
 fn neighbour_solicitation<'a>(ip: &Ipv6Header, rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
     let (target, options) = target(rest)?;
     if ip.source().is_unspecified() {
+        // An unspecified source is a duplicate address probe, which goes to the group only (RFC 4861 7.1.1).
         if ip.destination() != ipv6::solicited_node(target) {
             return Err(NdpError::Destination);
         }
@@ -275,13 +277,14 @@ fn redirect<'a>(ip: &Ipv6Header, rest: &'a [u8]) -> Result<Ndp<'a>, NdpError> {
     if destination.is_multicast() {
         return Err(NdpError::Destination);
     }
+    // RFC 4861 8.1: the target is a router by its link-local address, or the destination itself.
     if !ipv6::is_link_local(target) && target != destination {
         return Err(NdpError::Target);
     }
     Ok(Ndp::Redirect { target, destination, options: NdpOptions::checked(rest)? })
 }
 
-/// The target of a neighbour message and the options behind it.
+/// The target of a neighbour message and the options after it.
 fn target(rest: &[u8]) -> Result<(Ipv6Addr, NdpOptions<'_>), NdpError> {
     let (target, rest) = address(rest)?;
     if target.is_multicast() {
@@ -304,39 +307,39 @@ pub enum NdpOption<'a> {
     TargetMac(Mac),
     /// A prefix of the link.
     Prefix(Prefix),
-    /// The start of the packet a redirect is about.
+    /// The start of the redirected packet.
     Redirected(&'a [u8]),
     /// The MTU of the link, in bytes.
     Mtu(u32),
     /// Recursive DNS servers (RFC 8106 5.1).
     DnsServers {
-        /// For how many seconds they may be used; all ones is for ever.
+        /// Lifetime in seconds; all ones for infinity.
         lifetime_s: u32,
         /// Their addresses, sixteen bytes each.
         addresses: &'a [[u8; 16]],
     },
-    /// Domains to search for names (RFC 8106 5.2).
+    /// DNS search domains (RFC 8106 5.2).
     DnsSearch {
-        /// For how many seconds they may be used; all ones is for ever.
+        /// Lifetime in seconds; all ones for infinity.
         lifetime_s: u32,
-        /// The domains as RFC 1035 3.1 writes them, one after the other, padded with zeros.
+        /// The domains in the format of RFC 1035 3.1, one after the other, padded with zeros.
         domains: &'a [u8],
     },
-    /// Another type, or one of the above with a length no Ethernet station gives it: to be ignored (RFC 4861 4.6).
+    /// Another type, or one of the above with a length that is invalid on Ethernet: to be ignored (RFC 4861 4.6).
     Unknown {
         /// Its type.
         kind: u8,
-        /// What follows type and length.
+        /// The bytes after type and length.
         data: &'a [u8],
     },
 }
 
-/// The options of a message, whose lengths were checked; iterate over a copy.
+/// The options of a message, with checked lengths. Iterate over a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NdpOptions<'a>(&'a [u8]);
 
 impl<'a> NdpOptions<'a> {
-    /// Checks that every option has a length other than zero and lies inside `bytes`.
+    /// Checks that every option has a nonzero length and lies inside `bytes`.
     pub fn checked(bytes: &'a [u8]) -> Result<Self, NdpError> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -365,7 +368,7 @@ impl<'a> IntoIterator for NdpOptions<'a> {
     }
 }
 
-/// The options one after the other.
+/// Iterator over the options.
 #[derive(Clone, Debug)]
 pub struct NdpOptionsIter<'a>(&'a [u8]);
 
@@ -379,7 +382,7 @@ impl<'a> Iterator for NdpOptionsIter<'a> {
     }
 }
 
-/// The first option and what follows it. Lengths count units of eight bytes, type and length included.
+/// The first option and the rest. Lengths count units of eight bytes, including type and length.
 fn split_option(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = usize::from(*bytes.get(1)?) * 8;
     if length == 0 { None } else { bytes.split_at_checked(length) }
@@ -408,7 +411,7 @@ fn option_of(option: &[u8]) -> Option<NdpOption<'_>> {
     Some(known.unwrap_or(NdpOption::Unknown { kind, data }))
 }
 
-/// The lifetime behind two reserved bytes, and what follows.
+/// The lifetime after two reserved bytes, and the rest.
 fn lifetime_of(data: &[u8]) -> Option<(u32, &[u8])> {
     let (&[_, _, a, b, c, d], rest) = data.split_first_chunk()?;
     Some((u32::from_be_bytes([a, b, c, d]), rest))
@@ -435,11 +438,10 @@ pub(super) fn mac_option(kind: u8, mac: Mac) -> [u8; 8] {
     [kind, 1, a, b, c, d, e, f]
 }
 
-/// Writes a solicitation for `target`, IPv6 header included, and says how many bytes it has; `None` when it does not
-/// fit.
+/// Writes a solicitation for `target`, including the IPv6 header, and returns its length, `None` if it does not fit.
 ///
-/// `destination` is the target's [`ipv6::solicited_node`] group, or the target itself to probe it. `mac` is told unless
-/// `source` is unspecified (RFC 4861 4.3).
+/// `destination` is the target's [`ipv6::solicited_node`] group, or the target itself to probe it. `mac` is included unless `source` is unspecified
+/// (RFC 4861 4.3).
 pub fn write_neighbour_solicitation(
     buffer: &mut [u8],
     source: Ipv6Addr,
@@ -454,8 +456,7 @@ pub fn write_neighbour_solicitation(
     })
 }
 
-/// Writes an advertisement that `target` has the link address `mac`, IPv6 header included, and says how many bytes it
-/// has; `None` when it does not fit.
+/// Writes an advertisement that `target` has the link address `mac`, including the IPv6 header. Returns its length, `None` if it does not fit.
 pub fn write_neighbour_advertisement(
     buffer: &mut [u8],
     source: Ipv6Addr,
@@ -472,8 +473,8 @@ pub fn write_neighbour_advertisement(
     })
 }
 
-/// Writes a solicitation for routers to [`ipv6::ALL_ROUTERS`], IPv6 header included, and says how many bytes it has;
-/// `None` when it does not fit. `mac` is told unless `source` is unspecified (RFC 4861 4.1).
+/// Writes a router solicitation to [`ipv6::ALL_ROUTERS`], including the IPv6 header, and returns its length, `None` if it does not fit. `mac` is
+/// included unless `source` is unspecified (RFC 4861 4.1).
 pub fn write_router_solicitation(buffer: &mut [u8], source: Ipv6Addr, mac: Mac) -> Option<usize> {
     write_packet(buffer, HOP_LIMIT, source, ipv6::ALL_ROUTERS, |message| {
         message.put(&[icmp6::ROUTER_SOLICITATION, 0, 0, 0, 0, 0, 0, 0])?;
@@ -481,11 +482,11 @@ pub fn write_router_solicitation(buffer: &mut [u8], source: Ipv6Addr, mac: Mac) 
     })
 }
 
-/// Writes a redirect to the source of `original`: `target` is the better first hop for its destination. Says how many
-/// bytes the packet has, IPv6 header included; `None` when it does not fit.
+/// Writes a redirect to the source of `original`: `target` is the better first hop for its destination. Returns the packet's length including the
+/// IPv6 header, `None` if it does not fit.
 ///
-/// `source` must be link-local. `mac` is the target's link address, if known; as much of the original follows as fits
-/// in 1280 bytes, in whole units of eight (RFC 4861 4.5, 4.6.3).
+/// `source` must be link-local. `mac` is the target's link address, if known. As much of the original follows as fits into 1280 bytes, in whole units
+/// of eight (RFC 4861 4.5, 4.6.3).
 pub fn write_redirect(
     buffer: &mut [u8],
     original: &Ipv6<'_>,

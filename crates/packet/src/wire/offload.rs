@@ -1,8 +1,8 @@
-//! What senders leave to a device: cutting super-frames into the packets of a link, and completing checksums.
+//! Offloads that senders leave to a device: segmentation of super-frames, and completion of checksums.
 //!
-//! A super-frame is one TCP segment or UDP datagram of up to 64 KB which says how many bytes of it each packet may carry
-//! (OASIS virtio 1.2, 5.1.6.2). A router passes it on whole where the next port takes it; where not, a [`Segmenter`]
-//! makes one packet of it after the other. It keeps no borrow, so the super-frame may wait between two of them.
+//! A super-frame is one TCP segment or UDP datagram of up to 64 KB with a segment size for the packets on the wire (OASIS virtio 1.2, 5.1.6.2). The
+//! router forwards it whole if the egress port supports that. Otherwise a [`Segmenter`] makes one packet after the other. It holds no borrow, so the
+//! super-frame may wait in between.
 
 use super::checksum::{self, Sum};
 use super::transport::{TCP_HEADER, UDP_HEADER};
@@ -10,20 +10,20 @@ use super::{Ipv4, Ipv6, ipv6, protocol};
 use crate::pool::{Offload, PartialChecksum, Segmentation};
 use std::fmt;
 
-/// Why a packet is not what its [`Offload`] says.
+/// The contradiction between a packet and its [`Offload`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum OffloadError {
-    /// It says that nothing is to be cut.
+    /// The offload asks for no segmentation.
     NotSuper,
-    /// Its IP header is malformed, or of another version.
+    /// The IP header is malformed, or of another version.
     Header,
-    /// It is a fragment: only whole packets are cut.
+    /// A fragment: only whole packets are segmented.
     Fragment,
-    /// It carries another protocol.
+    /// Another transport protocol.
     Protocol,
-    /// Its transport header is cut off, or there is nothing behind it.
+    /// The transport header is truncated, or has no payload.
     Transport,
-    /// A source route is not used up: the destination its checksum covers is not the one in the header (RFC 8200 8.1).
+    /// A source route is not completed: the checksum covers another destination than the header has (RFC 8200 8.1).
     SourceRouted,
 }
 
@@ -42,9 +42,8 @@ impl fmt::Display for OffloadError {
 
 impl std::error::Error for OffloadError {}
 
-/// Completes a partial checksum: sums from its start to the end of the frame, the pseudo-header's sum in the field
-/// included. Zero is written as 0xffff, its other form, for to UDP zero means "none" (RFC 768). False, and nothing
-/// changed, where the field lies beyond the frame.
+/// Completes a partial checksum: sums from its start to the end of the frame, including the pseudo-header's sum in the field. Zero is written as
+/// 0xffff, because zero means "none" in UDP (RFC 768). Returns false and changes nothing if the field lies beyond the frame.
 pub fn complete(frame: &mut [u8], partial: PartialChecksum) -> bool {
     let Some(covered) = frame.get_mut(usize::from(partial.start)..) else { return false };
     let sum = checksum::checksum(covered);
@@ -54,8 +53,8 @@ pub fn complete(frame: &mut [u8], partial: PartialChecksum) -> bool {
     true
 }
 
-/// Bytes that a packet puts on its link: those of a super-frame with the headers that each of its segments will have.
-/// `l3` is the offset of its network header. What is not as its offload says counts as it is.
+/// Bytes that a packet occupies on its link: for a super-frame with the headers of all its segments. `l3` is the offset of its network header. A
+/// packet that contradicts its offload counts with its own length.
 pub fn wire_length(frame: &[u8], l3: usize, offload: Offload) -> usize {
     if !offload.is_super_frame() {
         return frame.len();
@@ -63,12 +62,12 @@ pub fn wire_length(frame: &[u8], l3: usize, offload: Offload) -> usize {
     Segmenter::new(frame, l3, offload).map_or(frame.len(), |cut| cut.wire_length())
 }
 
-/// Cuts one super-frame: where its headers are, and how far it has got.
+/// Segments one super-frame: the position of its headers, and the progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segmenter {
     l3: usize,
     l4: usize,
-    /// Where the transport payload begins; the bytes before it are copied to every segment.
+    /// The offset of the transport payload. The bytes before it are copied to every segment.
     payload: usize,
     end: usize,
     /// Payload bytes of a segment.
@@ -93,18 +92,18 @@ enum Version {
 enum Transport {
     Tcp,
     Udp,
-    /// UDP over IPv4 whose sender made no checksum.
+    /// UDP over IPv4 without a checksum.
     UdpUnsummed,
 }
 
-/// What an IP header says that matters here.
+/// The fields of an IP header that segmentation needs.
 struct Network {
     version: Version,
     protocol: u8,
-    /// Offsets from the network header.
+    /// Offset from the network header.
     l4: usize,
     end: usize,
-    /// The folded sum of the pseudo-header without its length; none where the header has not the final destination.
+    /// The folded sum of the pseudo-header without its length. `None` if the header does not have the final destination.
     pseudo: Option<u16>,
 }
 
@@ -135,9 +134,8 @@ impl Network {
 }
 
 impl Segmenter {
-    /// For `frame`, whose network header is at `l3` and which is what `offload` says. The transport checksum of the frame
-    /// may be partial, or whatever a port makes of one it has checked: segments get theirs from the headers, or from the
-    /// partial sum where there is one.
+    /// Segments `frame`, whose network header is at `l3`, as `offload` asks. The frame's own transport checksum is not used. The segments' checksums
+    /// are computed from the headers, or from the partial sum if there is one.
     pub fn new(frame: &[u8], l3: usize, offload: Offload) -> Result<Segmenter, OffloadError> {
         let packet = frame.get(l3..).ok_or(OffloadError::Header)?;
         let four = packet.first().is_some_and(|byte| byte >> 4 == 4);
@@ -158,6 +156,7 @@ impl Segmenter {
             let offset = usize::from(message.get(12).ok_or(OffloadError::Transport)? >> 4) * 4;
             (offset, Transport::Tcp, 16)
         } else {
+            // A zero field means that the sender made no checksum; the segments get none either (RFC 768).
             let none = version == Version::Four && partial.is_none() && message.get(6..8) == Some(&[0, 0]);
             (UDP_HEADER, if none { Transport::UdpUnsummed } else { Transport::Udp }, 6)
         };
@@ -166,7 +165,7 @@ impl Segmenter {
             return Err(OffloadError::Transport);
         }
         let pseudo = match partial {
-            // The sender summed the pseudo-header with the length of the whole, which is taken out again (RFC 1624).
+            // The sender summed the pseudo-header with the length of the whole; that length is subtracted (RFC 1624).
             Some((start, offset)) if start == l3 + l4 && offset == field => {
                 let &[a, b] = message[field..].first_chunk().ok_or(OffloadError::Transport)?;
                 Sum::new().word(u16::from_be_bytes([a, b])).word(!(message.len() as u16)).folded()
@@ -179,28 +178,28 @@ impl Segmenter {
         Ok(Segmenter { l3, l4, payload, end, size, version, transport, pseudo, done: 0, count: 0 })
     }
 
-    /// How many segments the whole has.
+    /// The number of segments.
     pub fn segments(&self) -> usize {
         (self.end - self.payload).div_ceil(self.size)
     }
 
-    /// The longest IP packet among them, in bytes: what a link has to take.
+    /// Length of the longest IP packet among the segments, in bytes: the MTU that a link needs.
     pub fn longest(&self) -> usize {
         self.payload - self.l3 + self.size.min(self.end - self.payload)
     }
 
-    /// Bytes of all of them as frames.
+    /// Bytes of all segments as frames.
     pub fn wire_length(&self) -> usize {
         self.segments() * self.payload + (self.end - self.payload)
     }
 
-    /// The segment size by which each fits a link of `mtu` bytes; none where nothing does.
+    /// The segment size for a link of `mtu` bytes. `None` if no size fits.
     pub fn size_for(&self, mtu: usize) -> Option<u16> {
         let size = mtu.checked_sub(self.payload - self.l3).filter(|&size| size > 0)?;
         u16::try_from(size).ok()
     }
 
-    /// Bytes of the next segment as a frame; zero after the last.
+    /// Length of the next segment as a frame; zero after the last.
     pub fn next_length(&self) -> usize {
         match self.end - self.payload - self.done {
             0 => 0,
@@ -208,8 +207,8 @@ impl Segmenter {
         }
     }
 
-    /// Writes the next segment of `frame`, the one this was made for, into `segment`, which has
-    /// [`Segmenter::next_length`] bytes. None, and nothing done, where either has another length than that.
+    /// Writes the next segment of `frame`, for which this segmenter was made, to `segment`, which must have [`Segmenter::next_length`] bytes. Returns
+    /// `None` and changes nothing if either has a wrong length.
     pub fn write(&mut self, frame: &[u8], segment: &mut [u8]) -> Option<()> {
         let length = self.next_length();
         let bytes = length.checked_sub(self.payload)?;
@@ -231,8 +230,7 @@ impl Segmenter {
         Some(())
     }
 
-    /// Length and, in IPv4, identification and checksum. The rest, options and extension headers included, is that of
-    /// the super-frame.
+    /// Sets length and, in IPv4, identification and checksum. All other bytes, including options and extension headers, are those of the super-frame.
     fn network_header(&self, packet: &mut [u8]) -> Option<()> {
         let length = packet.len();
         if self.version == Version::Six {
@@ -250,8 +248,8 @@ impl Segmenter {
         Some(())
     }
 
-    /// Sequence number, flags and checksum. What ends a burst is said by its last segment; that the window was reduced by
-    /// the first, for each CWR answers one more congestion (RFC 3168 6.1.2).
+    /// Sets sequence number, flags and checksum. Only the last segment keeps the flags that end a burst. Only the first keeps CWR, because each CWR
+    /// answers one congestion event (RFC 3168 6.1.2).
     fn tcp_header(&self, message: &mut [u8], last: bool) -> Option<()> {
         const FIN: u8 = 0x01;
         const PUSH: u8 = 0x08;
@@ -271,7 +269,7 @@ impl Segmenter {
         Some(())
     }
 
-    /// Length and checksum.
+    /// Sets length and checksum.
     fn udp_header(&self, message: &mut [u8]) -> Option<()> {
         let length = u16::try_from(message.len()).ok()?;
         let header = message.first_chunk_mut::<UDP_HEADER>()?;

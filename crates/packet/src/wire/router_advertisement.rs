@@ -1,4 +1,4 @@
-//! The router advertisements a router sends (RFC 4861 4.2, with the options of RFC 8106).
+//! Router advertisements for sending (RFC 4861 4.2, with the options of RFC 8106).
 
 use super::Mac;
 use super::cursor::Cursor;
@@ -6,7 +6,7 @@ use super::icmp6::{self, write_packet};
 use super::ndp::{self, Advertises, HOP_LIMIT, Prefix, mac_option};
 use std::net::Ipv6Addr;
 
-/// A router advertisement to be written.
+/// A router advertisement to write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RouterAdvertisement<'a> {
     /// Its fixed part.
@@ -19,16 +19,16 @@ pub struct RouterAdvertisement<'a> {
     pub prefixes: &'a [Prefix],
     /// Recursive DNS servers; at most 127.
     pub servers: &'a [Ipv6Addr],
-    /// Domains to search for names, as people write them. An empty label or one of more than 63 bytes does not fit.
+    /// DNS search domains as text. Domains with an empty label or one of more than 63 bytes do not fit.
     pub search: &'a [String],
-    /// For how many seconds servers and domains may be used; all ones is for ever.
+    /// Lifetime of servers and domains in seconds; all ones for infinity.
     pub dns_lifetime_s: u32,
 }
 
 impl RouterAdvertisement<'_> {
-    /// Writes the advertisement, IPv6 header included, and says how many bytes it has; `None` when it does not fit.
+    /// Writes the advertisement, including the IPv6 header, and returns its length, `None` if it does not fit.
     ///
-    /// `source` must be link-local (RFC 4861 4.2); `destination` is [`super::ipv6::ALL_NODES`] or who asked.
+    /// `source` must be link-local (RFC 4861 4.2). `destination` is [`super::ipv6::ALL_NODES`], or the address that solicited it.
     pub fn write(&self, buffer: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) -> Option<usize> {
         let says = &self.says;
         let flags = u8::from(says.managed) << 7 | u8::from(says.other) << 6 | says.preference.bits();

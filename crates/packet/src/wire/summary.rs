@@ -1,4 +1,4 @@
-//! One line about a frame for a human, in the manner of tcpdump. Works on garbage.
+//! A one-line summary of a frame for the operator, in the style of tcpdump. Accepts any bytes.
 
 use super::icmp4::Echo;
 use super::ndp::NdpOptions;
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// A frame that displays as one line: `192.0.2.1.5060 > 198.51.100.9.53 UDP 120 bytes ttl 64`.
 ///
-/// The bytes counted are those behind the last header understood. What does not parse is said to, with the reason.
+/// The byte count is that of the bytes after the last parsed header. Malformed headers are reported with the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary<'a>(&'a [u8]);
 
@@ -18,7 +18,7 @@ pub fn summary(frame: &[u8]) -> Summary<'_> {
     Summary(frame)
 }
 
-/// The same of an IP packet, without the header of a link.
+/// The same for an IP packet without a link header.
 #[derive(Clone, Copy, Debug)]
 pub struct IpSummary<'a>(&'a [u8]);
 
@@ -124,7 +124,7 @@ fn later_fragment(f: &mut fmt::Formatter<'_>, ends: (IpAddr, IpAddr), protocol: 
     write!(f, "{} > {} {} {bytes} bytes", ends.0, ends.1, Protocol(protocol))
 }
 
-/// A protocol number by name where it has one.
+/// A protocol by name, or by number if it has none.
 struct Protocol(u8);
 
 impl fmt::Display for Protocol {
@@ -225,7 +225,7 @@ fn icmp4(f: &mut fmt::Formatter<'_>, message: &[u8]) -> fmt::Result {
     }
 }
 
-/// The packet an error is about.
+/// The packet quoted in an error.
 fn about4(f: &mut fmt::Formatter<'_>, original: &[u8]) -> fmt::Result {
     match Ipv4::quoted(original) {
         Ok(Ipv4 { header, .. }) => {
@@ -282,7 +282,7 @@ fn icmp6(f: &mut fmt::Formatter<'_>, packet: &Ipv6<'_>, chain: &Chain, message: 
     }
 }
 
-/// The groups of a report of version 2 with their record types, as far as they lie one after the other.
+/// The groups of a version 2 report with their record types, as far as they follow each other directly.
 fn listener_report(f: &mut fmt::Formatter<'_>, body: &[u8]) -> fmt::Result {
     f.write_str(" listener report")?;
     for record in body.get(4..).unwrap_or_default().chunks_exact(20) {

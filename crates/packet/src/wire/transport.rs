@@ -1,7 +1,7 @@
-//! What a router knows of the layer above: ports, and checksums it must complete.
+//! The transport layer as far as a router needs it: ports, and checksums to complete.
 //!
-//! A kernel hands packets to virtual devices with a partial checksum (only the pseudo-header is summed) and expects the
-//! device to do the rest. [`complete_checksum`] is that rest.
+//! A kernel passes packets to virtual devices with a partial checksum (the pseudo-header's sum only) and expects the device to complete it.
+//! [`complete_checksum`] does so.
 
 use super::checksum::Sum;
 use super::{ChainError, Ipv4, Ipv4Error, Ipv6, Ipv6Error, protocol};
@@ -14,7 +14,7 @@ pub const UDP_HEADER: usize = 8;
 /// Bytes of a TCP header without options.
 pub const TCP_HEADER: usize = 20;
 
-/// Source and destination port at the start of `l4`; `None` for protocols without ports and when they are cut off.
+/// Source and destination port at the start of `l4`. `None` for protocols without ports, and if they are truncated.
 #[inline]
 pub fn ports(protocol: u8, l4: &[u8]) -> Option<(u16, u16)> {
     if !has_ports(protocol) {
@@ -24,26 +24,26 @@ pub fn ports(protocol: u8, l4: &[u8]) -> Option<(u16, u16)> {
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// Whether a protocol's header begins with two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
+/// True if the protocol's header begins with two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 #[inline]
 pub const fn has_ports(protocol: u8) -> bool {
     matches!(protocol, protocol::TCP | protocol::UDP | protocol::DCCP | protocol::SCTP | protocol::UDP_LITE)
 }
 
-/// Why a checksum cannot be completed or verified.
+/// The reason why a checksum cannot be completed or verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransportError {
     /// Neither IPv4 nor IPv6.
     NotIp,
-    /// The IPv4 header is malformed. Its checksum is not looked at.
+    /// The IPv4 header is malformed. Its checksum is not verified.
     Ipv4(Ipv4Error),
     /// The IPv6 header is malformed.
     Ipv6(Ipv6Error),
     /// The IPv6 extension headers are malformed.
     Chain(ChainError),
-    /// A source route is not used up: the destination the checksum covers is not the one in the header (RFC 8200 8.1).
+    /// A source route is not completed: the checksum covers another destination than the header has (RFC 8200 8.1).
     SourceRouted,
-    /// The TCP, UDP or ICMPv6 header is cut off, or its length does not fit.
+    /// The TCP, UDP or ICMPv6 header is truncated, or its length is wrong.
     Truncated,
 }
 
@@ -62,10 +62,10 @@ impl fmt::Display for TransportError {
 
 impl std::error::Error for TransportError {}
 
-/// The checksum of an upper-layer message of `protocol` between two addresses, over its bytes as they are: with the
-/// checksum field zero it is what belongs there (but see UDP's zero rule in [`seal`]), with the field filled in it is 0.
+/// The checksum of an upper-layer message of `protocol` between two addresses. If the checksum field is zero, the result is the checksum (see
+/// [`seal`] for zero in UDP). If the field is set, the result is 0 for a correct checksum.
 ///
-/// Addresses of different families have no pseudo-header; it is left out.
+/// Addresses of different families have no pseudo-header, which is then left out.
 pub fn transport_checksum(source: IpAddr, destination: IpAddr, protocol: u8, message: &[u8]) -> u16 {
     pseudo(source, destination, protocol, message.len()).bytes(message).checksum()
 }
@@ -82,7 +82,7 @@ fn pseudo(source: IpAddr, destination: IpAddr, protocol: u8, length: usize) -> S
     }
 }
 
-/// Where the checksum of a protocol lies in its header; `None` for those no router completes.
+/// Offset of the checksum in a protocol's header. `None` for protocols whose checksum routers do not complete.
 const fn checksum_at(protocol: u8) -> Option<usize> {
     match protocol {
         protocol::TCP => Some(16),
@@ -92,8 +92,8 @@ const fn checksum_at(protocol: u8) -> Option<usize> {
     }
 }
 
-/// Fills in the checksum of a TCP, UDP or ICMPv6 message, whatever it was; a UDP sum of zero is sent as 0xffff, for zero
-/// means "none" (RFC 768). False when the message is too short or of another protocol.
+/// Sets the checksum of a TCP, UDP or ICMPv6 message. A UDP sum of zero is written as 0xffff, because zero means "none" (RFC 768). False if the
+/// message is too short or of another protocol.
 pub fn seal(source: IpAddr, destination: IpAddr, protocol: u8, message: &mut [u8]) -> bool {
     let Some(at) = checksum_at(protocol) else { return false };
     let Some(field) = message.get_mut(at..at + 2) else { return false };
@@ -115,12 +115,11 @@ pub struct Summed {
     pub destination: IpAddr,
     /// TCP, UDP or ICMPv6.
     pub protocol: u8,
-    /// Where its bytes lie in the packet.
+    /// The position of its bytes in the packet.
     pub range: Range<usize>,
 }
 
-/// Finds the TCP, UDP or ICMPv6 message of a packet; `None` for fragments, which carry a part of one, and other
-/// protocols.
+/// Finds the TCP, UDP or ICMPv6 message of a packet. `None` for fragments, which have only a part of it, and for other protocols.
 pub fn find_summed(l3: &[u8]) -> Result<Option<Summed>, TransportError> {
     let (source, destination, protocol, range) = match l3.first().map(|byte| byte >> 4) {
         Some(4) => {
@@ -156,15 +155,14 @@ pub fn find_summed(l3: &[u8]) -> Result<Option<Summed>, TransportError> {
     Ok(Some(Summed { source, destination, protocol, range: range.start..range.start + length }))
 }
 
-/// The length field of a UDP header, when it fits: what the checksum covers may end before the IP packet does.
+/// The length field of a UDP header, if valid: the bytes that the checksum covers may end before the IP packet does.
 fn udp_length(message: &[u8]) -> Option<usize> {
     let &[_, _, _, _, a, b, _, _] = message.first_chunk::<UDP_HEADER>()?;
     let length = usize::from(u16::from_be_bytes([a, b]));
     (UDP_HEADER..=message.len()).contains(&length).then_some(length)
 }
 
-/// Computes the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` and fills it in, whatever was there.
-/// Fragments and other protocols stay as they are.
+/// Computes the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` and sets it. Fragments and other protocols are left unchanged.
 pub fn complete_checksum(l3: &mut [u8]) -> Result<(), TransportError> {
     if let Some(Summed { source, destination, protocol, range }) = find_summed(l3)? {
         let message = l3.get_mut(range).ok_or(TransportError::Truncated)?;
@@ -173,9 +171,9 @@ pub fn complete_checksum(l3: &mut [u8]) -> Result<(), TransportError> {
     Ok(())
 }
 
-/// Fills in the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` where its sender left that to a network
-/// card, and answers whether it did. Such a field holds the sum of the pseudo-header alone (Linux: CHECKSUM_PARTIAL). One
-/// in 65535 whole packets has that very number for its checksum; it is the right one, and filled in again.
+/// Completes the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` if its sender left it to a network card. Returns true if it did. Such
+/// a field holds the pseudo-header's sum alone (Linux: CHECKSUM_PARTIAL). One in 65535 whole packets has this number as its correct checksum; setting
+/// it again does no harm.
 pub fn complete_partial_checksum(l3: &mut [u8]) -> bool {
     let Ok(Some(Summed { source, destination, protocol, range })) = find_summed(l3) else { return false };
     let (Some(at), Some(message)) = (checksum_at(protocol), l3.get_mut(range)) else { return false };
@@ -184,13 +182,13 @@ pub fn complete_partial_checksum(l3: &mut [u8]) -> bool {
     field == Some(partial) && seal(source, destination, protocol, message)
 }
 
-/// Whether the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3` is right; `None` when there is none to
-/// check: fragments, other protocols, and UDP over IPv4 without one.
+/// Verifies the TCP, UDP or ICMPv6 checksum of the packet at the start of `l3`. `None` if there is none to verify: fragments, other protocols, and
+/// UDP over IPv4 without one.
 pub fn verify_checksum(l3: &[u8]) -> Result<Option<bool>, TransportError> {
     let Some(found) = find_summed(l3)? else { return Ok(None) };
     let message = l3.get(found.range).ok_or(TransportError::Truncated)?;
     if found.protocol == protocol::UDP && message.get(6..8) == Some(&[0, 0]) {
-        // Over IPv6 a sum is mandatory (RFC 8200 8.1).
+        // A checksum is mandatory over IPv6 (RFC 8200 8.1).
         return Ok(if found.source.is_ipv4() { None } else { Some(false) });
     }
     Ok(Some(transport_checksum(found.source, found.destination, found.protocol, message) == 0))

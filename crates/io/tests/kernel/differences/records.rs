@@ -1,4 +1,4 @@
-//! Differences inside of packets that both routers send: identifications, times, options of errors.
+//! Differences within packets that both routers send: identifications, times, options of errors.
 
 use super::{ipv4, is_own, is_own4, l3};
 use crate::bench::Outcome;
@@ -8,7 +8,7 @@ use packet::wire::icmp4::{self, Icmp4};
 use packet::wire::{Ipv4, checksum, protocol};
 use std::ops::Range;
 
-/// Where the identification lies in a header.
+/// The position of the identification in a header.
 const IDENTIFICATION: Range<usize> = 4..6;
 /// Type of an ICMP timestamp reply.
 const TIMESTAMP_REPLY: u8 = 14;
@@ -18,13 +18,13 @@ const NO_OPERATION: u8 = 1;
 const RECORD_ROUTE: u8 = 7;
 const TIMESTAMP: u8 = 68;
 
-/// The packets both routers sent in the same place, one after the other.
+/// The packets that both routers sent in the same position, one pair after the other.
 fn pairs(out: &mut Outcome) -> impl Iterator<Item = (&mut Seen, &mut Seen)> {
     let same = out.kernel.len() == out.ours.len();
     out.kernel.iter_mut().zip(&mut out.ours).filter(move |(kernel, ours)| same && kernel.link == ours.link)
 }
 
-/// RFC 6864 4.1: of a packet that may be fragmented it must not repeat soon, and means nothing else.
+/// RFC 6864 4.1: the identification of a packet that may be fragmented must not repeat soon, and has no other meaning.
 pub fn identification(out: &mut Outcome) -> bool {
     let mut explained = false;
     for (kernel, ours) in pairs(out) {
@@ -43,7 +43,7 @@ pub fn identification(out: &mut Outcome) -> bool {
     explained
 }
 
-/// Zeroes bytes of the IPv4 packet in a frame, whose checksums are right, and makes them right again.
+/// Zeroes bytes of the IPv4 packet in a frame with correct checksums, and corrects the checksums.
 fn without(seen: &mut Seen, ranges: &[Range<usize>]) {
     let Some((_, at)) = l3(&seen.frame) else { return };
     let packet = &mut seen.frame[at..];
@@ -62,8 +62,8 @@ fn renew(bytes: &mut [u8], at: usize) {
     bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The router's clock does not know the time of day: RFC 791 3.1 and RFC 792 provide for that. And the address beside
-/// the time is that of the link the packet leaves by, where Linux writes that of the link it came by.
+/// The router's clock does not know the time of day, which RFC 791 3.1 and RFC 792 permit. The address beside the time is that of the egress link;
+/// Linux writes that of the ingress link.
 pub fn timestamps(out: &mut Outcome) -> bool {
     let mut explained = false;
     for (kernel, ours) in pairs(out) {
@@ -79,7 +79,7 @@ pub fn timestamps(out: &mut Outcome) -> bool {
     explained
 }
 
-/// Where a packet holds what the router that passed it on, or answered it, noted of the time.
+/// The positions of times that the router wrote when it forwarded or answered a packet.
 fn times(ip: &Ipv4<'_>) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut at = 20;
@@ -91,7 +91,7 @@ fn times(ip: &Ipv4<'_>) -> Vec<Range<usize>> {
         if kind == TIMESTAMP {
             let entry = if flag == 1 || flag == 3 { 8 } else { 4 };
             let noted = if flag == 3 { 4 } else { entry };
-            // A reply has been noted in twice.
+            // A reply has two entries.
             let end = at + pointer - 1;
             let ends = [end, end.saturating_sub(entry)];
             let twice = if is_own(ip.header.source()) { 2 } else { 1 };
@@ -106,9 +106,8 @@ fn times(ip: &Ipv4<'_>) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Linux copies options that are recorded in, and some others, into the ICMP error about a packet, and quotes them as it
-/// had changed them when they arrived. RFC 1812 4.3.2.6 asks for source routes only, 4.3.2.3 leaves open what of the
-/// quoted header has been changed.
+/// Linux copies recording options and some others into the ICMP error about a packet. It quotes the options with its own entries. RFC 1812 4.3.2.6
+/// requires this of source routes only, and 4.3.2.3 does not define which changes of the header the quotation shows.
 pub fn options_of_errors(out: &mut Outcome) -> bool {
     let mut explained = false;
     for (kernel, ours) in pairs(out) {
@@ -117,7 +116,7 @@ pub fn options_of_errors(out: &mut Outcome) -> bool {
         if a.get(..header) == b.get(..header) && theirs == own {
             continue;
         }
-        // What options take is missing at the end of a quotation as long as may be.
+        // The length of the options is missing at the end of a quotation of maximum length.
         let full = |length: usize, options: usize| length + options + 28 == icmp4::LONGEST_ERROR;
         if full(a.len(), theirs) {
             b.truncate(a.len());
@@ -133,8 +132,7 @@ pub fn options_of_errors(out: &mut Outcome) -> bool {
     explained
 }
 
-/// Where a recorded route then has room for less than an address, Linux finds the options it has to copy wrong and does
-/// not answer.
+/// If a recorded route then has room for less than an address, Linux considers the copied options invalid and does not answer.
 pub fn unrecordable(sent: &Sent, out: &mut Outcome) -> bool {
     let Some(ip) = ipv4(&sent.frame) else { return false };
     let odd = ip.options.windows(3).any(|option| {
@@ -148,7 +146,7 @@ pub fn unrecordable(sent: &Sent, out: &mut Outcome) -> bool {
     explained
 }
 
-/// And into resets, where RFC 1122 4.2.3.8 lets TCP do as it likes.
+/// The same for resets, for which RFC 1122 4.2.3.8 leaves the choice to TCP.
 pub fn options_of_resets(out: &mut Outcome) -> bool {
     let mut explained = false;
     for (kernel, ours) in pairs(out) {
@@ -168,7 +166,7 @@ pub fn options_of_resets(out: &mut Outcome) -> bool {
     explained
 }
 
-/// Where a packet has a source route and an option that is wrong, Linux sends the error back along the route.
+/// If a packet has a source route and an invalid option, Linux sends the error back along the route.
 pub fn error_along_a_route(sent: &Sent, out: &mut Outcome) -> bool {
     let Some(ip) = ipv4(&sent.frame) else { return false };
     let routed = ip.options.windows(2).any(|option| matches!(option[0], 131 | 137) && option[1] > 6);
@@ -187,7 +185,7 @@ pub fn error_along_a_route(sent: &Sent, out: &mut Outcome) -> bool {
     explained
 }
 
-/// The packet with options that an ICMP error of the router's quotes, and how many bytes of options that has itself.
+/// The packet with options that an ICMP error of the router quotes, and the length of the error's own options.
 fn quoted(seen: &Seen) -> Option<(Vec<u8>, usize)> {
     let ip = ipv4(&seen.frame).filter(|_| is_own4(seen))?;
     if ip.header.protocol() != protocol::ICMP {
@@ -203,7 +201,7 @@ fn quoted(seen: &Seen) -> Option<(Vec<u8>, usize)> {
     (header > 20 && quoted.len() >= header).then(|| (quoted.to_vec(), ip.options.len()))
 }
 
-/// An error with another quotation and without options of its own.
+/// An error with another quotation and without own options.
 fn reframed(seen: &Seen, quoted: &[u8]) -> Vec<u8> {
     let (Some((_, at)), Some(ip)) = (l3(&seen.frame), ipv4(&seen.frame)) else { return seen.frame.clone() };
     let mut message = [&ip.payload[..icmp4::HEADER], quoted].concat();

@@ -9,7 +9,7 @@ use packet::wire::ethertype;
 use std::net::Ipv4Addr;
 use units::Mac;
 
-/// Ethernet's shortest frame without its checksum: shorter ones are padded by a network card.
+/// The minimum Ethernet frame without its checksum: a network card pads shorter frames.
 const SHORTEST: usize = 60;
 
 fn destination(r: &mut Random, link: Link) -> Mac {
@@ -17,13 +17,13 @@ fn destination(r: &mut Random, link: Link) -> Mac {
         0 => Mac::BROADCAST,
         1 => Mac([1, 0, 0x5e, 0, 0, 1]),
         2 => Mac([0x33, 0x33, 0, 0, 0, 1]),
-        // Another station of the segment.
+        // Another host on the segment.
         3 => Mac([2, 0, 0, 0, 9, 9]),
         _ => router_mac(link),
     }
 }
 
-/// Nothing, or tags of some kind.
+/// No tag, or tags of some kind.
 fn tags(r: &mut Random) -> Vec<u8> {
     let vlan = VLAN.to_be_bytes();
     match r.below(16) {
@@ -47,7 +47,7 @@ fn frame(destination: Mac, link: Link, tags: &[u8], kind: u16, l3: &[u8]) -> Sen
     Sent { link, frame }
 }
 
-/// The packet of a network layer in a frame.
+/// A frame with this network-layer packet.
 pub fn framed(r: &mut Random, packet: fn(&mut Random, Link) -> Vec<u8>) -> Sent {
     let link = r.one(&[Link::Left, Link::Left, Link::Left, Link::Right, Link::Narrow]);
     let mut l3 = packet(r, link);
@@ -56,7 +56,7 @@ pub fn framed(r: &mut Random, packet: fn(&mut Random, Link) -> Vec<u8>) -> Sent 
     let kind = if r.percent(1) { ethertype::IPV4 ^ ethertype::IPV6 ^ kind } else { kind };
     let tags = tags(r);
     let to = destination(r, link);
-    // A cable takes one tag beyond its MTU.
+    // A cable carries one tag beyond its MTU.
     let most = if link == Link::Narrow { usize::from(NARROW) } else { 1500 };
     l3.truncate(most - tags.len().saturating_sub(4));
     if r.percent(70) && 14 + tags.len() + l3.len() < SHORTEST {
@@ -66,7 +66,7 @@ pub fn framed(r: &mut Random, packet: fn(&mut Random, Link) -> Vec<u8>) -> Sent 
     frame(to, link, &tags, kind, &l3)
 }
 
-/// Something else than IP.
+/// A frame of another protocol than IP.
 pub fn other(r: &mut Random) -> Sent {
     let link = r.one(&Link::ALL);
     if r.percent(60) {
@@ -86,7 +86,7 @@ pub fn other(r: &mut Random) -> Sent {
     frame(to, link, &tags(r), kind, &payload)
 }
 
-/// ARP of all kinds, but claims to the router's addresses: it defends those only now and then.
+/// ARP of all kinds, except for claims to the router's addresses, which the router defends only at intervals.
 fn arp(r: &mut Random, link: Link) -> Sent {
     let third = if r.percent(90) { link as u8 + 1 } else { 20 };
     let address = |last| Ipv4Addr::new(198, 18, third, last);
@@ -99,7 +99,7 @@ fn arp(r: &mut Random, link: Link) -> Sent {
         _ => Arp::request(router_mac(link), target, ip).reply(mac),
     };
     match r.below(12) {
-        // From another network, or nobody who could be meant.
+        // From another network, or from an address that no host can have.
         0 => message.sender_ip = r.one(&[Ipv4Addr::new(8, 8, 8, 8), Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::BROADCAST]),
         1 => message.sender_mac = r.one(&[Mac::BROADCAST, Mac::ZERO, Mac([3, 0, 0, 0, 0, 1])]),
         _ => {}

@@ -1,14 +1,14 @@
-//! A packet in fragments: all of them, in any order, sometimes with one too many or one too few.
+//! Fragments of a packet in any order, sometimes with one too many or one too few.
 
 use super::Sent;
 use super::v4::is_limited;
 use crate::random::Random;
 use packet::wire::{Ethernet, Ipv4, Ipv6, checksum, ethertype, protocol};
 
-/// The part of a packet that a fragment has: from where, to where, and whether it is the last.
+/// A fragment's part of a packet: start, end, and true for the last.
 type Part = (usize, usize, bool);
 
-/// Cuts the packet of a frame; one that cannot be cut stays.
+/// Fragments the packet of a frame. A packet that cannot be fragmented is left whole.
 pub fn cut(r: &mut Random, sent: Sent) -> Vec<Sent> {
     let Ok(link) = Ethernet::parse(&sent.frame) else { return vec![sent] };
     let (header, l3) = sent.frame.split_at(link.payload);
@@ -29,14 +29,14 @@ pub fn cut(r: &mut Random, sent: Sent) -> Vec<Sent> {
     }
 }
 
-/// Where to cut `length` bytes.
+/// The fragment boundaries of `length` bytes.
 fn parts(r: &mut Random, length: usize) -> Vec<Part> {
     let size = (8 * (1 + r.below(64))).max((length / 20).next_multiple_of(8));
     let mut parts: Vec<Part> =
         (0..length).step_by(size).map(|at| (at, (at + size).min(length), at + size >= length)).collect();
     let last = parts.len().saturating_sub(1);
     match r.below(12) {
-        // Once again, or something else in its place: longer, shorter, beyond the end, or another end.
+        // A duplicate, or another part in its place: longer, shorter, beyond the end, or with another end.
         0 if last > 0 => parts.push(parts[r.below(last)]),
         1 if last > 0 => parts.insert(0, (parts[last].0 - 8, length, true)),
         2 if last > 0 => parts.push((parts[last].0, parts[last].0 + 8, r.percent(50))),
@@ -76,7 +76,7 @@ fn cut4(r: &mut Random, ip: &Ipv4<'_>) -> Vec<Vec<u8>> {
     parts.into_iter().map(|part| fragment(part, r)).collect()
 }
 
-/// The fragment header comes behind hop-by-hop options, or first.
+/// The fragment header follows hop-by-hop options, or is the first.
 fn cut6(r: &mut Random, ip: &Ipv6<'_>) -> Option<Vec<Vec<u8>>> {
     let options = ip.header.next_header() == protocol::HOP_BY_HOP;
     let at = if options { 40 + (usize::from(*ip.bytes.get(41)?) + 1) * 8 } else { 40 };

@@ -1,10 +1,10 @@
-//! What IP carries.
+//! Upper-layer payloads of IP.
 
 use crate::random::Random;
 use packet::wire::{checksum, protocol, transport};
 use std::net::IpAddr;
 
-/// Fills in the checksum of a message; a few stay wrong.
+/// Sets the checksum of a message; a few are left wrong.
 pub fn sealed(r: &mut Random, source: IpAddr, destination: IpAddr, protocol: u8, mut message: Vec<u8>) -> Vec<u8> {
     if protocol == protocol::ICMP {
         message[2..4].fill(0);
@@ -45,7 +45,7 @@ pub fn tcp(r: &mut Random, source: IpAddr, destination: IpAddr, most: usize) -> 
     let mut message = r.bytes(20);
     (message[12], message[13]) = (offset, flags);
     message.extend(r.bytes(length));
-    // Sound options: whether others are looked at at all depends on how a kernel was built.
+    // Valid options: the treatment of others depends on the kernel's build options.
     let end = message.len().min(usize::from(offset >> 4) * 4).max(20);
     message[20..end].fill(1);
     sealed(r, source, destination, protocol::TCP, message)

@@ -6,7 +6,7 @@ use crate::random::Random;
 use packet::wire::{checksum, protocol};
 use std::net::Ipv4Addr;
 
-/// The station on a link.
+/// The host on a link.
 fn station(link: Link) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, link as u8 + 1, 2)
 }
@@ -15,7 +15,7 @@ fn own(r: &mut Random) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, r.one(&[1, 2, 3, 20]), 1)
 }
 
-/// Somewhere behind the gateway on the right.
+/// An address behind the gateway on the right.
 fn far(r: &mut Random) -> Ipv4Addr {
     Ipv4Addr::new(r.one(&[8, 20, 93, 130, 172, 192, 203, 223]), r.byte(), r.byte(), r.byte())
 }
@@ -56,7 +56,7 @@ fn destination(r: &mut Random) -> Ipv4Addr {
     }
 }
 
-/// Whether there is an error to send that the kernel limits by source, whatever its settings.
+/// True if the kernel limits ICMP errors by source for this destination, regardless of its settings.
 pub(super) fn is_limited(to: Ipv4Addr) -> bool {
     matches!(to.octets(), [100, 64..128, ..] | [198, 19, 9, _])
 }
@@ -88,7 +88,7 @@ fn fragment(r: &mut Random) -> u16 {
         8..16 => 0x4000,
         16 => 0x8000, // the reserved flag
         17 => 0x2000,
-        // The longest packet ends with its fragment, or there is nothing to tell of it.
+        // The longest packet ends with this fragment, so that no error about it is due.
         18 => 0x2000 | r.below(0x1f00) as u16,
         _ => r.below(0x1f00) as u16,
     }
@@ -100,7 +100,7 @@ fn payload(r: &mut Random, from: Ipv4Addr, to: Ipv4Addr, most: usize) -> (u8, Ve
         8..12 => (protocol::TCP, upper::tcp(r, from.into(), to.into(), most)),
         12..18 => (protocol::ICMP, icmp(r, from, to, most)),
         _ => {
-            // What has a handler in some kernels is only sent to others.
+            // Protocols that only some kernels handle are sent to other hosts only.
             let common = [89, 200, 253];
             let kinds = [&common[..], &[2, 4, 41, 47, 50, 51, 132, 136]].concat();
             let kind = if to.octets()[..2] == [198, 18] { r.one(&common) } else { r.one(&kinds) };
@@ -116,7 +116,7 @@ fn icmp(r: &mut Random, from: Ipv4Addr, to: Ipv4Addr, most: usize) -> Vec<u8> {
     let mut message = vec![kind, code, 0, 0];
     message.extend(r.bytes(4));
     if [3, 4, 5, 11, 12].contains(&kind) {
-        // What the error is about: a packet of the receiver's.
+        // The packet that the error is about: one from the receiver.
         let mut about = vec![0x45, 0, 0, 60, 1, 2, 0, 0, 64, 17, 0, 0];
         about.extend(to.octets());
         about.extend(from.octets());
@@ -131,7 +131,7 @@ fn icmp(r: &mut Random, from: Ipv4Addr, to: Ipv4Addr, most: usize) -> Vec<u8> {
     upper::sealed(r, from.into(), to.into(), protocol::ICMP, message)
 }
 
-/// Options, sound or not, a multiple of four bytes.
+/// Options, valid or not, a multiple of four bytes.
 fn options(r: &mut Random, to: Ipv4Addr) -> Vec<u8> {
     let mut options = Vec::new();
     for _ in 0..1 + r.below(3) {
@@ -145,7 +145,7 @@ fn options(r: &mut Random, to: Ipv4Addr) -> Vec<u8> {
             8 => vec![130, 4, 1, 2],
             9 => [&[r.one(&[25u8, 158, 222]), 2 + slots as u8][..], &r.bytes(slots)].concat(),
             10 => vec![0],
-            // A length that is too short or too long.
+            // An invalid length: too short or too long.
             _ => vec![r.one(&[7, 68, 131, 148, 99]), r.one(&[0, 1, 2, 3, 60])],
         };
         if next[0] == 7 && next.len() > 2 && r.percent(15) {
@@ -164,7 +164,7 @@ fn timestamp(r: &mut Random, slots: usize, to: Ipv4Addr) -> Vec<u8> {
     let overflow = r.one(&[0, 0, 0, 0x30, 0xf0]);
     let mut data = r.bytes(entry * slots);
     if flag == 3 {
-        // The router's own turn, sometimes.
+        // Sometimes the router's own address is next.
         let [_, _, third, _] = to.octets();
         let turn = [198, 18, if r.percent(50) { 2 } else { third }, 1];
         data.chunks_mut(8).for_each(|entry| entry[..4].copy_from_slice(&turn));
@@ -172,7 +172,7 @@ fn timestamp(r: &mut Random, slots: usize, to: Ipv4Addr) -> Vec<u8> {
     [&[68, 4 + data.len() as u8, pointer as u8, overflow | flag][..], &data].concat()
 }
 
-/// Makes the header wrong in one way, seldom; the checksum is right again but where that is the mistake.
+/// Rarely invalidates the header in one way. The checksum is then corrected, unless it is the error.
 fn spoil(r: &mut Random, packet: &mut Vec<u8>) {
     let way = if r.percent(15) { r.below(9) } else { 9 };
     let length = packet.len();

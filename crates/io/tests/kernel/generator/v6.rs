@@ -44,7 +44,7 @@ fn destination(r: &mut Random, link: Link) -> Ipv6Addr {
         18 | 19 => site(r, 0x20),
         20 | 21 => site(r, 1),
         22..28 => own(r),
-        // Every router of the subnet (RFC 4291 2.6.1).
+        // The subnet-router anycast address (RFC 4291 2.6.1).
         28 => on_link(r.one(&Link::ALL), 0),
         29 => link_local(link),
         30 => Ipv6Addr::new(0x4000, r.word(), 0, 0, 0, 0, 0, 1),
@@ -88,7 +88,7 @@ pub fn packet(r: &mut Random, link: Link) -> Vec<u8> {
     packet
 }
 
-/// Extension headers by their numbers; the first byte of each is filled in later.
+/// Extension headers with their numbers; the first byte of each is set later.
 fn chain(r: &mut Random) -> Vec<(u8, Vec<u8>)> {
     let mut chain = Vec::new();
     if r.percent(50) {
@@ -99,7 +99,7 @@ fn chain(r: &mut Random) -> Vec<(u8, Vec<u8>)> {
             0 | 1 => (protocol::DESTINATION_OPTIONS, options(r)),
             2 | 3 => (protocol::ROUTING, routing(r)),
             4 | 5 => (protocol::FRAGMENT, fragment(r)),
-            // Where it must not be (RFC 8200 4.1).
+            // In an invalid position (RFC 8200 4.1).
             6 => (protocol::HOP_BY_HOP, options(r)),
             _ => (protocol::AUTHENTICATION, [&[0, 2][..], &r.bytes(14)].concat()),
         });
@@ -113,7 +113,7 @@ fn fragment(r: &mut Random) -> Vec<u8> {
 }
 
 fn routing(r: &mut Random) -> Vec<u8> {
-    // Type 4, segment routing, has a meaning of its own in some kernels.
+    // Type 4, segment routing, has a special meaning in some kernels.
     let kind = r.one(&[0, 0, 2, 5, 200, 253]);
     [&[0, 2, kind, r.one(&[0, 1])][..], &r.bytes(20)].concat()
 }
@@ -173,7 +173,7 @@ fn icmp(r: &mut Random, from: Ipv6Addr, to: Ipv6Addr, most: usize) -> Vec<u8> {
     upper::sealed(r, from.into(), to.into(), protocol::ICMPV6, message)
 }
 
-/// Makes the header wrong in one way, seldom.
+/// Rarely invalidates the header in one way.
 fn spoil(r: &mut Random, packet: &mut Vec<u8>) {
     let length = packet.len();
     match if r.percent(12) { r.below(6) } else { 6 } {
@@ -183,7 +183,7 @@ fn spoil(r: &mut Random, packet: &mut Vec<u8>) {
         3 => {
             packet.truncate(1 + r.below(length));
             if (6..40).contains(&packet.len()) {
-                // Or padding would make addresses of it that nobody has.
+                // Otherwise padding would form addresses that no host has.
                 packet[4] = 0x7f;
             }
         }
@@ -192,7 +192,7 @@ fn spoil(r: &mut Random, packet: &mut Vec<u8>) {
     }
 }
 
-/// Neighbour discovery, mostly sound: who it is from, and what it says, is known already.
+/// Neighbour discovery, mostly valid, from known hosts with known contents.
 fn discovery(r: &mut Random, link: Link) -> Vec<u8> {
     let (mac, station) = (station_mac(link), r.one(&[on_link(link, 2), Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2)]));
     let target = r.one(&[on_link(link, 1), on_link(link, 1), link_local(link), on_link(link, 3), on_link(link, 0x77)]);
@@ -218,7 +218,7 @@ fn discovery(r: &mut Random, link: Link) -> Vec<u8> {
         0 => packet[7] = r.one(&[1, 64, 254]),
         1 => packet[41] = 1,
         2 => packet[42] ^= 0x10,
-        // An option of no length, or one that is too long.
+        // An option with length zero, or one that is too long.
         3 if packet.len() > 64 => packet[65] = r.one(&[0, 9]),
         4 => packet.truncate(40 + r.below(24)),
         _ => return packet,

@@ -1,11 +1,11 @@
-//! Real traffic, where there is some: `SWITCHPATH_DATA`, or `shared/data` beside the repository.
+//! Real traffic, if available: `SWITCHPATH_DATA`, or `shared/data` beside the repository.
 
 use super::frames::{MAC, PEER};
 use crate::wire::{Ethernet, Fields, Ipv4, Ipv6, ethernet, ethertype, exercise, transport};
 use pcap_parser::{Linktype, PcapCapture};
 use std::path::PathBuf;
 
-/// The captures to be found here; none when there is no data.
+/// The available captures; none without data.
 fn captures() -> Vec<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let data = std::env::var_os("SWITCHPATH_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
@@ -16,7 +16,7 @@ fn captures() -> Vec<PathBuf> {
     paths
 }
 
-/// Raw IP with an Ethernet header in front.
+/// Raw IP with an Ethernet header before it.
 fn framed(l3: &[u8]) -> Vec<u8> {
     let kind = if l3[0] >> 4 == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
     let mut frame = vec![0; ethernet::HEADER];
@@ -69,7 +69,7 @@ fn every_packet_of_the_captures_parses() {
             let data = &block.data[..block.caplen as usize];
             match capture.header.network {
                 Linktype::ETHERNET => check(data, &mut seen),
-                // Raw IP, in the number of BSD and Linux.
+                // Raw IP, with the numbers of BSD and Linux.
                 Linktype(12 | 101) => check(&framed(data), &mut seen),
                 other => panic!("{}: link type {other}", path.display()),
             }

@@ -1,7 +1,7 @@
-//! Hand-made frames, each near an edge of some parser, kept as files so that the fuzzer starts from them and whatever it
-//! finds can be put beside them: every file in `corpus/frames` is replayed through all parsers.
+//! Handmade frames, each near an edge case of some parser. They are files, so that the fuzzer starts from them and its findings can be added beside
+//! them. Every file in `corpus/frames` is replayed through all parsers.
 //!
-//! The frames made here are written with `UPDATE_EXPECT=1`.
+//! `UPDATE_EXPECT=1` writes the frames made here.
 
 use super::frames::{MAC, PEER, Upper, packet4, packet6, resum4};
 use crate::wire::mld::{self, Record};
@@ -39,7 +39,7 @@ fn with_options(options: &[u8]) -> Vec<u8> {
     })
 }
 
-/// IPv6 whose UDP is behind these extension headers.
+/// IPv6 whose UDP header follows these extension headers.
 fn with_extensions(first: u8, extensions: &[u8]) -> Vec<u8> {
     let mut packet = packet6("2001:db8::1", "2001:db8::2", Upper::Udp(5060, 53), b"payload");
     let header = Ipv6Header::of_mut(&mut packet).unwrap();

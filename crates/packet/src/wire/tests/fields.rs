@@ -63,7 +63,7 @@ fn ipv6_fragments_of_a_packet_hash_alike() {
     assert_eq!(flow_hash(&frame, 14, 7), hash);
 }
 
-/// How often each output bit flips when one input bit does, over many flows: every one about half the time.
+/// Over many flows, each flipped input bit flips every output bit about half the time.
 fn avalanche(frames: impl Iterator<Item = Vec<u8>>, bytes: &[std::ops::Range<usize>]) {
     let (mut flips, mut trials) = ([0u32; 32], 0u32);
     let mut worst = (1.0f64, 0.0f64);
@@ -121,7 +121,7 @@ fn near_flows_spread_evenly_over_buckets() {
             }
         }
         assert!(seen.len() >= 16_380, "{} of 16384 differ", seen.len());
-        // 64 expected in each; a chi-square of 255 degrees of freedom stays below 350 but once in 10^4.
+        // 64 expected in each; a chi-square of 255 degrees of freedom exceeds 350 only once in 10^4.
         let chi: f64 = buckets.iter().map(|&n| (f64::from(n) - 64.0).powi(2) / 64.0).sum();
         assert!(chi < 350.0, "key {key}: chi-square {chi}");
     }

@@ -1,4 +1,4 @@
-//! Valid frames made by etherparse: random ones for property tests, plain ones for the rest.
+//! Valid frames made by etherparse: random ones for property tests, plain ones for other tests.
 
 use crate::wire::{Mac, ethernet};
 use etherparse::{
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 pub(super) const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 pub(super) const PEER: Mac = Mac([2, 0, 0, 0, 0, 9]);
 
-/// What the upper layer of a frame is.
+/// The upper layer of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Upper {
     Udp(u16, u16),
@@ -20,7 +20,7 @@ pub(super) enum Upper {
     Echo(u16, u16),
 }
 
-/// A frame and what it was made of.
+/// A frame and its components.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     pub(super) bytes: Vec<u8>,
@@ -126,7 +126,7 @@ fn finish(builder: PacketBuilderStep<IpHeaders>, four: bool, upper: Upper, paylo
     bytes
 }
 
-/// The frame of `ip` and `upper`, checksums and all.
+/// The frame of `ip` and `upper`, including checksums.
 pub(super) fn make(vlan: Option<u16>, ip: IpHeaders, upper: Upper, payload: &[u8]) -> Made {
     let four = matches!(ip, IpHeaders::Ipv4(..));
     let link = PacketBuilder::ethernet2(PEER.0, MAC.0);
@@ -137,7 +137,7 @@ pub(super) fn make(vlan: Option<u16>, ip: IpHeaders, upper: Upper, payload: &[u8
     Made { bytes, vlan, ip, upper }
 }
 
-/// Any whole packet in a frame.
+/// A frame with any whole packet.
 pub(super) fn any_frame() -> impl Strategy<Value = Made> {
     (option::of(0u16..4096), prop_oneof![ip4(), ip6()], upper(), vec(any::<u8>(), 0..120))
         .prop_map(|(vlan, ip, upper, payload)| make(vlan, ip, upper, &payload))
@@ -164,7 +164,7 @@ pub(super) fn packet6(source: &str, destination: &str, upper: Upper, payload: &[
     make(None, IpHeaders::Ipv6(header, Default::default()), upper, payload).l3().to_vec()
 }
 
-/// Sets the header checksum of an IPv4 packet by recomputation.
+/// Recomputes the header checksum of an IPv4 packet.
 pub(super) fn resum4(l3: &mut [u8]) {
     let length = usize::from(l3[0] & 15) * 4;
     l3[10..12].fill(0);

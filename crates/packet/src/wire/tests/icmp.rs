@@ -43,7 +43,7 @@ const ERRORS6: [Error6; 13] = [
     Error6::UnrecognizedOption { pointer: 44 },
 ];
 
-/// What etherparse makes of the errors above, in their order.
+/// The errors above as etherparse parses them, in the same order.
 fn by_etherparse4() -> [Icmpv4Type; 13] {
     use Icmpv4Type::{DestinationUnreachable as Unreachable, ParameterProblem, Redirect, TimeExceeded};
     use etherparse::icmpv4::{
@@ -269,7 +269,7 @@ proptest! {
         prop_assert_eq!(reply.header.type_of_service(), was.header.type_of_service());
         prop_assert_eq!(reply.options, was.options);
         prop_assert!(!reply.header.dont_fragment());
-        // The same message, written anew.
+        // The same message, written again.
         let echo = Echo { identifier: id, sequence: seq, data: &data };
         let mut again = vec![0; reply.payload.len()];
         prop_assert_eq!(icmp4::write_echo(&mut again, icmp4::ECHO_REPLY, &echo), Some(reply.payload.len()));

@@ -77,7 +77,7 @@ fn icmp6(kind: u8) -> Vec<u8> {
     packet
 }
 
-/// Puts an extension header of eight bytes in front of the payload.
+/// Inserts an extension header of eight bytes before the payload.
 fn extended(mut packet: Vec<u8>, kind: u8, rest: [u8; 7]) -> Vec<u8> {
     let next = packet[6];
     packet.splice(40..40, [&[next], &rest[..]].concat());

@@ -9,7 +9,7 @@ fn good() -> Vec<u8> {
     frames::packet4([192, 0, 2, 1], [198, 51, 100, 9], Upper::Udp(5060, 53), b"payload")
 }
 
-/// A name, what happens to a good packet, and what becomes of it.
+/// A name, a change of a valid packet, and the expected result.
 type Case = (&'static str, fn(&mut Vec<u8>), Result<(), Ipv4Error>);
 
 #[test]
@@ -72,7 +72,7 @@ fn a_quoted_packet_may_be_cut() {
 
 #[test]
 fn a_checksum_of_minus_zero_is_counted_down_to_what_recomputation_gives() {
-    // A header whose checksum is 0x0000 may arrive with 0xffff instead: the same number in ones' complement.
+    // A header with checksum 0x0000 may also arrive with 0xffff: the same number in ones' complement.
     let mut header = [0u8; HEADER];
     header[0] = 0x45;
     header[8] = 64;
@@ -95,7 +95,7 @@ fn counting_down_from_every_checksum_equals_recomputation() {
     header[0] = 0x45;
     header[8] = 64;
     for wanted in 0..0xffffu32 {
-        // The identification that gives this checksum: what is missing to its complement, modulo 65535.
+        // The identification that gives this checksum: the difference to its complement, modulo 65535.
         let rest = 0x4500 + 0x4000;
         let identification = (0xffff - wanted + 0xffff - rest) % 0xffff;
         header[4..6].copy_from_slice(&(identification as u16).to_be_bytes());
@@ -128,7 +128,7 @@ fn a_packet_at_its_last_hop_is_left_alone() {
 
 #[test]
 fn groups_have_their_ethernet_address() {
-    // RFC 1112 6.4: 23 bits, so 224.1.2.3 and 225.129.2.3 share theirs.
+    // RFC 1112 6.4: 23 bits, so 224.1.2.3 and 225.129.2.3 have the same address.
     for group in [Ipv4Addr::new(224, 1, 2, 3), Ipv4Addr::new(225, 129, 2, 3)] {
         assert_eq!(multicast_mac(group), Mac([0x01, 0x00, 0x5e, 1, 2, 3]));
     }

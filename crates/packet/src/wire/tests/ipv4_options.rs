@@ -4,7 +4,7 @@ use crate::wire::ipv4_options::{Asks, Ipv4Option, Options, options, record, vali
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
-/// A packet with these options (padded with the end of the list to whole words).
+/// A packet with these options, padded to whole words with end-of-list options.
 fn with_options(bytes: &[u8]) -> Vec<u8> {
     let mut packet = frames::packet4([192, 0, 2, 1], [198, 51, 100, 9], Upper::Udp(1, 2), b"x");
     let padded = bytes.len().next_multiple_of(4);
@@ -22,11 +22,11 @@ fn the_known_options_are_told_apart() {
     let bytes = [
         &[1u8][..],                    // no operation
         &[7, 7, 4, 0, 0, 0, 0],        // record route, one slot
-        &[68, 8, 5, 0x30, 0, 0, 0, 0], // timestamp, three losers, one slot
+        &[68, 8, 5, 0x30, 0, 0, 0, 0], // timestamp, overflow three, one slot
         &[148, 4, 0, 0],               // router alert
-        &[131, 7, 8, 192, 0, 2, 77],   // loose source route, used up
-        &[0x9e, 3, 0xaa],              // something else
-        &[0, 0xff],                    // end; what follows is not read
+        &[131, 7, 8, 192, 0, 2, 77],   // loose source route, completed
+        &[0x9e, 3, 0xaa],              // an unknown option
+        &[0, 0xff],                    // end; the rest is not read
     ]
     .concat();
     let walked: Vec<_> =

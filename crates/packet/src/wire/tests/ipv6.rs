@@ -13,7 +13,7 @@ fn address(text: &str) -> Ipv6Addr {
 }
 
 #[test]
-fn what_is_no_packet_has_its_error() {
+fn malformed_ipv6_packets_have_their_errors() {
     let mut packet = frames::packet6("2001:db8::1", "2001:db8::2", frames::Upper::Udp(1, 2), b"payload");
     assert!(Ipv6::parse(&packet).is_ok());
     assert_eq!(Ipv6::parse(&packet[..39]).map(|_| ()), Err(Ipv6Error::Truncated));

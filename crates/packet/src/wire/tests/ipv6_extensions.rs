@@ -52,7 +52,7 @@ fn the_upper_layer_is_found_behind_every_kind_of_header() {
 
 #[test]
 fn a_later_fragment_has_no_upper_layer() {
-    // Offset 185 units of eight: what follows looks like headers and is not.
+    // Offset 185 units of eight: the following bytes look like headers but are payload.
     let bytes = packet(protocol::FRAGMENT, &[60, 0, 0x05, 0xc8, 0, 0, 0, 1, 60, 255]);
     let chain = chain(&bytes).unwrap();
     assert_eq!((chain.protocol, chain.offset), (60, None));

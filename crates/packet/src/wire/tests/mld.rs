@@ -51,7 +51,7 @@ fn queries_of_both_versions_are_told_apart_by_their_length() {
     let old = Asked { rest: &[], group: Ipv6Addr::UNSPECIFIED, code: 0xffff, ..query() };
     assert_eq!(old.read(), Ok(Query { old: true, group: Ipv6Addr::UNSPECIFIED, within_ms: 65_535 }));
     assert_eq!(Asked { rest: &[0, 0], ..query() }.read(), Err(MldError::Length));
-    // With sources: it is about the group all the same.
+    // With sources: the query still concerns the whole group.
     let sources = [&[2, 125, 0, 1][..], &[1; 16]].concat();
     assert_eq!(Asked { rest: &sources, ..query() }.read().unwrap().group, GROUP);
 }

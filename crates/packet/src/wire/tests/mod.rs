@@ -1,4 +1,4 @@
-//! Oracles for `wire`: etherparse, naive recomputation, real captures, mutated bytes.
+//! Tests of `wire` against etherparse, naive recomputation, real captures, and mutated bytes.
 
 mod captures;
 mod corpus;

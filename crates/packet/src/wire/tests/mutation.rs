@@ -1,4 +1,4 @@
-//! Random and mutated bytes through every parser: nothing panics, no offset leaves its slice.
+//! Random and mutated bytes through every parser: no panic, and no offset outside its slice.
 
 use super::frames;
 use crate::wire::ndp::{self, NeighbourFlags};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::net::Ipv6Addr;
 
-/// One thing that happens to a frame.
+/// One mutation of a frame.
 #[derive(Clone, Debug)]
 enum Mutation {
     Set(Index, u8),
@@ -45,7 +45,7 @@ fn apply(frame: &mut Vec<u8>, mutation: &Mutation) {
     }
 }
 
-/// Puts lengths and checksums right, so that a mutation reaches what lies behind those checks.
+/// Corrects lengths and checksums, so that a mutation reaches the code after those checks.
 fn mend(frame: &mut [u8]) {
     let Some(l3) = frame.get_mut(14..) else { return };
     match l3.first().map(|byte| byte >> 4) {

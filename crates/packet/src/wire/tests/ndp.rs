@@ -33,7 +33,7 @@ fn router(source: Ipv6Addr, prefixes: &[Prefix]) -> Vec<u8> {
     written(|buffer| all.write(buffer, source, ALL_NODES))
 }
 
-/// Reads a message with etherparse, which checks the checksum, and with ours.
+/// Parses a message with etherparse, which verifies the checksum, and with this crate.
 fn kind(packet: &[u8]) -> Icmpv6Type {
     let header = Ipv6Header::of(packet).unwrap();
     let message = Icmpv6Slice::from_slice(&packet[40..]).unwrap();
@@ -121,7 +121,7 @@ fn a_router_tells_of_its_preference_and_of_dns() {
             ]
         );
     }
-    // The value that is reserved means medium (RFC 4191 2.2).
+    // The reserved value means medium (RFC 4191 2.2).
     let mut packet = router(link_local(MAC), &[]);
     packet[45] |= 0x10;
     complete_checksum(&mut packet).unwrap();
@@ -165,10 +165,10 @@ fn a_redirect_quotes_what_fits_in_1280_bytes() {
 }
 
 #[test]
-fn what_must_be_discarded_says_why() {
+fn invalid_ndp_messages_have_their_errors() {
     let flags = |solicited| NeighbourFlags { router: true, solicited, overrides: true };
     let ask = || solicitation(OWN);
-    // (name, packet, change, whether the checksum is put right again, error)
+    // (name, packet, change, true to recompute the checksum, error)
     type Case = (&'static str, Vec<u8>, fn(&mut Vec<u8>), bool, NdpError);
     let cases: Vec<Case> = vec![
         ("forwarded", ask(), |p| p[7] = 254, true, NdpError::HopLimit),
@@ -202,7 +202,7 @@ fn what_must_be_discarded_says_why() {
     assert!(read(&advertisement(ALL_NODES, flags(false))).is_ok());
 }
 
-/// Cuts the message to this many bytes.
+/// Truncates the message to this many bytes.
 fn shorten(packet: &mut Vec<u8>, message: u8) {
     packet.truncate(40 + usize::from(message));
     packet[5] = message;
@@ -214,7 +214,7 @@ fn redirects_that_must_be_discarded_say_why() {
     let good = written(|buffer| {
         write_redirect(buffer, &Ipv6::parse(&original).unwrap(), link_local(MAC), link_local(PEER), None)
     });
-    // The original was sent to a group, about which nobody may redirect.
+    // The original was sent to a group, for which redirects are not allowed.
     assert_eq!(read(&good), Err(NdpError::Destination));
     let with = |source: Ipv6Addr, target: Ipv6Addr, destination: Ipv6Addr| {
         let mut packet = good.clone();

@@ -1,4 +1,4 @@
-//! Cutting super-frames, against etherparse, which builds each expected segment from its fields.
+//! Segmentation of super-frames, against etherparse, which builds each expected segment from its fields.
 
 use crate::pool::{Offload, PartialChecksum, Segmentation};
 use crate::wire::offload::{OffloadError, complete, wire_length};
@@ -9,7 +9,7 @@ use etherparse::{
 };
 use proptest::prelude::*;
 
-/// What a super-frame and each of its segments have in common.
+/// The fields that a super-frame shares with each of its segments.
 #[derive(Clone, Debug)]
 struct Flow {
     vlan: Option<u16>,
@@ -63,7 +63,7 @@ impl Flow {
         }
     }
 
-    /// The segment number `index` with the stream from `start` on.
+    /// The segment with number `index`, with the stream from `start` on.
     fn segment(&self, index: usize, start: usize, last: bool) -> Flow {
         let mut flow = self.clone();
         if let IpHeaders::Ipv4(header, _) = &mut flow.ip {
@@ -78,7 +78,7 @@ impl Flow {
         flow
     }
 
-    /// The super-frame, as a kernel hands it to a device: with the sum of the pseudo-header in the checksum field.
+    /// The super-frame as a kernel passes it to a device: with the pseudo-header's sum in the checksum field.
     fn whole(&self, payload: &[u8]) -> (Vec<u8>, PartialChecksum) {
         let mut frame = self.frame(payload);
         let (offset, number) = if matches!(self.upper, Upper::Udp) { (6, 17) } else { (16, 6) };
@@ -191,7 +191,7 @@ proptest! {
         size in prop_oneof![1u16..9000, Just(1448)],
         partial: bool,
     ) {
-        // No packet is longer than its length field can say, and few segments are enough.
+        // No packet exceeds its length field, and few segments are enough.
         prop_assume!(payload.len() + flow.headers() <= 65_535 && payload.len() / usize::from(size) < 300);
         let (frame, checksum) = flow.whole(&payload);
         let offload = Offload { segmentation: flow.segmentation(), size, checksum: partial.then_some(checksum) };
@@ -210,7 +210,7 @@ proptest! {
             let last = start + chunk.len() == payload.len();
             let mut expected = flow.segment(index, start, last).frame(chunk);
             if routed {
-                // The library sums the destination of the header: the sum of the final one is compared by itself.
+                // etherparse sums the destination in the header; the sum for the final destination is compared separately.
                 prop_assert!(sums_to_the_final_destination(&flow, segment));
                 let at = flow.l4() + usize::from(checksum.offset);
                 expected[at..at + 2].copy_from_slice(&segment[at..at + 2]);
@@ -231,7 +231,7 @@ proptest! {
         let (mut frame, checksum) = flow.whole(&payload);
         prop_assert!(complete(&mut frame, checksum));
         prop_assert_eq!(verify_checksum(&frame[flow.l3()..]), Ok(Some(true)));
-        // A sum of zero has another form, and only that.
+        // Only a sum of zero has a second form.
         let at = flow.l4() + usize::from(checksum.offset);
         if frame[at..at + 2] != [0xff, 0xff] {
             prop_assert_eq!(frame, flow.frame(&payload));
@@ -252,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_comes_as_a_super_frame_is_cut_or_refused(
+    fn any_frame_is_segmented_or_rejected(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         (l3, kind, size) in (0usize..40, 0u8..4, any::<u16>()),
         checksum in proptest::option::of((any::<u16>(), any::<u16>())),
@@ -264,7 +264,7 @@ proptest! {
     }
 }
 
-/// Whether the checksum of a segment with a source route is that for the last address of the route.
+/// True if the checksum of a segment with a source route is that for the last address of the route.
 fn sums_to_the_final_destination(flow: &Flow, segment: &[u8]) -> bool {
     let IpHeaders::Ipv6(ip, extensions) = &flow.ip else { return false };
     let Some(routing) = &extensions.routing else { return false };
@@ -294,7 +294,7 @@ fn udp_without_a_checksum_gets_none() {
 }
 
 #[test]
-fn what_is_no_super_frame_is_refused_with_a_reason() {
+fn segmenter_rejects_packets_that_are_no_super_frames() {
     let flow = plain(Upper::Tcp(Box::new(TcpHeader::new(1, 2, 3, 4))));
     let (frame, checksum) = flow.whole(&[7; 100]);
     let offload = Offload { segmentation: Segmentation::Tcp4, size: 60, checksum: Some(checksum) };

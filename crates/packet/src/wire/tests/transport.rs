@@ -23,7 +23,7 @@ fn a_udp_sum_of_zero_is_sent_as_all_ones() {
     ] {
         let udp = packet.len() - 10;
         complete_checksum(&mut packet).unwrap();
-        // Move the whole sum into the payload: what remains is zero.
+        // Move the whole sum into the payload, so that the rest is zero.
         let sum = [packet[udp + 6], packet[udp + 7]];
         packet[udp + 8..].copy_from_slice(&sum);
         complete_checksum(&mut packet).unwrap();
@@ -99,7 +99,7 @@ fn a_source_route_not_used_up_is_refused() {
     assert_eq!(complete_checksum(&mut packet), Err(TransportError::SourceRouted));
 }
 
-/// The checksum etherparse computes over what it parsed.
+/// The checksum that etherparse computes for the parsed packet.
 fn by_etherparse(l3: &[u8]) -> Option<u16> {
     let sliced = SlicedPacket::from_ip(l3).unwrap();
     let net = sliced.net.unwrap();
@@ -156,13 +156,13 @@ proptest! {
             protocol::UDP => 6,
             _ => 2,
         };
-        // The sum of the pseudo-header alone: the checksum of as many zeros, complemented.
+        // The pseudo-header's sum alone: the complemented checksum of as many zeros.
         let zeros = vec![0; found.range.len()];
         let partial = !transport_checksum(found.source, found.destination, found.protocol, &zeros);
         packet[at..at + 2].copy_from_slice(&partial.to_be_bytes());
         prop_assert!(complete_partial_checksum(&mut packet));
         prop_assert_eq!(&packet, &whole);
-        // A wrong one is the receiver's to find.
+        // Finding a wrong checksum is the receiver's task.
         packet[at] ^= 0x55;
         let wrong = packet.clone();
         prop_assume!(wrong[at..at + 2] != partial.to_be_bytes());
@@ -174,7 +174,7 @@ proptest! {
     fn a_flipped_bit_is_noticed(made in frames::any_frame(), bit in any::<prop::sample::Index>()) {
         let mut packet = made.l3().to_vec();
         if let Some(found) = find_summed(&packet).unwrap() {
-            // Ports and payload, not the UDP length, which moves the end.
+            // Ports and payload, without the UDP length, which changes the end.
             let first = if found.protocol == protocol::UDP { 8 } else { 0 };
             let bits = (found.range.len() - first) * 8;
             prop_assume!(bits > 0);
