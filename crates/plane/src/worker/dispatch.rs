@@ -1,4 +1,4 @@
-//! One dispatch: pick a task, change to it, run it vector by vector until it has done what it was granted, charge it.
+//! One dispatch: pick a task, switch to it, run it vector by vector until its grant is used up, charge it.
 
 use super::output_tasks::Part;
 use super::paths::Paths;
@@ -10,22 +10,23 @@ use cpu::task::{Grant, Run};
 use packet::BATCH;
 use units::{Instant, Nanos, PortId, TaskId};
 
-/// Packets taken in the way of interrupts before anything else is done all the same: a worker that only receives would
-/// never hear that it is to stop.
+/// Most packets received in interrupt mode before the worker does anything else. Without this bound a worker under overload would
+/// never read its mailbox.
 const MOST_INTERRUPTS: usize = 4096;
 
 impl Worker {
     /// One dispatch.
     ///
     /// # Panics
-    /// When the packet ledger does not balance: a packet was lost or counted twice, and nothing the router says of
-    /// itself could be believed any more.
+    /// If the packet ledger does not balance. A packet was lost or counted twice, so none of the router's counters could be
+    /// believed.
     pub fn step<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Step {
         self.begin(now);
         let interrupts = if self.ports.interrupted.is_some() { self.interrupt(meter) } else { 0 };
         let Some(grant) = self.tasks.agenda.pick(self.accounting.now) else {
             return if interrupts > 0 { Step::Ran } else { Step::Idle(self.deadline(self.accounting.now)) };
         };
+        // Each reading of the meter moves the worker's time, so later stages of the same step see it.
         let switch = meter.lap(Work::SWITCH);
         self.accounting.now += switch;
         self.tasks.agenda.switched(grant.task, switch);
@@ -42,10 +43,12 @@ impl Worker {
         }
         let nothing = moved + interrupts == 0;
         self.tasks.quiet = if nothing { self.tasks.quiet + 1 } else { 0 };
-        // A port that keeps its turns says nothing of what waits for others, as long as its looks take time.
+        // Polls that take time do not count as stuck: an input task that keeps its turns says nothing about the backlog of other
+        // tasks.
         let looked = matches!(duty, Some(Task::Input(_))) && self.accounting.now > now;
         self.tasks.stuck = if nothing { self.tasks.stuck + usize::from(!looked) } else { 0 };
-        // Nothing is known to be there, and every port was looked at in turn; or what is there does not move.
+        // Idle if a whole round moved nothing and no task is ready, or if four rounds moved nothing although tasks are ready:
+        // their packets are blocked.
         let tasks = self.tasks.agenda.count();
         if self.tasks.quiet > tasks && (self.tasks.agenda.is_quiet() || self.tasks.stuck > 4 * tasks) {
             (self.tasks.quiet, self.tasks.stuck) = (0, 0);
@@ -54,13 +57,13 @@ impl Worker {
         Step::Ran
     }
 
-    /// Whether anybody wants to know how many bytes a vector has.
+    /// True if the meter or a trace needs the number of bytes of a vector.
     #[inline]
     pub(super) fn wants_bytes<M: Meter>(&self) -> bool {
         M::BYTES || self.tasks.agenda.is_traced()
     }
 
-    /// The meter is read: so much time has passed.
+    /// Reads the meter, advances the worker's time and returns the time used.
     #[inline]
     pub(super) fn lap<M: Meter>(&mut self, meter: &mut M, work: Work) -> Nanos {
         let used = meter.lap(work);
@@ -69,17 +72,18 @@ impl Worker {
         used
     }
 
-    /// Runs an input task. Answers the packets moved.
+    /// Runs an input task. Returns the number of packets moved.
     fn run_input_task<M: Meter>(&mut self, port: PortId, grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut read, mut moved) = (Nanos::ZERO, 0, 0);
         let (full, stalled) = loop {
+            // A vector never exceeds the rest of the grant.
             let most = grant.vector.min(grant.packets - read) as usize;
             let input = self.receive(port, most, meter);
             used += input.used;
             read += input.received as u32;
             moved += input.received + input.drained;
             if input.stalled || input.received < most {
-                // What a port has left in it though there was room is as a limit that was reached.
+                // A port that kept packets although there was room counts as one that has reached its limit.
                 break (input.more && !input.stalled, input.stalled);
             }
             if read >= grant.packets || used >= grant.slice {
@@ -93,7 +97,7 @@ impl Worker {
         moved
     }
 
-    /// Runs a forwarding task. Answers the packets moved.
+    /// Runs a forwarding task. Returns the number of packets moved.
     fn run_forwarding_task<M: Meter>(&mut self, grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut moved, mut lent) = (Nanos::ZERO, 0, false);
         while let Some(target) = self.paths.next_ready(grant.task, &mut self.tasks) {
@@ -103,6 +107,7 @@ impl Worker {
             } else {
                 self.forward(target, most, meter)
             };
+            // Time and packets of all vectors together are charged to the task.
             used += vector.used;
             moved += vector.moved;
             lent |= vector.away;
@@ -112,6 +117,7 @@ impl Worker {
             if self.ports.interrupted.is_some() {
                 self.interrupt(meter);
             }
+            // At least one vector runs in every dispatch: the grant is checked behind it.
             if moved as u32 >= grant.packets || used >= grant.slice || vector.moved == 0 {
                 break;
             }
@@ -122,11 +128,11 @@ impl Worker {
         let (waiting, room, away) = self.paths.before(grant.task, &mut self.tasks);
         let run = Run { used, packets: moved as u32, waiting, room, away };
         self.tasks.agenda.ran(grant.task, run, self.accounting.now);
-        // Work goes on where the core was lent, though no packet has moved yet.
+        // Lent time is progress, although no packet has moved yet: the worker must not become idle.
         moved + usize::from(lent)
     }
 
-    /// Runs an output task. Answers the packets moved.
+    /// Runs an output task. Returns the number of packets moved.
     fn run_output_task<M: Meter>(&mut self, (port, part): (PortId, Part), grant: Grant, meter: &mut M) -> usize {
         let (mut used, mut moved) = (Nanos::ZERO, 0);
         let more = loop {
@@ -150,7 +156,7 @@ impl Worker {
             }
         };
         if self.tasks.task(grant.task).is_none() {
-            // It was the last thing to do for a port that is gone now.
+            // Transmitting the last packet has closed the port and removed the task.
             return moved;
         }
         let waiting = if more { self.ports.to_offer((port, part), &self.paths).max(1) } else { 0 };
@@ -160,11 +166,12 @@ impl Worker {
         moved
     }
 
-    /// Receives and classifies whatever has come, packet by packet, before anything else goes on. Answers the packets.
+    /// Receives and classifies all arrived packets one by one before any other task continues. Returns the number of packets.
     #[cold]
     pub(super) fn interrupt<M: Meter>(&mut self, meter: &mut M) -> usize {
         let (mut port, ports) = (self.ports.interrupted.unwrap_or(0), self.ports.states.ids().len());
         let (mut taken, mut silent) = (0, 0);
+        // Round robin from the port after the last one. It ends when a full round was silent.
         while silent < ports && taken < MOST_INTERRUPTS {
             port = if port + 1 >= ports { 0 } else { port + 1 };
             let state = self.ports.states.get(PortId::at(port));
@@ -183,7 +190,7 @@ impl Worker {
         input.received
     }
 
-    /// Runs every path and output once, at no cost.
+    /// Runs every path and every output once, at no cost.
     pub(super) fn flush(&mut self) {
         for target in self.paths.instances.targets() {
             self.forward(target, BATCH, &mut cpu::meter::Free);
@@ -202,13 +209,13 @@ impl Worker {
 }
 
 impl Paths {
-    /// Work on packets of an instance.
+    /// A [`Work`] for packets of an instance.
     pub(in crate::worker) fn work_of(&self, target: crate::classify::Target, packets: usize, bytes: u64) -> Work {
         let instance = self.instances.get(target);
         Work { path: instance.map(|instance| instance.path), ..Work::new(Stage::Forwarding, packets, bytes) }
     }
 
-    /// The instance a task works on next: where it has several, the one whose first packet came first.
+    /// The instance that a task serves next: the one whose first packet arrived first.
     #[inline]
     pub(in crate::worker) fn next_ready(
         &mut self,
@@ -221,7 +228,8 @@ impl Paths {
             let came = |target: crate::classify::Target| {
                 let instance = instances.get(target);
                 if let Some(out) = instance.and_then(|instance| instance.side.as_ref()?.out.as_ref()) {
-                    // Those that are away take turns, and do not keep others waiting.
+                    // Preempted instances are ordered by the time of their last slice. So they take turns and do not block the
+                    // others.
                     return out.lent;
                 }
                 instance.and_then(|i| i.input.front()).map_or(Instant::START, |packet| packet.meta().timestamp)
@@ -234,7 +242,7 @@ impl Paths {
         ready.front().copied()
     }
 
-    /// `moved` packets of `target` have been worked on: is there more, and room for it?
+    /// After `moved` packets of `target`: keeps the instance ready if it has more packets and room for them.
     #[inline]
     pub(in crate::worker) fn settle_ready(
         &mut self,
@@ -250,7 +258,7 @@ impl Paths {
             slot.ready.retain(|&ready| ready != target);
             return;
         };
-        // Nothing moved: it cannot go on, whatever the reason, until something changes.
+        // If nothing moved, the instance is blocked until an event makes it ready again.
         if moved > 0 && instance.has_work() && instance.output.room() > 0 {
             return;
         }
@@ -262,7 +270,7 @@ impl Paths {
         }
     }
 
-    /// What waits for a forwarding task, the most room behind it, and whether somebody else works on some of it.
+    /// The backlog of a forwarding task, the largest room behind it, and whether preempted functions hold some of its packets.
     #[inline]
     pub(in crate::worker) fn before(&mut self, task: TaskId, tasks: &mut TaskTable) -> (u32, u32, bool) {
         let Paths { instances, .. } = self;
@@ -280,18 +288,18 @@ impl Paths {
 }
 
 impl Ports {
-    /// Packets on the output queues of a part of a port.
+    /// Packets on the output queues of one part of a port.
     pub(in crate::worker) fn to_offer(&self, (port, part): (PortId, Part), paths: &Paths) -> usize {
         let Some(state) = self.states.get(port) else { return 0 };
         let of = |&target: &crate::classify::Target| paths.instances.get(target);
         state.part(part).iter().filter_map(of).map(|instance| instance.output.len()).sum()
     }
 
-    /// Bytes that have left by a port since this was last asked.
+    /// Bytes that the port has transmitted since the last call.
     pub(in crate::worker) fn sent_bytes(&mut self, port: PortId) -> u64 {
         let Some(state) = self.states.get_mut(port) else { return 0 };
         let sent = state.link.counters().sent_bytes;
-        // Packets that were refused late have not left.
+        // Late refusals reduce the counter, hence the saturating subtraction.
         sent.saturating_sub(std::mem::replace(&mut state.metered, sent))
     }
 }

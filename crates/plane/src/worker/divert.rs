@@ -1,5 +1,5 @@
-//! Packets that do not simply go on behind the functions of their path: refused ones are dropped, exceptions go to the router's own
-//! protocols, and those whose next hop is lost wait for it.
+//! Packets that leave the normal way behind the functions of their path. Refused packets are dropped, exceptions go to the
+//! router's own protocols, and packets with an unresolved neighbour go to the neighbour queue.
 
 use super::Worker;
 use super::neighbour_queue::Turn;
@@ -11,9 +11,8 @@ use packet::{DropReason, Exception, Packet};
 use units::{AdjacencyId, Nanos};
 
 impl Worker {
-    /// Takes the packets that a function refused, or that need the router's own protocols, out of the batch. Those whose
-    /// next hop is lost wait for it, and with them all that stand behind them on the same path for the same next hop: none
-    /// of them shall go before.
+    /// Takes refused packets and packets for the router's own protocols out of the batch. Packets whose next hop is lost go to
+    /// the neighbour queue. All packets behind them on the same path with the same next hop follow, so that none overtakes them.
     #[cold]
     pub(super) fn divert(&mut self, from: Target) {
         let mut lost: Vec<AdjacencyId> = Vec::new();
@@ -37,20 +36,21 @@ impl Worker {
             }
         }
         kept.into_iter().for_each(|packet| self.vector.batch.push(packet));
+        // Every packet of the input queue is popped once and pushed back, which keeps the order.
         for _ in 0..instance.input.len() {
             let Some(mut packet) = instance.input.pop() else { break };
             if lost.contains(&packet.meta().adjacency) {
                 packet.meta_mut().exception = Exception::Resolve as u8;
                 diverted.push(packet);
             } else if let Some(packet) = instance.input.push(packet) {
-                // One was taken out just now, unless the queue has become shorter than what is in it.
+                // One packet was taken out just now. A push fails only if the queue was shortened below its length.
                 instance.counters.dropped += 1;
                 self.accounting.drop(packet, DropReason::PathQueue);
             }
         }
         instance.counters.diverted += diverted.len() as u64;
-        // Whatever of these flows waits already came later: these go before it. From the last on, so that the first is
-        // before them all.
+        // Packets of these flows in the neighbour queue arrived later: these must go in front of them. So they are added last to
+        // first, and the first ends up in front.
         let lost = |packet: &Packet| packet.meta().exception == Exception::Resolve as u8;
         let (wait, others): (Vec<Packet>, Vec<Packet>) = diverted.into_iter().partition(lost);
         others.into_iter().chain(wait.into_iter().rev()).for_each(|packet| self.divert_one(packet));
@@ -81,7 +81,7 @@ impl Worker {
 }
 
 impl Vector {
-    /// Refuses the packets of the batch where each took longer than `limit` on average. Answers whether so.
+    /// Refuses the packets of the batch if they took longer than `limit` on average. Returns true in that case.
     #[cold]
     pub(in crate::worker) fn refuse_over_limit(&mut self, used: Nanos, limit: Nanos) -> bool {
         let packets = self.batch.as_mut_slice();

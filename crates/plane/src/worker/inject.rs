@@ -1,14 +1,14 @@
-//! Frames that come in by a port without its device: replayed ones.
+//! Injects frames at a port without its device: replayed frames.
 
 use super::Worker;
 use super::ports::Role;
 use packet::BATCH;
 
 impl Worker {
-    /// Takes in what was given to it. A frame there is no room for is left out, and whoever gave it is told how many were not.
+    /// Injects the queued frames. A frame without a free buffer is left out. The sender gets the number of injected frames.
     ///
-    /// Packets are marked as followed once they are classified: whoever gave them wants to know what becomes of them. They are
-    /// not spread over workers.
+    /// The packets are marked for tracing once they are classified, because the sender wants to see their fate. They are not
+    /// handed to other workers.
     #[cold]
     pub(super) fn inject(&mut self) {
         while let Some((port, frames, reply)) = self.vector.injected.pop_front() {
@@ -30,7 +30,7 @@ impl Worker {
                     }
                 }
             }
-            // Whoever gave them may have gone.
+            // The sender may have gone.
             let _ = reply.send(taken);
         }
     }

@@ -1,5 +1,5 @@
-//! Forwarding inside the input task: all of it in the layout of one task, and minimal forwarding (spec Q-07), which the paper advises
-//! against, where it is wanted.
+//! Forwarding inside the input task: always in the layout with one task, and as inline forwarding of minimal paths (spec Q-07) if
+//! the configuration asks for it. The paper advises against the latter.
 
 use super::Worker;
 use super::paths::Paths;
@@ -9,11 +9,12 @@ use packet::BATCH;
 use units::{Nanos, PortId};
 
 impl Worker {
-    /// Forwards in the input task what has just come for paths that do nothing else and had nothing waiting (spec Q-07):
-    /// nothing is overtaken, and the forwarding task is not changed to. What finds no room is left to that. Answers what it
-    /// took.
+    /// Forwards new packets inside the input task if their path is minimal and had an empty queue (spec Q-07). So no packet is
+    /// overtaken, and the switch to the forwarding task is saved. The forwarding task gets the packets without room on the output
+    /// queue. Returns the time used.
     pub(super) fn run_inlined<M: Meter>(&mut self, port: PortId, meter: &mut M) -> Nanos {
         let input = self.ports.states.get(port).map(|state| state.input);
+        // Taken out, because `forward` borrows the whole worker. Given back at the end for its capacity.
         let mut touched = std::mem::take(&mut self.paths.touched);
         let mut used = Nanos::ZERO;
         for &target in &touched {
@@ -25,6 +26,7 @@ impl Worker {
             let vector = self.forward(target, BATCH, meter);
             used += vector.used;
             let Worker { paths: Paths { instances, .. }, tasks, accounting, .. } = self;
+            // The time was used in the input task but belongs to the forwarding task.
             if let Some(input) = input {
                 tasks.agenda.inlined(input, task, vector.used, vector.moved);
             }
@@ -40,14 +42,14 @@ impl Worker {
         used
     }
 
-    /// The rest of the pipeline in the same task, for the layout of one. Answers what it took.
+    /// Runs the rest of the pipeline in the input task, for the layout with one task. Returns the time used.
     pub(super) fn run_through<M: Meter>(&mut self, meter: &mut M) -> Nanos {
         let mut touched = std::mem::take(&mut self.paths.touched);
         let mut used = Nanos::ZERO;
         for &target in &touched {
             let aside = |instance: &Instance| instance.side.is_some();
             if self.paths.instances.get(target).is_some_and(aside) {
-                // Its own task runs it, slice by slice.
+                // A preemptible path has its own task, which runs it in slices.
                 continue;
             }
             loop {

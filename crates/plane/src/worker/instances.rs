@@ -1,4 +1,4 @@
-//! The instances of a worker: a path at a port each.
+//! The path instances of a worker: one for each path at each port.
 
 use crate::classify::Target;
 use crate::path::Instance;
@@ -8,7 +8,7 @@ use crate::path::Instance;
 pub(super) struct Instances(Vec<Instance>);
 
 impl Instances {
-    /// The instance `target`; nothing where there is none, as for packets that are refused.
+    /// The instance `target`. None for a target without an instance, such as [`REFUSED`](crate::classify::REFUSED).
     #[inline(always)]
     pub fn get(&self, target: Target) -> Option<&Instance> {
         self.0.get(usize::from(target))

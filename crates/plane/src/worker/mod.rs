@@ -1,8 +1,8 @@
-//! A worker: one core's tasks, queues and ring ends. One [`Worker::step`] is one dispatch: pick a task, run it on a
+//! A worker: the tasks, the queues and the rings of one core. One [`Worker::step`] is one dispatch: pick a task, run it on a
 //! vector of packets, charge it.
 //!
-//! The worker owns no thread and no clock; whoever drives it passes the time and a meter. New configurations come in
-//! through its mailbox and are adopted between steps, once the packets of the old one have left its paths.
+//! The worker owns no thread and no clock; its driver passes the time and a meter. New configurations arrive through its mailbox.
+//! The worker adopts them between steps, once the packets of the old one have left its paths.
 
 mod adoption;
 mod dispatch;
@@ -67,25 +67,25 @@ use task_table::TaskTable;
 use units::{Instant, Nanos, TaskId, WorkerId};
 use vector::Vector;
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A task ran; there may be more to do at once.
+    /// A task ran. There may be more to do at once.
     Ran,
-    /// Nothing was found to do. Step again when a port has something to receive, and not later than this.
+    /// There was nothing to do. Step again when a port can receive, and at this time at the latest.
     Idle(Instant),
 }
 
-/// How often the ledgers of paths and links are checked, besides at each adoption.
+/// Interval between two checks of the ledgers of paths and links. Each adoption checks them as well.
 const AUDIT: Nanos = Nanos::secs(1);
-/// How often ports are asked whether their medium is there.
+/// Interval between two checks of the link state of the ports.
 const WATCH: Nanos = Nanos::millis(100);
-/// How soon a link without room is looked at again: at first, and at last. In between after a quarter of the time that it
-/// has waited: a worker before a medium that is stuck shall not be busy with looking at it.
+/// Shortest and longest interval between two attempts to transmit on a blocked link. The interval is a quarter of the time that
+/// the link has been blocked, so that a stuck device does not keep the worker busy.
 const RETRY: (Nanos, Nanos) = (Nanos::micros(20), Nanos::millis(1));
 
 /// One core's share of the router.
-// Large: the dispatch, the four stages and what crosses several parts; each part owns its fields and has its own methods.
+// Large: the dispatch, the four stages and the state that several parts share; each part owns its fields and has its own methods.
 pub struct Worker {
     id: WorkerId,
     snapshot: Arc<Snapshot>,
@@ -99,17 +99,17 @@ pub struct Worker {
     protocols: Protocols,
     peers: Peers,
     adoption: Adoption,
-    /// Whoever is shown packets besides their path.
+    /// The packet hooks: the observers besides the paths.
     hooks: Hooks,
     /// When the ledgers are checked next.
     audit_due: Instant,
-    /// When ports are asked next whether their medium is there.
+    /// When the link state of the ports is checked next.
     watch_due: Instant,
 }
 
 impl Worker {
-    /// A worker without ports; they come with the first change. Others ring its bell, and it has the ends `crew` of the
-    /// rings to them.
+    /// Makes a worker without ports; the first change opens them. Other workers wake it by ringing `bell`. `crew` has this
+    /// worker's ends of the rings to them.
     pub(crate) fn new(
         (id, crew, bell): (WorkerId, Crew, Arc<Bell>),
         pool: Pool,
@@ -138,8 +138,8 @@ impl Worker {
         }
     }
 
-    /// From the next configuration on functions that are interrupted when their slice is over are run by those whom `asides`
-    /// makes. Without it they run at once, and what they cost is interrupted: where time is not real.
+    /// From the next configuration on, the threads that `asides` makes run preemptible functions. Without `asides`, as in virtual
+    /// time, the worker runs the functions at once and preempts the time that they cost instead.
     pub fn lend_to(&mut self, asides: Box<dyn Asides>) {
         self.paths.asides = asides;
     }
@@ -149,10 +149,12 @@ impl Worker {
         self.accounting.begin(now);
         if self.adoption.mailbox.posted() != self.adoption.seen {
             self.read_mail(now);
-            // Whoever posted may have begun to watch before.
+            // The sender of the command may also have registered an observer before it.
             self.accounting.begin(now);
         }
         if self.adoption.pending.is_some() {
+            // A generation is adopted only on empty paths, so that every packet is forwarded by one generation. Until then
+            // eligible tasks may run at once (`hurry`), and vectors held by preempted functions are given up after a second.
             if self.paths_are_empty() {
                 self.adopt(now);
             } else {
@@ -176,6 +178,7 @@ impl Worker {
         if !self.neighbours.held.is_empty() {
             self.tend(now);
         }
+        // The host has work when a timer is due, or when a first fragment has arrived that later fragments wait for.
         if now >= self.protocols.host_due || self.protocols.host.firsts_came(&self.snapshot.translations) {
             self.paths.wake_instance(self.paths.dispatch.control, &mut self.tasks, &mut self.accounting);
         }
@@ -200,13 +203,13 @@ impl Worker {
         }
     }
 
-    /// When to step again though nothing is received.
+    /// The time of the next step if nothing is received.
     fn deadline(&self, now: Instant) -> Instant {
         self.deadline_by(now, self.tasks.agenda.next())
     }
 
-    /// The same for a driver that sleeps on all ports: a port that has been silent for so long that a sign of it is worth more
-    /// than its time is not looked at before that.
+    /// The same deadline for a driver that sleeps on all ports. It leaves out the timers of ports that have been silent for long:
+    /// their descriptor wakes the driver first.
     pub fn rests_until(&self) -> Instant {
         let signs = |task: TaskId| match self.tasks.task(task) {
             Some(task_table::Task::Input(port)) if self.tasks.agenda.is_silent(task) => {
@@ -218,12 +221,13 @@ impl Worker {
         self.deadline_by(self.accounting.now, self.tasks.agenda.next_but(signs))
     }
 
-    /// `timer` is when a task is due.
+    /// The deadline, if the next task is due at `timer`.
     fn deadline_by(&self, now: Instant, timer: Instant) -> Instant {
         let mut until = self.protocols.host_due.min(self.audit_due).min(self.watch_due).min(timer).min(self.hooks.due);
         if !self.neighbours.held.is_empty() {
             until = until.min(self.neighbours.ask_due.max(now));
         }
+        // See [`RETRY`]: the interval grows with the time that the links have been blocked.
         let retry = Nanos::new((now.since(self.ports.blocked_since).get() / 4).clamp(RETRY.0.get(), RETRY.1.get()));
         let shared =
             |state: &&PortState| state.lanes.as_ref().is_some_and(|l| l.is_waiting() || state.closing.is_some());
@@ -233,13 +237,14 @@ impl Worker {
         for state in self.ports.blocked.iter().filter_map(|&port| self.ports.states.get(port)) {
             let again = match state.link.next() {
                 Next::At(time) if time > now => time,
+                // A scheme that is ready although its link is blocked waits for room in the device, which nothing signals.
                 Next::Ready | Next::At(_) => now + retry,
                 Next::Idle => Instant::FAR,
             };
             until = until.min(again).min(state.closing.unwrap_or(Instant::FAR).max(now + retry));
         }
         for state in self.ports.states.iter().filter(|state| state.closing.is_none()) {
-            // A port whose input task sleeps is not looked at before that wakes.
+            // The input task decides when to poll. If it sleeps, the port's own time does not matter.
             let sleeps = self.tasks.agenda.sleeps_until(state.input).is_some() || state.stalled.is_some();
             if let (packet::port::Waiter::At(time), false) = (state.link.port.waiter(), sleeps) {
                 until = until.min(time);
@@ -248,14 +253,14 @@ impl Worker {
         until.min(self.ports.due_exactly().max(now))
     }
 
-    /// When the first of its emulated links has to be served, which is to happen exactly then: a driver that sleeps had better be
-    /// awake a moment before. [`Instant::FAR`] where there is none.
+    /// The exact time at which the first emulated link has to be served. A driver that sleeps should wake up a moment earlier.
+    /// [`Instant::FAR`] without emulated links.
     pub fn due_exactly(&self) -> Instant {
         self.ports.due_exactly()
     }
 
-    /// What the driver of this worker may sleep on: every port it receives by. One whose input task sleeps brings nothing
-    /// before that wakes, unless it has been silent for so long that a sign of it is worth more than its time.
+    /// The ports that the driver of this worker may sleep on. A port whose input task sleeps only has the time of its next poll,
+    /// unless the port has been silent for long: then its descriptor wakes the driver.
     pub fn waiters(&self) -> impl Iterator<Item = packet::port::Waiter> + '_ {
         let open = self.ports.states.iter().filter(|state| state.closing.is_none());
         open.map(|state| match self.tasks.agenda.sleeps_until(state.input) {
@@ -264,24 +269,26 @@ impl Worker {
         })
     }
 
-    /// Whether every port it receives by is looked at only when its estimator says: there is nothing to look out for.
+    /// True if all ports are polled only at the times of their estimators, so that no descriptor has to be watched.
     pub fn sleeps(&self) -> bool {
         let mut open = self.ports.states.iter().filter(|state| state.closing.is_none()).peekable();
         let sleeps = |state: &PortState| self.tasks.agenda.sleeps_until(state.input).is_some();
         open.peek().is_some() && open.all(sleeps)
     }
 
-    /// The time as the worker has it: that of the last step, and what was done in it.
+    /// The worker's time: the time of the last step plus the time used in it.
     pub fn now(&self) -> Instant {
         self.accounting.now
     }
 
-    /// Says that the worker is about to sleep. False where there is something to do after all; where it sleeps, it says so
-    /// with [`Worker::wakes`] when it is awake again.
+    /// Announces that the worker is about to sleep. Returns false if there is work after all. After sleeping the driver calls
+    /// [`Worker::wakes`].
     pub fn may_sleep(&self) -> bool {
         if self.peers.alone {
             return true;
         }
+        // The order matters: announce the sleep first, then look for work. A peer that adds work after the check sees the
+        // announcement and rings.
         self.peers.bell.lie_down();
         let waits = |state: &PortState| match (&state.lanes, state.role) {
             (Some(lanes), _) => lanes.is_waiting() && state.link.port.room() > 0,
@@ -298,7 +305,7 @@ impl Worker {
         !found
     }
 
-    /// The worker has slept. Ports that were silent are looked at now.
+    /// Ends the sleep. Ports that were silent are polled now.
     pub fn wakes(&mut self) {
         self.peers.bell.get_up();
         for state in self.ports.states.iter() {
@@ -308,20 +315,20 @@ impl Worker {
         }
     }
 
-    /// Which worker it is.
+    /// The id of the worker.
     pub fn id(&self) -> WorkerId {
         self.id
     }
 
-    /// The generation that runs.
+    /// The generation in use.
     pub fn generation(&self) -> units::Generation {
         self.snapshot.generation
     }
 
-    /// Checks the ledgers of every path and link, and the worker's own against the packets in its queues.
+    /// Checks the ledgers of every path and link, and the worker's ledger against the packets in its queues.
     ///
     /// # Panics
-    /// When one does not balance.
+    /// If a ledger does not balance.
     pub fn audit(&self) {
         let mut queued = (self.protocols.host.pending() + self.neighbours.held.len()) as u64;
         let (mut own, mut own_queued) = (crate::path::PathCounters::default(), queued);
@@ -329,7 +336,7 @@ impl Worker {
             let inside = instance.queued() as u64;
             queued += inside;
             if instance.path == crate::snapshot::CONTROL || instance.path == crate::snapshot::GENERAL {
-                // The two share the host, and what it holds back for neighbours.
+                // The two paths share the host and its neighbour queue, so only their sum balances.
                 own += instance.counters;
                 own_queued += inside;
             } else {
@@ -352,7 +359,7 @@ impl Worker {
         assert_eq!(self.accounting.ledger.held(), queued, "packets in the queues of worker {}", self.id);
     }
 
-    /// Asks the schemes of all links about every packet from now on, also where one may pass an idle link: to measure it.
+    /// From now on asks the schemes about every packet, even where a packet may pass an idle link. Measurements use it.
     pub fn ask_always(&mut self) {
         self.ports.states.iter_mut().for_each(|state| state.link.ask_always());
     }
@@ -360,19 +367,20 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Also where it panicked: nobody shall wait for its answer.
+        // This also runs after a panic: no sender may wait for an answer for ever.
         self.adoption.mailbox.close();
     }
 }
 
 impl Ports {
-    /// Emulated links at which something has arrived, or that could take what waits, are served.
+    /// Serves emulated links that have arrivals or can accept queued packets.
     #[cold]
     pub(in crate::worker) fn attend(&mut self, now: Instant, tasks: &mut TaskTable) {
         let Ports { emulated, states: ports, .. } = self;
         for &mut port in emulated {
             let Some(state) = ports.get(port) else { continue };
             if state.link.due() <= now {
+                // The link is due although no packet has arrived for the task.
                 state.urge(tasks, now);
                 tasks.quiet = 0;
             }
@@ -388,6 +396,7 @@ impl Ports {
                 Next::At(time) => now >= time,
                 Next::Idle => false,
             };
+            // A closing port is served even without room: its deadline may have passed.
             if !(may_leave && state.link.port.room() > 0
                 || state.closing.is_some_and(|end| now >= end || state.may_close()))
             {

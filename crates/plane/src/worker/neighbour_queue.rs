@@ -1,8 +1,8 @@
-//! Packets on their way through that wait for their next hop's link-layer address, on the worker their flow is on.
+//! Transit packets that wait for the link-layer address of their next hop. Each waits on the worker of its flow.
 //!
-//! No packet overtakes another of its flow here, whenever the address becomes known: while packets to a destination wait,
-//! later ones to the same destination wait behind them, also where the forwarding tables already know better. Only the
-//! question who the next hop is goes to the worker that speaks for the router (adr 0012).
+//! No packet overtakes another of its flow here, whenever the address is resolved. While packets to a destination wait, later packets to
+//! it wait behind them, even if the tables can already forward them. Only the request for the address goes to the first worker, which
+//! runs the host (adr 0012).
 
 use super::peers::NextHop;
 use packet::{Meta, Packet};
@@ -10,20 +10,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Instant, InterfaceId};
 
-/// Where a packet comes from and to which address it goes. All packets of a flow have the same.
+/// The ingress interface and destination address of a packet. They are the same for all packets of a flow.
 type Place = (InterfaceId, IpAddr);
 
-/// Bits of the filter before the table of places.
+/// Counters in the filter in front of the table of places.
 const FILTER: usize = 1024;
 
-/// Packets that wait for next hops, and what is known of those.
+/// Packets that wait for next hops, and the state of those next hops.
 pub(super) struct NeighbourQueue {
     pub held: Holding,
-    /// Next hops that are known, and that packets still wait for.
+    /// Resolved next hops for which packets still wait.
     pub ready: VecDeque<NextHop>,
-    /// When to see whether a next hop has to be asked for.
+    /// When to check next whether a next hop has to be requested.
     pub ask_due: Instant,
-    /// Who has asked for a next hop, a bit for each worker.
+    /// The workers that have requested a next hop, one bit each.
     pub asked_by: BTreeMap<NextHop, u64>,
 }
 
@@ -38,53 +38,52 @@ impl Default for NeighbourQueue {
     }
 }
 
-/// Where among those that wait for the same next hop a packet waits.
+/// The position of a packet among those that wait for the same next hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// Before all: it was on a path, where only what came before everything that waits can be. A path's packets are let
-    /// wait last first.
+    /// In front of all: the packet was on a path, so it arrived before everything that waits. A path adds its packets last to first.
     First,
-    /// Behind those, before the rest: it waited for another next hop.
+    /// Behind those, in front of the rest: the packet waited for another next hop.
     Early,
-    /// Behind all: it has just come in.
+    /// Behind all: the packet has just arrived.
     Last,
 }
 
-/// How much may wait.
+/// Limits for waiting packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HoldingBounds {
-    /// For one next hop.
+    /// Packets for one next hop.
     pub each: usize,
-    /// For all of them.
+    /// Packets for all next hops.
     pub all: usize,
 }
 
-/// Packets that wait.
+/// The waiting packets.
 #[derive(Debug)]
 pub(super) struct Holding {
-    // Ordered and not hashed: whoever chooses the addresses gains nothing, and every run goes the same way.
+    // Ordered maps instead of hash maps: senders cannot provoke collisions, and every run has the same order.
     hops: BTreeMap<NextHop, Held>,
-    /// Which next hop packets of a place wait for, and how many.
+    /// The next hop that packets of a place wait for, and their number.
     places: BTreeMap<Place, (NextHop, usize)>,
-    /// The next hops in the order in which their first packet began to wait, and by when they were last asked for.
+    /// The next hops by the arrival of their first waiting packet, and by the time of the last request.
     turns: BTreeSet<(u64, NextHop)>,
     next_turn: u64,
     asked: BTreeSet<(Option<Instant>, NextHop)>,
-    /// How many places have each hash.
+    /// The number of places with each hash.
     filter: Box<[u16; FILTER]>,
     packets: usize,
-    /// Whether what was popped last was early.
+    /// The packet popped last was early.
     popped_early: bool,
 }
 
 #[derive(Debug)]
 struct Held {
-    /// Packets that were on a path when the address was lost, or waited elsewhere: all of them came before the rest.
+    /// Packets that were on a path when the address was lost, or waited for another next hop. All of them arrived before the rest.
     early: VecDeque<Packet>,
     rest: VecDeque<Packet>,
-    /// When the next hop was last asked for; nothing where that is still to be done.
+    /// The time of the last request. None before the first.
     asked: Option<Instant>,
-    /// Its turn among the next hops.
+    /// The position of the next hop in `turns`.
     turn: u64,
 }
 
@@ -111,30 +110,31 @@ impl Default for Holding {
 }
 
 impl Holding {
-    /// Whether nothing waits.
+    /// True if no packet waits.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
-    /// Packets that wait.
+    /// The number of waiting packets.
     pub fn len(&self) -> usize {
         self.packets
     }
 
-    /// The next hop that packets before this one in its flow wait for.
+    /// The next hop for which earlier packets of this packet's flow wait.
     #[inline]
     pub fn before(&self, packet: &Packet) -> Option<NextHop> {
         let place = place(packet)?;
+        // The filter answers most lookups without the tree.
         if self.filter[hash(place)] == 0 {
             return None;
         }
         self.places.get(&place).map(|&(hop, _)| hop)
     }
 
-    /// Lets a packet wait for `hop`. What had to make room for it, or itself where there is none, comes back to be dropped:
-    /// of those that wait for the same next hop the oldest goes (RFC 4861 7.2.2). Where too many wait altogether, the oldest
-    /// of the next hop that packets have waited for longest: it is the least likely to answer.
+    /// Adds a packet to those that wait for `hop`. Returns the packet to be dropped, if a limit is reached. If too many wait for the same
+    /// next hop, that is the oldest of them (RFC 4861 7.2.2). If too many wait in total, it is the oldest packet of the next hop that
+    /// packets have waited for longest: that next hop is the least likely to answer.
     pub fn hold(&mut self, hop: NextHop, packet: Packet, turn: Turn, bounds: HoldingBounds) -> Option<Packet> {
         let Some(place) = place(&packet) else { return Some(packet) };
         let waiting = self.hops.get(&hop).map_or(0, |held| held.early.len() + held.rest.len());
@@ -147,7 +147,7 @@ impl Holding {
         };
         let mut gone = None;
         if let Some(longest) = longest {
-            // Who is put before all others of its next hop is the oldest there itself.
+            // A packet in front of all others of its next hop is the oldest itself, so it is the one to drop.
             gone = if turn == Turn::First && longest == hop { None } else { self.pop(longest) };
             if gone.is_none() {
                 return Some(packet);
@@ -163,7 +163,7 @@ impl Holding {
         gone
     }
 
-    /// What waits for a next hop; where nothing does yet, it was last `asked` for then.
+    /// The entry of a next hop. A new one gets the time of its last request, `asked`.
     fn begin(&mut self, hop: NextHop, asked: Option<Instant>) -> &mut Held {
         let Holding { hops, turns, next_turn, asked: by_question, .. } = self;
         hops.entry(hop).or_insert_with(|| {
@@ -184,7 +184,7 @@ impl Holding {
         self.packets += 1;
     }
 
-    /// Takes the packet that has waited longest for `hop`. Where it was the last, the next hop is forgotten.
+    /// Dequeues the oldest packet that waits for `hop`. Removes the next hop's entry with its last packet.
     pub fn pop(&mut self, hop: NextHop) -> Option<Packet> {
         let held = self.hops.get_mut(&hop)?;
         self.popped_early = !held.early.is_empty();
@@ -206,7 +206,7 @@ impl Holding {
         Some(packet)
     }
 
-    /// Puts back what was popped last, where it was: packets of a path that come meanwhile go before what came later.
+    /// Puts the packet popped last back to its position. Packets of a path that arrive meanwhile go in front of later ones.
     pub fn put_back(&mut self, hop: NextHop, packet: Packet, asked: Option<Instant>) {
         let Some(place) = place(&packet) else { unreachable!("it was popped") };
         let early = self.popped_early;
@@ -217,13 +217,13 @@ impl Holding {
         self.count(place, hop);
     }
 
-    /// The next hops that are to be asked for: those that never were, then those not since `before`.
+    /// The next hops to request: first those never requested, then those last requested by `before`.
     pub fn unasked(&self, before: Instant) -> impl Iterator<Item = NextHop> + '_ {
         let due = move |(asked, _): &&(Option<Instant>, NextHop)| asked.is_none_or(|asked| asked <= before);
         self.asked.iter().take_while(due).map(|&(_, hop)| hop)
     }
 
-    /// `hop` was asked for at `now`.
+    /// Records a request for `hop` at `now`.
     pub fn asked(&mut self, hop: NextHop, now: Instant) {
         self.set_asked(hop, Some(now));
     }
@@ -236,18 +236,18 @@ impl Holding {
         }
     }
 
-    /// Every next hop that packets wait for, and how many.
+    /// The next hops that packets wait for, and their numbers of packets.
     pub fn iter(&self) -> impl Iterator<Item = (NextHop, usize)> + '_ {
         self.hops.iter().map(|(&hop, held)| (hop, held.early.len() + held.rest.len()))
     }
 }
 
-/// Where a classified packet belongs; nothing for one that is no IP packet.
+/// The place of a classified packet. None if it is no IP packet.
 pub(super) fn place(packet: &Packet) -> Option<Place> {
     Some((packet.meta().in_interface, destination(packet)?))
 }
 
-/// The address a classified packet goes to.
+/// The destination address of a classified packet.
 pub(super) fn destination(packet: &Packet) -> Option<IpAddr> {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..)?;
     if packet.meta().flags & Meta::IPV6 == 0 {
@@ -257,7 +257,7 @@ pub(super) fn destination(packet: &Packet) -> Option<IpAddr> {
     }
 }
 
-/// Which counter of the filter is a place's (Knuth, TAOCP 3, 6.4).
+/// The filter counter of a place (Knuth, TAOCP 3, 6.4).
 #[inline]
 fn hash((interface, address): Place) -> usize {
     let folded = match address {
@@ -275,7 +275,7 @@ mod tests {
 
     const BOUNDS: HoldingBounds = HoldingBounds { each: 4, all: 9 };
 
-    /// A packet from nowhere in particular to 10.0.0.`to`, with a number.
+    /// A packet to 10.0.0.`to`, with a number in its source address.
     fn packet(pool: &mut Pool, to: u8, number: u8) -> Packet {
         let mut packet = pool.take().unwrap();
         let mut bytes = [0; 20];
@@ -290,7 +290,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list for each next hop.
+        /// Compares with two lists for each next hop.
         #[test]
         fn behaves_as_bounded_lists(steps in prop::collection::vec((0u8..6, 0u8..12), 0..200)) {
             let mut pool = Pool::new(Region::new(256));
@@ -299,7 +299,7 @@ mod tests {
             // In the order in which the first packet began to wait.
             let mut turns: Vec<NextHop> = Vec::new();
             for (number, (step, to)) in steps.into_iter().enumerate() {
-                // Each destination has one next hop, some share it.
+                // Each destination has one next hop; some destinations share it.
                 let next = hop(to % 3);
                 let number = number as u8;
                 let lists = oracle.entry(next).or_default();
@@ -316,7 +316,7 @@ mod tests {
                         if each >= BOUNDS.each || all >= BOUNDS.all {
                             let longest = if each >= BOUNDS.each { next } else { turns[0] };
                             let lists = oracle.get_mut(&longest).unwrap();
-                            // Who would be first is the oldest itself.
+                            // A packet that would be first is the oldest itself.
                             let itself = turn == Turn::First && longest == next;
                             expected = if itself { None } else { lists.0.pop_front().or_else(|| lists.1.pop_front()) };
                             fits = expected.is_some();
@@ -350,7 +350,7 @@ mod tests {
                             Some(packet) => pool.give(packet),
                             None => {}
                         }
-                        // Who is put back after all were taken begins to wait again.
+                        // A packet that is put back into an empty list begins to wait again.
                         let waits = |hop: &NextHop| oracle.get(hop).is_some_and(|(a, b)| !(a.is_empty() && b.is_empty()));
                         if step == 5 && oracle[&next].0.len() + oracle[&next].1.len() == 1 {
                             turns.retain(|&hop| hop != next);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_where_somebody_waits_for_waits_too_and_only_he() {
+    fn later_packets_of_a_waiting_destination_wait_behind() {
         let mut pool = Pool::new(Region::new(8));
         let mut holding = Holding::default();
         let (first, second, other) = (packet(&mut pool, 1, 0), packet(&mut pool, 1, 1), packet(&mut pool, 2, 2));

@@ -1,4 +1,5 @@
-//! Next hops that packets wait for: who asks for them, what becomes of the packets when they are known, or do not answer (adr 0012).
+//! Next hops that packets wait for: who requests their addresses, and the fate of the packets once they are resolved or fail to answer
+//! (adr 0012).
 
 use super::Worker;
 use super::neighbour_queue::{HoldingBounds, NeighbourQueue, Turn, destination};
@@ -17,13 +18,13 @@ use packet::{DropReason, Exception, Packet};
 use stack::Verdict;
 use units::{Instant, Nanos, PortId};
 
-/// How long a next hop stays unanswered before it is asked for again: an answer that found no room is lost.
+/// How long a request stays unanswered before it is repeated. An answer is lost if its ring is full.
 const ASK_AGAIN: Nanos = Nanos::secs(1);
-/// The worker that speaks for the router, among those that have asked for a next hop.
+/// The bit of the first worker, which runs the host, among the workers that have requested a next hop.
 const FIRST: u64 = 1;
 
 impl Worker {
-    /// Puts the batch on its paths packet by packet, from the one numbered `first` on, where some wait for next hops or may have to.
+    /// Enqueues the batch packet by packet, from packet `first` on, because some wait for next hops or may have to.
     #[cold]
     pub(super) fn enqueue_one_by_one(&mut self, port: PortId, first: usize) {
         let mut position = first;
@@ -35,8 +36,7 @@ impl Worker {
         drop(self.vector.batch.drain());
     }
 
-    /// Puts one classified packet where it belongs; behind those of its flow that wait for a next hop, where there are
-    /// any. It came in by `port`.
+    /// Enqueues one classified packet, received from `port`. It goes behind earlier packets of its flow if they wait for a next hop.
     pub(super) fn put_on_path(&mut self, port: PortId, packet: Packet, target: Target) {
         let Worker { ports: Ports { states: ports, .. }, paths: Paths { instances, .. }, accounting, .. } = self;
         let Some(state) = ports.get_mut(port) else { return };
@@ -71,13 +71,14 @@ impl Worker {
         }
     }
 
-    /// Sees to the packets that wait: asks for their next hops, and lets go those whose next hop is known.
+    /// Serves the waiting packets: requests their next hops, and releases the packets whose next hop is resolved.
     #[cold]
     pub(super) fn tend(&mut self, now: Instant) {
         if now >= self.neighbours.ask_due {
             self.neighbours.ask_due = now + ASK_AGAIN;
             self.ask_all(now);
         }
+        // The new generation may have other paths: packets are released after the adoption.
         if self.adoption.pending.is_some() {
             return;
         }
@@ -112,7 +113,7 @@ impl Worker {
                 }
                 Crew::Other(speaker) => {
                     if speaker.questions.push(hop).is_err() {
-                        // Asked again when the ring has room.
+                        // The request is repeated when the ring has room.
                         self.neighbours.ask_due = now + Nanos::millis(1);
                         return;
                     }
@@ -123,7 +124,7 @@ impl Worker {
         }
     }
 
-    /// Asks the host for a next hop, for the workers of a bit each.
+    /// Requests a next hop from the host on behalf of the workers in `who`, one bit each.
     pub(super) fn ask(&mut self, hop: NextHop, who: u64) {
         let control = self.paths.dispatch.control;
         match self.with_host(control, |host, world| host.want(hop.0, hop.1, world)) {
@@ -133,7 +134,7 @@ impl Worker {
         self.protocols.host_due = self.protocols.host.next();
     }
 
-    /// What the host has found out about next hops that were asked for goes to those who asked.
+    /// Sends the host's verdicts about next hops to the workers that have requested them.
     pub(super) fn tell_verdicts(&mut self) {
         while let Some((hop, verdict)) = self.protocols.verdicts.pop() {
             if let Some(who) = self.neighbours.asked_by.remove(&hop) {
@@ -148,7 +149,7 @@ impl Worker {
         }
         let Crew::First(colleagues) = &mut self.peers.crew else { return };
         for colleague in colleagues.iter_mut().filter(|colleague| who >> colleague.worker.index() & 1 != 0) {
-            // One that finds no room is asked for again.
+            // If the ring is full, that worker asks again.
             let _ = colleague.answers.push((hop, verdict));
             colleague.bell.ring();
         }
@@ -156,7 +157,7 @@ impl Worker {
 }
 
 impl NeighbourQueue {
-    /// The next hop of a classified packet, as the routes say now.
+    /// The next hop of a classified packet according to the current routes.
     pub(in crate::worker) fn next_hop(&self, packet: &Packet, tables: &Tables) -> Option<NextHop> {
         let address = destination(packet)?;
         match tables.lookup(address) {
@@ -166,7 +167,7 @@ impl NeighbourQueue {
         }
     }
 
-    /// Lets a packet wait for its next hop.
+    /// Makes a packet wait for its next hop.
     pub(in crate::worker) fn hold(
         &mut self,
         hop: NextHop,
@@ -186,7 +187,7 @@ impl NeighbourQueue {
         self.ask_due = Instant::START;
     }
 
-    /// A next hop that packets wait for has become usable, or never will.
+    /// Handles a verdict: a next hop has become usable, or never will.
     pub(in crate::worker) fn learn(
         &mut self,
         hop: NextHop,
@@ -217,7 +218,7 @@ impl NeighbourQueue {
         }
     }
 
-    /// The senders of what waits for `hop` are told that it does not answer.
+    /// Sends ICMP errors to the senders of the packets for `hop`, which does not answer.
     pub(in crate::worker) fn complain(
         &mut self,
         hop: NextHop,
@@ -235,7 +236,7 @@ impl NeighbourQueue {
         paths.wake_instance(general, tasks, accounting);
     }
 
-    /// Lets the packets that wait for `hop` go on, oldest first. False where a path has no room for the next.
+    /// Releases the packets for `hop`, oldest first. Returns false if a path has no room for the next packet.
     pub(in crate::worker) fn release(
         &mut self,
         hop: NextHop,
@@ -262,6 +263,7 @@ impl NeighbourQueue {
                 continue;
             }
             let room = paths.instances.get(target).map_or(1, |i| i.input.room());
+            // Released packets never overflow a path: the rest waits here, in order.
             if room == 0 && packet.meta().exception == 0 {
                 self.held.put_back(hop, packet, Some(accounting.now));
                 return false;
@@ -273,7 +275,7 @@ impl NeighbourQueue {
         true
     }
 
-    /// A packet that was let go has no usable next hop all the same. Answers whether others may still be let go.
+    /// A released packet has no usable next hop after all. Returns true if other packets may still be released.
     pub(in crate::worker) fn hold_again(
         &mut self,
         hop: NextHop,
@@ -297,6 +299,7 @@ impl NeighbourQueue {
                 self.hold(next, packet, Turn::Early, snapshot, paths, accounting);
                 true
             }
+            // The same next hop was lost again: its address is requested anew, and the packets keep their order.
             _ => {
                 self.held.put_back(hop, packet, None);
                 false
@@ -304,7 +307,7 @@ impl NeighbourQueue {
         }
     }
 
-    /// Drops what waits for next hops on interfaces that are gone.
+    /// Drops the packets for next hops on removed interfaces.
     pub(in crate::worker) fn forsake_gone(
         &mut self,
         snapshot: &Snapshot,
@@ -318,7 +321,7 @@ impl NeighbourQueue {
         }
     }
 
-    /// Drops everything that waits.
+    /// Drops all waiting packets.
     pub(in crate::worker) fn drop_held(&mut self, reason: DropReason, paths: &mut Paths, accounting: &mut Accounting) {
         let hops: Vec<NextHop> = self.held.iter().map(|(hop, _)| hop).collect();
         for hop in hops {

@@ -1,7 +1,7 @@
-//! The output tasks of a port, and whose packets leave first where a task may not send all.
+//! The output tasks of a port, and the order of packets if a task may not send all of them.
 //!
-//! With three tasks, the paths with a reservation have an output task of their own ([`Task::Reserved`]). In a task shared with best
-//! effort, the time reserved for them would send the packets of others.
+//! In the layout with three tasks, the paths with a reservation have an output task of their own ([`Task::Reserved`]). If they shared one
+//! with best effort, their reserved time would send packets of best effort.
 //!
 //! [`Task::Reserved`]: super::task_table::Task::Reserved
 
@@ -13,19 +13,19 @@ use crate::classify::Target;
 use packet::accounting::Accounting;
 use units::{Instant, PortId};
 
-/// The paths whose packets are offered.
+/// A group of paths whose packets an output task offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
-    /// All of the port.
+    /// All paths of the port.
     All,
-    /// Those with a reservation.
+    /// Paths with a reservation.
     Reserved,
-    /// The others.
+    /// The other paths.
     Shared,
 }
 
 impl PortState {
-    /// The instances of a part, in the order in which their packets are taken.
+    /// The instances of a part, in the order in which their packets are dequeued.
     pub fn part(&self, part: Part) -> &[Target] {
         match part {
             Part::All => &self.outputs,
@@ -34,7 +34,7 @@ impl PortState {
         }
     }
 
-    /// The link may take packets that wait at its scheme.
+    /// The link may accept packets that wait at its scheme.
     pub fn urge(&self, tasks: &mut TaskTable, now: Instant) {
         tasks.urge(self.output, now);
         if let Some(task) = self.promised.filter(|_| self.owed > 0) {
@@ -42,8 +42,8 @@ impl PortState {
         }
     }
 
-    /// Raises `LinkReady`. The task of reservations transmits only as many packets as it has offered: else it would spend its time
-    /// on packets of best effort. Answers the packets sent.
+    /// Raises `LinkReady`. The reserved task transmits only as many packets as it has offered; otherwise it would spend its time on
+    /// packets of best effort. Returns the number of packets sent.
     pub fn serve(&mut self, part: Part, given: usize, accounting: &mut packet::accounting::Accounting) -> usize {
         let most = match part {
             Part::Reserved => {
@@ -56,13 +56,14 @@ impl PortState {
         if part == Part::Reserved {
             self.owed = self.owed.saturating_sub(sent);
         }
+        // The scheme may have dropped offered packets. They cannot be transmitted any more.
         self.owed = self.owed.min(self.link.backlog().packets as usize);
         sent
     }
 }
 
 impl Ports {
-    /// The part of the output task of a port: all paths, unless reservations have a task of their own.
+    /// The part that the port's output task serves: all paths, unless reservations have a task of their own.
     #[inline]
     pub(in crate::worker) fn shared_part(&self, port: PortId) -> Part {
         let state = self.states.get(port);
@@ -72,8 +73,8 @@ impl Ports {
         }
     }
 
-    /// Transmits few packets. First packets within their reservation; then those that came first, whatever
-    /// their path; where the scheme ranks classes, those of the highest.
+    /// Transmits at most `most` packets: first packets within their reservation, then the highest class if the scheme ranks classes, then
+    /// the oldest first, whatever their path.
     pub(in crate::worker) fn transmit_in_turn(
         &mut self,
         (port, part): (PortId, Part),
@@ -91,6 +92,7 @@ impl Ports {
             state.link.reserve = lanes.reserve(state.link.port.room());
         }
         for &target in if part == Part::Shared { &[][..] } else { &state.reserved } {
+            // First pass: packets that the reservations cover.
             let Some(instance) = instances.get_mut(target) else { continue };
             let Some(allowance) = instance.allowance.as_mut().filter(|_| !instance.output.is_empty()) else { continue };
             let ahead = allowance.packets(accounting.now).min(most - moved);
@@ -105,11 +107,12 @@ impl Ports {
                 tasks.came(target, instance, 0, accounting.now);
             }
         }
+        // Second pass: one packet at a time, because each may change which path has the oldest.
         let ranks = state.link.ranks_classes();
         while moved < most {
             let came = |target: &Target| {
                 let instance = instances.get(*target)?;
-                // Beyond what was reserved nothing is promised.
+                // Above its reservation, a path ranks below all classes of best effort.
                 let rank = if ranks && instance.allowance.is_none() { u8::MAX - instance.class } else { u8::MAX };
                 Some((rank, instance.output.front()?.meta().timestamp, *target))
             };
@@ -120,6 +123,7 @@ impl Ports {
             let Some((.., target)) = first else { break };
             let Some(instance) = instances.get_mut(target) else { break };
             let was_full = instance.output.room() == 0;
+            // With a single backlogged path there is no order to keep.
             let together = if paths == 1 { most - moved } else { 1 };
             let taken = state.link.offer(instance.outgoing(), together, accounting);
             instance.left(taken);

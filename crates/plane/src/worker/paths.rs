@@ -1,4 +1,4 @@
-//! The paths of a worker: an instance of each at each port.
+//! The paths of a worker: one instance for each path at each port.
 
 use super::adoption::NewFunctions;
 use super::instances::Instances;
@@ -19,24 +19,24 @@ use plan::Grouping;
 use std::collections::BTreeMap;
 use units::{PathId, PortId, TaskId};
 
-/// What paths have in common that share a task (spec ).
+/// The property that paths with a common task share (spec ).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Common {
     /// The path itself.
     Path(PathId),
-    /// What is done to their packets.
+    /// The functions of the path.
     Functions(Vec<String>),
-    /// That nothing is promised to them.
+    /// All paths without a reservation or share.
     BestEffort,
-    /// Nothing: all share one.
+    /// All paths share one task.
     All,
 }
 
-/// The terms of the task of one path.
+/// The terms of a path's forwarding task.
 pub(super) fn terms_of(path: &PathSpec) -> Terms {
     Terms {
         share: path.share,
-        // For ever is what a task waits of itself.
+        // None means that the task waits without a limit.
         max_wait: path.cpu.max_wait,
         capacity: path.capacity.min(path.output_capacity) as u32,
         cost: path.cost,
@@ -50,7 +50,7 @@ impl Common {
         match grouping {
             _ if own => Common::Path(path.id),
             Grouping::Single => Common::All,
-            // What is interrupted does not stand in anybody's way.
+            // A preemptible path does not block others, so it gets a task of its own.
             _ if path.cpu.preemptible => Common::Path(path.id),
             _ if path.cpu.reservation.is_some() || path.cpu.share.is_some() => Common::Path(path.id),
             Grouping::ByRule => Common::Path(path.id),
@@ -67,15 +67,15 @@ pub(super) struct Paths {
     /// By target.
     pub instances: Instances,
     pub dispatch: Dispatch,
-    /// The functions that paths may have.
+    /// The registered functions.
     pub registered: Functions,
-    /// The tasks that run functions, by what they have in common.
+    /// The tasks that run functions, by common property.
     pub forwarders: BTreeMap<Common, TaskId>,
-    /// What came to the groups of the snapshot, in the order of their routes.
+    /// The counters of the multicast routes, in the order of the snapshot's routes.
     pub groups: Vec<GroupCounters>,
-    /// The instances that have got packets in this vector.
+    /// The instances that have received packets of this vector.
     pub touched: Vec<Target>,
-    /// Who makes those who run functions that are interrupted when their slice is over.
+    /// Makes the threads that run preemptible functions.
     pub asides: Box<dyn Asides>,
 }
 
@@ -108,7 +108,7 @@ impl Paths {
         *forwarders.entry(common).or_insert_with(|| tasks.add(Task::Forward, terms, accounting.now))
     }
 
-    /// Makes the instances those of `snapshot`: kept where path and port stay, so their counters go on.
+    /// Replaces the instances by those of `snapshot`. An instance is kept, with its counters, if its path and port stay.
     pub(in crate::worker) fn rebuild_paths(
         &mut self,
         snapshot: &Snapshot,
@@ -118,12 +118,12 @@ impl Paths {
         accounting: &mut Accounting,
     ) {
         tasks.nothing_is_ready();
-        // In order, so that every run gives the same tasks the same ids.
+        // Ordered maps, so that every run assigns the same ids to the same tasks.
         let mut old: BTreeMap<(PathId, Option<PortId>), Instance> =
             self.instances.drain().map(|instance| ((instance.path, instance.port), instance)).collect();
         let mut functions: BTreeMap<(PathId, PortId), Vec<Box<dyn Function>>> =
             functions.into_iter().map(|new| ((new.path, new.port), new.functions)).collect();
-        // Ports of the generation that belong to this worker.
+        // The ports of the generation that belong to this worker.
         let mine = ports.states.open().map(|(port, _)| port);
         let open: Vec<PortId> = mine.filter(|&port| snapshot.port(port).is_some()).collect();
         ports.states.iter_mut().for_each(|state| state.outputs.clear());
@@ -132,6 +132,7 @@ impl Paths {
         let mut heirs = BTreeMap::new();
         for (position, path) in snapshot.paths.iter().enumerate() {
             heirs.insert(path.id, self.instances.next_target());
+            // The router's own protocols have one input for all ports, besides an output at each.
             if path.id == CONTROL || path.id == GENERAL {
                 let kept = old.remove(&(path.id, None));
                 own[usize::from(path.id == GENERAL)] =
@@ -151,7 +152,7 @@ impl Paths {
         self.dispatch = Dispatch::new(size, best_effort, own.into(), served.into_iter());
     }
 
-    /// Instances that no generation has any more. `heirs` says where the instances of each path begin.
+    /// Removes instances that the new generation does not have. `heirs` has the first instance of each path.
     pub(in crate::worker) fn retire(
         &mut self,
         old: BTreeMap<(PathId, Option<PortId>), Instance>,
@@ -163,9 +164,9 @@ impl Paths {
             debug_assert_eq!(gone.queued(), 0);
             let heir = heirs.get(&gone.path).and_then(|&at| self.instances.get_mut(at));
             match heir.filter(|heir| heir.path == gone.path) {
-                // What a path has counted stays counted when one of its ports goes.
+                // A path keeps its counters when one of its ports is removed.
                 Some(heir) => heir.counters += gone.counters,
-                // They come path by path.
+                // The instances are sorted by path, so one event for each path is enough.
                 None if last.replace(gone.path) != Some(gone.path) => {
                     accounting.event(&Event::PathDrained { path: gone.path });
                 }

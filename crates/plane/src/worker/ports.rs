@@ -1,4 +1,4 @@
-//! What a worker notices of its ports now and then, and tells.
+//! The ports of a worker, and the checks of their state that the worker makes now and then.
 
 use super::Worker;
 use super::lanes::Lanes;
@@ -17,53 +17,53 @@ use packet::{Batch, DropReason};
 use schemes::Trouble;
 use units::{Instant, Nanos, PortId, TaskId, WorkerId};
 
-/// How long what waits for a removed port may take to leave.
+/// How long the packets of a removed port may take to leave.
 const CLOSING: Nanos = Nanos::secs(1);
-/// Batches taken from a port that is about to go: a wire in memory holds no more, and a busy network is not waited for.
+/// Batches received from a port before it is closed. An in-memory wire holds no more, and a busy network must not delay the removal.
 pub(super) const LEFT_BEHIND: usize = 16;
 
 /// A port with its link and tasks.
-// Large: all that the input and output tasks read of a port lies together.
+// Large: everything that the input and output tasks read of a port lies together.
 pub(super) struct PortState {
     pub link: Link,
     pub input: TaskId,
     pub output: TaskId,
-    /// The instances whose packets leave here.
+    /// The path instances whose packets leave by this port.
     pub outputs: Vec<Target>,
-    /// Those of them that have a reservation, and the others.
+    /// The instances with a reservation, and the others.
     pub reserved: Vec<Target>,
     pub shared: Vec<Target>,
-    /// The output task of the first; none where there are none, or where output is no task of its own.
+    /// The output task of the instances with a reservation. None without reservations, or if output has no task of its own.
     pub promised: Option<TaskId>,
-    /// Packets that it has given to the scheme and nobody has transmitted for it: so many it may transmit.
+    /// Packets that the reserved output task has offered and not transmitted yet. It may transmit that many.
     pub owed: usize,
     pub received: u64,
     pub received_bytes: u64,
-    /// Packets dropped before they took a path.
+    /// Packets dropped before they entered a path.
     pub refused: u64,
-    /// Packets that took a path.
+    /// Packets that entered a path.
     pub passed: u64,
-    /// When what still waits here is dropped: the port was removed.
+    /// The time when the remaining packets are dropped, once the port is removed.
     pub closing: Option<Instant>,
     pub role: Role,
-    /// Packets of other workers that came in here.
+    /// Packets handed to other workers, which own their flows.
     pub spread: u64,
-    /// Packets of this worker that another has received here.
+    /// Packets of this worker that another worker has received here.
     pub brought: u64,
     /// The other workers that use this port's queue.
     pub lanes: Option<Box<Lanes>>,
-    /// Whether it waits where the path of a packet is full, and the line loses what does not fit.
+    /// The port stalls when the path of a packet is full, and the device drops the excess.
     pub throttles: bool,
-    /// Packets that were received and wait for room on their paths.
+    /// Received packets that wait for room on their paths.
     pub stalled: Option<Box<Stalled>>,
-    /// The longest IP packet its medium carried when last looked at, and the longest of its configuration.
+    /// The longest IP packet of the medium at the last check, and of the configuration.
     pub mtu: (Option<u16>, u16),
-    /// Bytes sent that a meter was told of.
+    /// Sent bytes that the meter has already counted.
     pub metered: u64,
 }
 
 impl PortState {
-    /// Counts packets that came in by the port.
+    /// Counts packets received from the port.
     pub fn arrived(&mut self, packets: u64, accounting: &mut Accounting) {
         if self.role == Role::Relay {
             accounting.ledger.take_over(packets);
@@ -73,16 +73,17 @@ impl PortState {
         self.received += packets;
     }
 
-    /// After the worker has failed: what waits is forgotten, uncounted, and the counters add up again.
+    /// After a failure of the worker: forgets the queued packets without counting them, and makes the counters add up again.
     pub fn settle(&mut self) {
         self.stalled = None;
+        // The missing packets count as refused, or as received if more were forwarded than received.
         let (known, came) = (self.refused + self.passed + self.spread, self.received + self.brought);
         self.refused += came.saturating_sub(known);
         self.received += known.saturating_sub(came);
         self.link.forget();
     }
 
-    /// Whether a removed port has nothing more to transmit.
+    /// True if a removed port has nothing left to transmit.
     pub fn may_close(&self) -> bool {
         self.link.backlog().packets == 0
             && self.link.under_way() == 0
@@ -91,7 +92,7 @@ impl PortState {
     }
 }
 
-/// Packets that were received and classified, and found their path full; in order.
+/// Packets that were received and classified and found their path full, in order.
 pub(super) struct Stalled {
     pub packets: Batch,
     pub targets: Vec<Target>,
@@ -100,24 +101,24 @@ pub(super) struct Stalled {
 }
 
 impl Stalled {
-    /// How many.
+    /// The number of packets.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 }
 
-/// What a port is to its worker.
+/// The role of a port on its worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     /// The first queue of a device, or its only one.
     Device,
-    /// Another queue of a device: the worker of the first speaks for it.
+    /// Another queue of a device. The worker with the first queue reports for the device.
     Queue,
-    /// Nothing of the device, but a way to a worker that has a queue.
+    /// No queue of the device, but the way to a worker that has one.
     Relay,
 }
 
-/// What is left of a port: another worker may still put packets in it.
+/// The remains of a removed port. Another worker may still put packets into it.
 pub(super) enum Remains {
     Lanes(Box<Lanes>),
     Port(PortId, Box<dyn Port>),
@@ -155,12 +156,12 @@ impl PortStates {
         self.0.iter_mut().enumerate().filter_map(|(index, state)| Some((PortId::at(index), state.as_mut()?)))
     }
 
-    /// True for a port that is open, or was.
+    /// True for a port that is open or was open.
     pub fn knows(&self, port: PortId) -> bool {
         port.index() < self.0.len()
     }
 
-    /// Every id up to that of the last port there was.
+    /// All ids up to the last port that was ever open.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = PortId> + use<> {
         (0..self.0.len()).map(PortId::at)
     }
@@ -181,22 +182,22 @@ impl PortStates {
 #[derive(Default)]
 pub(super) struct Ports {
     pub states: PortStates,
-    /// Ports with packets that cannot leave yet: for want of room, or because their scheme waits for a time.
+    /// Ports whose packets cannot leave yet: the device has no room, or the scheme waits for a time.
     pub blocked: Vec<PortId>,
-    /// Since when none of them could go on.
+    /// The time since when none of them has transmitted.
     pub blocked_since: Instant,
     /// Ports whose links are emulated.
     pub emulated: Vec<PortId>,
     /// Ports with packets that wait for room on their paths.
     pub stalls: Vec<PortId>,
-    /// Ports that are gone, and that other workers may still put packets in.
+    /// Removed ports into which other workers may still put packets.
     pub remains: Vec<Remains>,
-    /// Where packets are received the way of interrupts: the port whose turn is next.
+    /// In interrupt mode: the port that was served last.
     pub interrupted: Option<usize>,
 }
 
 impl Worker {
-    /// Looks at every port: what it takes, whether its medium is there, what its scheme has to say.
+    /// Checks every port: its offloads, its MTU, its link state, the messages of its scheme.
     pub(super) fn watch_ports(&mut self) {
         if let Some(station) = &mut self.hooks.station
             && let Some(InstructionTrouble { instruction, what, for_good }) = station.trouble()
@@ -206,6 +207,7 @@ impl Worker {
         for port in self.ports.states.ids() {
             let Worker { ports: Ports { states: ports, .. }, accounting, .. } = self;
             let Some(state) = ports.get_mut(port) else { continue };
+            // The port has lost offloads: packets already on output queues need software segmentation.
             if state.link.refresh_offloads(accounting) {
                 self.ports.refit_paths(port, &mut self.paths, &mut self.accounting);
             }
@@ -225,6 +227,7 @@ impl Worker {
             }
             let other_mtu = observe_mtu(port, state, (tables, snapshot), accounting);
             if !state.link.watch(accounting) {
+                // Only the first worker runs the host.
                 if other_mtu && self.id == WorkerId(0) {
                     self.with_host(self.paths.dispatch.control, |host, world| host.mtu_changed(port, world));
                     self.protocols.host_due = self.protocols.host.next();
@@ -232,6 +235,7 @@ impl Worker {
                 continue;
             }
             let up = state.link.is_up();
+            // Queues and relays of the same device would report the change again.
             if state.role == Role::Device {
                 accounting.event(&Event::PortLink { port, up });
                 tell_tables(tables, snapshot, port, up);
@@ -245,7 +249,7 @@ impl Worker {
 }
 
 impl Ports {
-    /// A port pretends to have another link.
+    /// Replaces the emulated link of a port, or removes it.
     pub(in crate::worker) fn emulate(
         &mut self,
         id: PortId,
@@ -269,7 +273,7 @@ impl Ports {
             state.closing = Some(now + CLOSING);
             let (input, output) = (state.input, state.output);
             match &mut state.lanes {
-                // It goes on transmitting for others.
+                // The input task goes on transmitting packets of other workers.
                 Some(lanes) => lanes.stop(),
                 None => tasks.remove(input, now),
             }
@@ -277,8 +281,8 @@ impl Ports {
         }
     }
 
-    /// What waits in a port that is about to go will never be received. It is counted, and its frames come back: those
-    /// of a wire in memory would be lost with it.
+    /// Receives the packets of a port that is about to be closed, and counts and drops them. Otherwise the frames of an in-memory wire
+    /// would be lost with the wire.
     pub(in crate::worker) fn leave_behind(&mut self, id: PortId, vector: &mut Vector, accounting: &mut Accounting) {
         let Ports { states: ports, .. } = self;
         let Vector { batch, .. } = vector;
@@ -297,7 +301,7 @@ impl Ports {
         }
     }
 
-    /// A removed port whose link is empty: gone.
+    /// Closes a removed port whose link is empty.
     pub(in crate::worker) fn close_port(
         &mut self,
         id: PortId,
@@ -316,6 +320,7 @@ impl Ports {
         self.blocked.retain(|&port| port != id);
         self.emulated.retain(|&port| port != id);
         self.remains.extend(state.lanes.map(Remains::Lanes));
+        // Other workers may still use their ends of the rings: the port stays until they have let go.
         self.remains.push(Remains::Port(id, state.link.into_port()));
         self.bury_remains(vector, accounting);
         if state.role == Role::Device {
@@ -323,7 +328,7 @@ impl Ports {
         }
     }
 
-    /// What other workers have put into what is left of ports is dropped; what they can put nothing into any more goes.
+    /// Drops the packets that other workers have put into the remains of ports. Removes remains that no worker can reach any more.
     pub(in crate::worker) fn bury_remains(&mut self, vector: &mut Vector, accounting: &mut Accounting) {
         let Ports { remains, .. } = self;
         let Vector { batch, .. } = vector;
@@ -345,7 +350,7 @@ impl Ports {
         });
     }
 
-    /// Tasks for a port: the input task begins to look at it.
+    /// Adds the tasks of a port. Its input task starts to poll.
     pub(in crate::worker) fn add_port_tasks(
         &mut self,
         id: PortId,
@@ -363,8 +368,8 @@ impl Ports {
     }
 }
 
-/// Looks at what the medium of a port carries, and passes it on to the tables. Answers whether that is news; there is an event
-/// where it is less than the configuration says, or was.
+/// Reads the MTU of a port's medium and writes it into the tables. Returns true if it has changed. There is an event if the MTU is, or
+/// was, below the configured one.
 fn observe_mtu(
     port: PortId,
     state: &mut PortState,
@@ -375,7 +380,7 @@ fn observe_mtu(
     let interfaces = || snapshot.interfaces.iter().filter(|interface| interface.port == port);
     let Some(configured) = interfaces().map(|interface| interface.mtu).max() else { return false };
     let known = std::mem::replace(&mut state.mtu, (mtu, configured));
-    // A relay knows it from the worker with the device, and a little later.
+    // A relay gets the MTU from the worker with the device, a little later.
     if state.role == Role::Device {
         interfaces().for_each(|interface| tables.set_link_mtu(interface.id, mtu));
         let is_short = |(mtu, configured): (Option<u16>, u16)| mtu.is_some_and(|mtu| mtu < configured);
@@ -386,20 +391,20 @@ fn observe_mtu(
     known != state.mtu
 }
 
-/// Tells the tables whether the interfaces of a port are up.
+/// Writes into the tables whether the interfaces of a port are up.
 pub(super) fn tell_tables(tables: &Tables, snapshot: &Snapshot, port: PortId, up: bool) {
     let of = snapshot.interfaces.iter().filter(|interface| interface.port == port);
     of.for_each(|interface| tables.set_up(interface.id, up));
 }
 
 impl Ports {
-    /// Counts what the media of its ports have refused late.
+    /// Counts the packets that devices have refused after they had accepted them.
     pub(in crate::worker) fn count_refused(&mut self, accounting: &mut Accounting) {
         let Ports { states: ports, .. } = self;
         ports.iter_mut().for_each(|state| state.link.count_refused(accounting));
     }
 
-    /// Tells the tables which ports are up: groups of next hops leave out those behind a port that is not.
+    /// Writes into the tables which ports are up. Groups of next hops leave out members behind a port that is down.
     pub(in crate::worker) fn tell_ports(&mut self, snapshot: &Snapshot, tables: &Tables, accounting: &mut Accounting) {
         let Ports { states: ports, .. } = self;
         for (port, state) in ports.open_mut().filter(|(_, state)| state.closing.is_none()) {

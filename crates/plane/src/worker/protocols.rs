@@ -1,4 +1,4 @@
-//! The worker as the host sees it: where the router's own protocols put packets.
+//! The router's own protocols on a worker, and how they send packets.
 
 use super::Worker;
 use super::instances::Instances;
@@ -23,20 +23,20 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use units::{Instant, InterfaceId, Mac, PortId, WorkerId};
 
-/// Packets the router's own protocols handle in one dispatch: they are not in a hurry, and their work is not small.
+/// Packets that the router's own protocols handle in one dispatch. They are not urgent, and each costs much time.
 const HOST_VECTOR: usize = 32;
 
-/// How often a packet may go from the general path back to classification.
+/// How often a packet may return from the general path to classification.
 pub(crate) const ROUNDS: u8 = 4;
 
 /// The router's own protocols on a worker.
 pub(super) struct Protocols {
     pub host: Host,
-    /// When the host has something to do.
+    /// When the host has its next timer.
     pub host_due: Instant,
-    /// The neighbours that are configured.
+    /// The configured static neighbours.
     pub statics: BTreeMap<(InterfaceId, IpAddr), Mac>,
-    /// What the host has found out about next hops just now.
+    /// The verdicts that the host has just reached about next hops.
     pub verdicts: Vec<(NextHop, Verdict)>,
 }
 
@@ -46,7 +46,7 @@ impl Protocols {
     }
 }
 
-/// What the host may reach of its worker while it handles packets of the instance `current`.
+/// The parts of the worker that the host may use while it handles packets of the instance `current`.
 pub(super) struct Outlet<'a> {
     snapshot: &'a Snapshot,
     tables: &'a Tables,
@@ -81,15 +81,16 @@ impl Worker {
         answer
     }
 
-    /// Gives what waits on a path of the router's own protocols to them.
+    /// Gives the packets on a path of the router's own protocols to the host.
     pub(super) fn forward_to_protocols<M: Meter>(&mut self, target: Target, meter: &mut M) -> Forwarded {
         let moved = self.run_host(target);
         let used = self.lap(meter, self.paths.work_of(target, moved, 0));
         Forwarded { moved, used, away: false }
     }
 
-    /// Gives what waits on a path of the router's own protocols to the host, and lets it do what is due.
+    /// Gives the packets on a path of the router's own protocols to the host, and runs its due timers.
     fn run_host(&mut self, target: Target) -> usize {
+        // Only the first worker runs the host. The others hand their packets over to it.
         if self.id != WorkerId(0) {
             return self.peers.hand_to_speaker(target, &mut self.paths, &mut self.accounting);
         }
@@ -110,7 +111,7 @@ impl Worker {
             }
         });
         if due {
-            // It may have sent something though nothing came.
+            // The host may have sent packets although none arrived.
             self.tasks.quiet = 0;
         }
         self.protocols.host_due = self.protocols.host.next();
@@ -123,7 +124,7 @@ impl Outlet<'_> {
         self.instances.get_mut(target)
     }
 
-    /// The host is about to have this packet.
+    /// Traces that the host is about to receive this packet.
     pub(super) fn taken(&mut self, packet: &Packet) {
         self.accounting.passed(packet, Stage::Host(packet.meta().exception));
     }
@@ -160,7 +161,7 @@ impl World for Outlet<'_> {
         let mut packet = self.accounting.pool.take_for(length)?;
         packet.meta_mut().flags = Meta::GENERATED;
         packet.meta_mut().timestamp = self.accounting.now;
-        // It came in by no port.
+        // The packet has no ingress port.
         packet.meta_mut().in_port = PortId(u16::MAX);
         self.accounting.ledger.generate(1);
         self.count(|counters| counters.generated += 1);
@@ -192,6 +193,7 @@ impl World for Outlet<'_> {
     }
 
     fn forward(&mut self, mut packet: Packet) {
+        // Host and classifier could pass a packet to each other for ever.
         if packet.meta_mut().go_round() > ROUNDS {
             return self.drop(packet, DropReason::NeighbourFailed);
         }

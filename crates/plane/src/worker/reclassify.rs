@@ -1,5 +1,5 @@
-//! Packets that a function has given another destination go back to classification, and from there to the path and the
-//! port of that destination (spec Q-06: a function may finish what the classifier began).
+//! Packets to which a function has given a new destination are classified again. They go to the path and the port of that
+//! destination (spec Q-06: a function may finish the classification).
 
 use super::paths::Paths;
 use super::task_table::TaskTable;
@@ -13,8 +13,8 @@ use packet::port::refusal;
 use packet::{DropReason, Exception, Packet};
 
 impl Worker {
-    /// Takes the packets to be classified again out of the batch, in their order. Answers whether some of the rest do not
-    /// simply go on either.
+    /// Takes the packets to be classified again out of the batch, in order. Returns true if some of the remaining packets are
+    /// refused or exceptions.
     pub(super) fn reclassify_batch(&mut self, from: Target) -> bool {
         let again = |packet: &Packet| {
             let meta = packet.meta();
@@ -47,7 +47,7 @@ impl Worker {
 }
 
 impl Paths {
-    /// Puts a packet of the path `from` where it belongs now.
+    /// Moves a packet of the path `from` to its new path.
     pub(in crate::worker) fn reclassify(
         &mut self,
         from: Target,
@@ -59,6 +59,7 @@ impl Paths {
     ) {
         let Paths { dispatch, instances, .. } = self;
         let mut target = REFUSED;
+        // A loop between functions and classifier is bounded: [`ROUNDS`].
         if packet.meta_mut().go_round() > ROUNDS {
             packet.meta_mut().refused = DropReason::Rounds.index() as u8 + 1;
         } else {

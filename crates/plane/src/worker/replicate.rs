@@ -1,8 +1,7 @@
-//! Copies of packets to multicast groups (adr 0042): one packet comes in, each interface of its route gets a copy, and the
-//! copies share the payload.
+//! Replication of multicast packets (adr 0042). Each interface of the packet's route gets a copy, and the copies share the payload.
 //!
-//! It is done where the packet would be put on its path, so that a copy takes the path's instance at its port, with the queues,
-//! the functions and the scheme there. Whatever becomes of one copy, the others go on.
+//! A packet is replicated when it would be enqueued on its path. So each copy has the path's instance at its egress port, with the
+//! queues, functions and scheme there. The drop of one copy does not affect the others.
 
 use super::instances::Instances;
 use super::paths::Paths;
@@ -17,7 +16,7 @@ use packet::segment::{self, Half, Segment};
 use packet::{DropReason, Packet, Shared};
 use units::InterfaceId;
 
-/// Who makes copies, and what it needs for that of its worker.
+/// The parts of a worker that replication needs.
 pub(super) struct Copier<'a> {
     pub snapshot: &'a Snapshot,
     pub tables: &'a Tables,
@@ -26,13 +25,13 @@ pub(super) struct Copier<'a> {
     pub instances: &'a mut Instances,
     pub tasks: &'a mut TaskTable,
     pub counters: &'a mut [GroupCounters],
-    /// The instances that have got something, where whoever asks wants to know.
+    /// The instances that have received packets, if the caller wants them.
     pub touched: Option<&'a mut Vec<Target>>,
 }
 
 impl Copier<'_> {
-    /// Ends `packet`, whose route and path the classifier has noted, and puts copies of it on the path's instances. What is
-    /// still to be done to it is done before: once, not for each copy.
+    /// Ends `packet`, whose route and path the classifier has found, and puts copies on the path's instances. Pending offloads are
+    /// completed before: once, not for each copy.
     pub fn replicate(&mut self, mut packet: Packet) {
         let snapshot = self.snapshot;
         let position = packet.meta().adjacency.index();
@@ -48,7 +47,7 @@ impl Copier<'_> {
         self.copy_to_all(packet, (position, route));
     }
 
-    /// Of a super-frame its segments are copied.
+    /// Replicates each segment of a super-frame.
     fn replicate_segments(&mut self, packet: Packet, route: (usize, &MulticastRoute)) {
         let mut half = match Half::new(packet, usize::MAX) {
             Ok(half) => half,
@@ -65,6 +64,7 @@ impl Copier<'_> {
 
     fn copy_to_all(&mut self, packet: Packet, (position, route): (usize, &MulticastRoute)) {
         let (length, original) = (packet.len(), packet.number());
+        // From here on the payload is read only: every copy has a head of its own.
         let shared = Shared::new(packet);
         let mut copies = 0;
         for &out in &route.to {
@@ -79,7 +79,7 @@ impl Copier<'_> {
         self.accounting.replicate(shared);
     }
 
-    /// Makes one copy. Answers whether it is on its path.
+    /// Makes one copy. Returns true if the copy is on its path.
     fn copy_to(&mut self, shared: &Shared, out: InterfaceId, original: usize) -> bool {
         let Copier { snapshot, tables, dispatch, accounting, instances, tasks, touched, .. } = self;
         let Some(mut copy) = shared.copy(&mut accounting.pool) else {
@@ -88,7 +88,7 @@ impl Copier<'_> {
         };
         accounting.ledger.copy();
         let meta = copy.meta_mut();
-        // The classifier has left the position of the path where the version of an adjacency would be.
+        // The classifier stores the position of the path in the field of the adjacency's version.
         let path = usize::from(std::mem::take(&mut meta.version));
         (meta.adjacency, meta.out_interface) = (COPY, out);
         let egress = snapshot.egress(out);
@@ -100,10 +100,11 @@ impl Copier<'_> {
             return false;
         };
         if length > usize::from(tables.mtu(out, egress.mtu)) {
-            // No ICMP error is sent about what went to a group (RFC 1812 4.3.2.7).
+            // No ICMP error is sent about a multicast packet (RFC 1812 4.3.2.7).
             accounting.drop(copy, DropReason::TooBig);
             return false;
         }
+        // A function that reads the payload needs head and payload in one buffer.
         let takes_heads = snapshot.paths.get(path).is_some_and(|path| path.takes_heads());
         if !takes_heads && !accounting.pool.join(&mut copy) {
             accounting.drop(copy, DropReason::NoSuperFrame);
@@ -126,7 +127,7 @@ impl Copier<'_> {
 }
 
 impl Paths {
-    /// Makes the copies of a packet that is to be copied. It is already counted at its port.
+    /// Replicates a packet that its port has already counted.
     #[cold]
     pub(in crate::worker) fn replicate(
         &mut self,

@@ -1,9 +1,9 @@
-//! The forwarding stage where packets may be super-frames, have partial checksums, or be longer than their link takes: what
-//! the port does not take is done before, in order.
+//! The forwarding stage for super-frames, partial checksums and packets above the egress MTU. It does in software, in order, what
+//! the port's offloads do not cover.
 //!
-//! A path instance has at most one packet of which some segments or fragments have left ([`Half`]). It goes on with that
-//! first; packets behind it stay on the input queue until its last part is on the output queue. So the packets of a flow
-//! leave in the order in which they came, however long each is.
+//! A path instance has at most one partly segmented packet ([`Half`]). It continues with that packet first. The packets behind it
+//! stay on the input queue until its last part is on the output queue. So the packets of a flow leave in the order of arrival,
+//! however long each is.
 
 use super::paths::Paths;
 use super::ports::Ports;
@@ -18,8 +18,8 @@ use packet::segment::{Half, Segment, fit, is_to_fragment, must_cut, refit};
 use packet::{BATCH, DropReason};
 use units::PortId;
 
-/// Cuts the packet that an instance has begun to cut as far as its output queue has room, for the length of a batch at most. Answers
-/// the segments made.
+/// Continues to cut the half-segmented packet of an instance, as far as its output queue has room and for at most one batch.
+/// Returns the number of segments.
 fn go_on(instance: &mut Instance, accounting: &mut Accounting) -> usize {
     let Some(mut half) = instance.half.take() else { return 0 };
     let room = instance.output.room().min(BATCH);
@@ -52,7 +52,7 @@ fn go_on(instance: &mut Instance, accounting: &mut Accounting) -> usize {
 }
 
 impl Ports {
-    /// A port takes less than before: what waits to be offered to its link is made to fit.
+    /// Refits the packets on the output queues after the port has lost offloads.
     #[cold]
     pub(in crate::worker) fn refit_paths(&mut self, port: PortId, paths: &mut Paths, accounting: &mut Accounting) {
         let Paths { instances, .. } = paths;
@@ -69,15 +69,15 @@ impl Ports {
 }
 
 impl Paths {
-    /// What the port of an instance takes.
+    /// The offloads of the port of an instance.
     pub(in crate::worker) fn port_takes(&self, target: Target, ports: &Ports) -> Offloads {
         let port = self.instances.get(target).and_then(|i| i.port);
         let state = port.and_then(|port| ports.states.get(port));
         state.map(|state| state.link.offloads()).unwrap_or_default()
     }
 
-    /// Fills the batch from the input queue of an instance: up to the first packet that has to be cut, which is the last.
-    /// A super-frame begun before goes on first. Answers the packets moved.
+    /// Fills the batch from the input queue of an instance. A packet that has to be cut is the last of the batch. A partly
+    /// segmented packet continues first. Returns the number of packets moved.
     #[cold]
     pub(in crate::worker) fn gather(
         &mut self,
@@ -108,7 +108,8 @@ impl Paths {
         cut + batch.len()
     }
 
-    /// Puts the batch on the output queue of an instance, each packet as its port takes it. Answers the segments made.
+    /// Puts the batch on the output queue of an instance, each packet in the form that the port's offloads accept. Returns the
+    /// number of segments.
     #[cold]
     pub(in crate::worker) fn segment(
         &mut self,
@@ -129,7 +130,7 @@ impl Paths {
                     instance.counters.dropped += 1;
                     accounting.drop(packet, DropReason::NoSuperFrame);
                 } else if let Some(packet) = instance.output.push(packet) {
-                    // Room was counted before: only a path that generates can get here.
+                    // Room was checked before dequeueing. Only a path that generates packets can overflow the queue.
                     instance.counters.dropped += 1;
                     accounting.drop(packet, DropReason::OutputQueue);
                 }
@@ -138,7 +139,7 @@ impl Paths {
             let out = packet.meta().out_interface;
             let mtu = usize::from(tables.mtu(out, snapshot.egress(out).mtu));
             match Half::new(packet, mtu) {
-                // Only the last of the batch can be one.
+                // Only the last packet of the batch can be one: see [`Paths::gather`].
                 Ok(half) => instance.half = Some(half),
                 Err((packet, reason)) => {
                     instance.counters.dropped += 1;

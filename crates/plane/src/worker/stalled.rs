@@ -1,5 +1,5 @@
-//! Ports that wait where the path of a packet is full (spec Q-33): the packets at hand are kept, the port is not received
-//! by until there is room for them, and the line loses the rest at no cost.
+//! Ports that stall when the path of a packet is full (spec Q-33). The worker keeps the received packets and stops polling the port until
+//! there is room. The device drops the excess at no cost.
 
 use super::Worker;
 use super::paths::Paths;
@@ -9,7 +9,7 @@ use packet::accounting::Accounting;
 use units::PortId;
 
 impl Worker {
-    /// The rest of the batch, from the packet numbered `from` on, waits for room on its paths.
+    /// Keeps the rest of the batch, from packet `from` on, until its paths have room.
     #[cold]
     pub(super) fn stall(&mut self, port: PortId, from: usize) {
         let Some(state) = self.ports.states.get_mut(port) else { return };
@@ -22,7 +22,7 @@ impl Worker {
         }
     }
 
-    /// What waited goes on, as far as there is room. Answers whether some waits still.
+    /// Enqueues the stalled packets as far as there is room. Returns true if some still wait.
     pub(super) fn unstall(&mut self, port: PortId) -> bool {
         let Some(state) = self.ports.states.get_mut(port) else { return false };
         let Some(stalled) = state.stalled.take() else { return false };
@@ -30,15 +30,14 @@ impl Worker {
         self.vector.batch = packets;
         self.vector.scratch.targets[..targets.len()].copy_from_slice(&targets);
         (self.vector.scratch.offloads, self.vector.scratch.hooked) = (offloads, hooked);
-        // Paths are run in the task of a port only behind what it has received.
+        // `injecting` disables inline forwarding, which is only for packets that the task has just received.
         self.vector.injecting = true;
         self.enqueue(port);
         self.vector.injecting = false;
         self.ports.states.get(port).is_some_and(|state| state.stalled.is_some())
     }
 
-    /// Puts the batch on its paths from the packet numbered `first` on, of which not all find room: the port waits with the
-    /// first that does not.
+    /// Enqueues the batch from packet `first` on until a path is full. The port stalls with the first packet that does not fit.
     #[cold]
     pub(super) fn enqueue_throttled(&mut self, port: PortId, first: usize) {
         for position in first..first + self.vector.batch.len() {
@@ -55,7 +54,7 @@ impl Worker {
 }
 
 impl Ports {
-    /// Ports whose packets have room now are received by again.
+    /// Resumes polling of ports whose packets have room now.
     pub(in crate::worker) fn retry_stalls(
         &mut self,
         paths: &mut Paths,

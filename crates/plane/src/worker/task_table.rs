@@ -1,4 +1,4 @@
-//! The tasks of a worker: what each is, what it has before it, and the agenda they stand on.
+//! The tasks of a worker: the role of each, its backlog, and the run queue.
 
 use crate::classify::Target;
 use crate::path::Instance;
@@ -8,16 +8,16 @@ use plan::CpuPlan;
 use std::collections::VecDeque;
 use units::{Instant, Nanos, PortId, TaskId};
 
-/// A continuation.
+/// A task of the worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
-    /// Receives by a port and classifies.
+    /// Receives from a port and classifies.
     Input(PortId),
-    /// Runs the functions of a path, or of several that share a task, for every port that packets leave by.
+    /// Runs the functions of a path, or of several paths that share a task, for every egress port.
     Forward,
-    /// Offers to the scheme of a port's link, and transmits.
+    /// Offers packets to the scheme of a port's link, and transmits.
     Output(PortId),
-    /// The same for what reservations have ready: the part of output that is theirs serves nobody else.
+    /// The same for paths with a reservation only. Their output time serves no other path.
     Reserved(PortId),
 }
 
@@ -31,13 +31,13 @@ impl Task {
     }
 }
 
-/// What a task has before it.
+/// The backlog of a task.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub task: Option<Task>,
-    /// Instances with work and room, each once, in the order they came to have it.
+    /// Instances with packets and room, each once, in the order in which they became ready.
     pub ready: VecDeque<Target>,
-    /// Packets that wait for the task; at least, for some may have been taken away since it was counted.
+    /// Packets that wait for the task. May be too high: some may have been taken away since the last count.
     pub waiting: usize,
 }
 
@@ -45,22 +45,23 @@ pub(super) struct Slot {
 pub(super) struct TaskTable {
     pub agenda: Agenda,
     slots: Vec<Slot>,
-    /// Dispatches in a row that moved nothing, since a task was last woken from outside.
+    /// Consecutive dispatches that moved nothing, since a task was last woken from outside.
     pub quiet: usize,
-    /// Those of them that were to move something, or took no time.
+    /// The part of [`TaskTable::quiet`] that had something to move, or took no time.
     pub stuck: usize,
-    /// What switching from one task to another was found to cost when the router began.
+    /// The cost of a task switch, measured when the router started.
     switch_cost: Nanos,
 }
 
 impl TaskTable {
-    /// No tasks; switching from one to another costs so much.
+    /// An empty table, with the cost of a task switch.
     pub fn new(switch_cost: Nanos) -> TaskTable {
         TaskTable { agenda: Agenda::new(switch_cost), slots: Vec::new(), quiet: 0, stuck: 0, switch_cost }
     }
 
-    /// No tasks any more, and nothing known of those there were.
+    /// Removes all tasks and all state of them.
     pub fn begin_anew(&mut self, plan: &CpuPlan, now: Instant) {
+        // The CPU scheduler is chosen again from the same registry.
         let schedulers = self.agenda.schedulers().clone();
         *self = TaskTable::new(self.switch_cost);
         self.agenda.register(schedulers);
@@ -95,12 +96,12 @@ impl TaskTable {
         &mut self.slots[id.index()]
     }
 
-    /// Every task there is.
+    /// All tasks.
     pub fn iter(&self) -> impl Iterator<Item = (TaskId, Task)> + '_ {
         self.slots.iter().enumerate().filter_map(|(index, slot)| Some((TaskId::at(index), slot.task?)))
     }
 
-    /// Instances are about to be others: none is ready.
+    /// Marks all instances as not ready, before they are replaced.
     pub fn nothing_is_ready(&mut self) {
         self.slots.iter_mut().for_each(|slot| {
             slot.ready.clear();
@@ -108,7 +109,7 @@ impl TaskTable {
         });
     }
 
-    /// `packets` have come for `instance`, which is `target`; or there is room behind it now.
+    /// `packets` have arrived for `instance`, which is `target`. With 0 packets there is room behind it again.
     #[inline]
     pub fn came(&mut self, target: Target, instance: &mut Instance, packets: usize, now: Instant) {
         let room = instance.output.room();
@@ -117,6 +118,7 @@ impl TaskTable {
         if packets > 0 {
             self.agenda.came(instance.task, packets, slot.waiting, now);
         }
+        // An instance is on the ready list at most once.
         if !instance.ready {
             if room == 0 || !instance.has_work() {
                 return;
@@ -124,11 +126,12 @@ impl TaskTable {
             instance.ready = true;
             slot.ready.push_back(target);
         }
+        // At least one: the work may be a half-segmented packet, which is not on the queue.
         let waiting = slot.waiting.max(1);
         self.agenda.look(instance.task, waiting, room, now);
     }
 
-    /// The task of `instance` has something to do that is no packet of its queue.
+    /// The task of `instance` has work that is no packet of its queue.
     pub fn urge_instance(&mut self, target: Target, instance: &mut Instance, now: Instant) {
         let slot = &mut self.slots[instance.task.index()];
         if !instance.ready {
@@ -138,7 +141,7 @@ impl TaskTable {
         self.agenda.rouse(instance.task, now);
     }
 
-    /// `packets` have come for the output task `id`.
+    /// `packets` have arrived for the output task `id`.
     #[inline]
     pub fn leave(&mut self, id: TaskId, packets: usize, now: Instant) {
         let slot = &mut self.slots[id.index()];
@@ -150,7 +153,7 @@ impl TaskTable {
         self.agenda.look(id, waiting, usize::from(u16::MAX), now);
     }
 
-    /// The output task `id` has something to do that is no matter of how much waits.
+    /// The output task `id` has work that does not depend on its backlog.
     pub fn urge(&mut self, id: TaskId, now: Instant) {
         self.agenda.rouse(id, now);
     }

@@ -1,4 +1,4 @@
-//! The packets that a worker has at hand.
+//! The packets that a worker is processing.
 
 use crate::classify::Scratch;
 use packet::Batch;
@@ -6,19 +6,19 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 use units::PortId;
 
-/// Frames to take in by a port, and whom to tell how many were.
+/// Frames to inject at a port, and the channel for the number of injected frames.
 pub(super) type Injected = (PortId, Vec<Vec<u8>>, Sender<u64>);
 
 /// The batch that a stage works on.
 pub(super) struct Vector {
     pub batch: Batch,
-    /// Packets of a batch that stay while others are classified again; empty otherwise.
+    /// Packets of the batch that stay while others are classified again. Empty at other times.
     pub kept: Batch,
-    /// The classifier's findings about the batch.
+    /// The classifier's results for the batch.
     pub scratch: Box<Scratch>,
-    /// The batch does not come from a device: it was injected, or has waited for room on its paths.
+    /// The batch does not come from a device: it was injected, or it has waited for room on its paths.
     pub injecting: bool,
-    /// Frames to take in before the next dispatch.
+    /// Frames to inject before the next dispatch.
     pub injected: VecDeque<Injected>,
 }
 

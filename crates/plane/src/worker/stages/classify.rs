@@ -1,5 +1,5 @@
-//! Classify: which path each packet of the batch takes, and by which port it leaves. Then it waits on the input queue of that path
-//! at that port.
+//! Classify: finds the path and the egress port of each packet in the batch, then enqueues it on the input queue of that path at
+//! that port.
 
 use crate::classify::{COPIED, Classifier, REFUSED, Target, Unwitnessed};
 use crate::worker::Worker;
@@ -11,8 +11,8 @@ use packet::port::refusal;
 use units::{Instant, PortId};
 
 impl Worker {
-    /// Classifies the batch, which has come in by `port`: at `came`, or when each packet is stamped. Hooks see it where they ask
-    /// for it, but for the last packets, of which `passing` are to pass them by.
+    /// Classifies the batch received from `port`. The packets arrived at `came`, or each has a timestamp of its own. Packet hooks
+    /// see the batch if they ask for it, except the last `passing` packets: they pass without execution.
     #[inline(always)]
     pub(in crate::worker) fn classify(&mut self, port: PortId, came: Option<Instant>, passing: usize) {
         let Some(state) = self.ports.states.get_mut(port) else { return };
@@ -30,7 +30,8 @@ impl Worker {
         }
     }
 
-    /// Puts the classified batch on the input queues of its paths, run by run of packets with the same target.
+    /// Enqueues the classified batch on the input queues of its paths. Consecutive packets with the same target are enqueued
+    /// together.
     #[inline]
     pub(in crate::worker) fn enqueue(&mut self, port: PortId) {
         let Worker {
@@ -49,7 +50,8 @@ impl Worker {
         while let Some(&target) = rest.first() {
             let done = batch_length - rest.len();
             if some_wait || target == control {
-                // Packets that wait for next hops may be of the same flow.
+                // Earlier packets of the same flow may be in the neighbour queue: each packet has to be checked, or it would
+                // overtake them.
                 return self.enqueue_one_by_one(port, done);
             }
             let run = run_of(target, rest);
@@ -70,6 +72,7 @@ impl Worker {
             }
             state.passed += run as u64;
             accounting.waits(&batch.as_slice()[..run], instance.input.len(), instance.input.room());
+            // Inline forwarding is allowed only with an empty input queue. Otherwise the packets would overtake earlier ones.
             let alone = instance.minimal && !injecting && !instance.has_work() && !scratch.offloads;
             instance.inlined |= alone && tasks.agenda.affords(state.input, instance.task);
             instance.offloads |= scratch.offloads;
@@ -77,6 +80,7 @@ impl Worker {
             instance.counters.entered += run as u64;
             let fitted = instance.input.append(batch, run);
             instance.counters.dropped += (run - fitted) as u64;
+            // The tail of the run did not fit: `append` has taken the first `fitted` packets out of the batch.
             for packet in batch.drain().take(run - fitted) {
                 accounting.drop_at(port, packet, DropReason::PathQueue);
             }
@@ -92,10 +96,10 @@ impl Worker {
     }
 }
 
-/// How many of `targets` are `target`, from the first on.
+/// Counts the packets at the start of `targets` that have the target `target`.
 #[inline]
 fn run_of(target: Target, targets: &[Target]) -> usize {
-    // Most batches have one target: asked without a branch for each packet.
+    // Most batches have a single target. This check of the whole batch has no branch for each packet.
     if targets.iter().fold(0, |other, next| other | (next ^ target)) == 0 {
         return targets.len();
     }

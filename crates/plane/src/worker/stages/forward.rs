@@ -1,5 +1,5 @@
-//! Forward: the functions of a path work on a vector of its input queue. The last of them, `ip`, lowers the time to live and writes
-//! the next hop's link header. Then the packets wait on the output queue of the path.
+//! Forward: runs the functions of a path on a vector of its input queue. The last function, `ip`, decrements the time to live and
+//! writes the next hop's link header. The packets then go to the output queue of the path.
 
 use super::Forwarded;
 use crate::classify::Target;
@@ -25,12 +25,15 @@ impl Worker {
             return self.run_preemptible(target, most, Nanos::MAX, meter);
         }
         instance.fill.look(instance.input.len());
+        // Rare packets (super-frames, partial checksums, packets above the MTU) take the slower way through `gather` and
+        // `segment`.
         let offloads = instance.offloads || instance.half.is_some();
         let mut moved = if offloads {
             self.paths.gather(target, most, &mut self.ports, &mut self.vector, &mut self.accounting)
         } else {
-            // A packet with a time limit is measured alone.
+            // With a time limit a vector is one packet, so that the time is that packet's.
             let most = if instance.limit.is_some() { 1 } else { most };
+            // Never dequeue more than the output queue can hold: the packets behind it stay in order on the input queue.
             let most = instance.output.room().min(most);
             instance.input.pop_into(&mut self.vector.batch, most);
             self.vector.batch.len()
@@ -40,6 +43,7 @@ impl Worker {
         let (batch, accounting) = (&mut self.vector.batch, &mut self.accounting);
         accounting.latencies.begun(instance.path, batch.as_slice(), accounting.now);
         let (hooked, more) = (instance.hooked, instance.hooked && instance.has_work());
+        // The flag stays set while the queue holds packets, because some of them may be for a hook.
         instance.hooked = more;
         let leaves_by = instance.port.filter(|_| hooked);
         leaves_by.into_iter().for_each(|port| self.hooks.polled(Place::Output(port), accounting.now, batch, more));
@@ -61,6 +65,7 @@ impl Worker {
         if let Some(limit) = limit {
             odd |= self.vector.refuse_over_limit(used, limit);
         }
+        // `odd` is rare: some packet was refused, needs the router's own protocols, or has a new destination.
         if odd && self.reclassify_batch(target) {
             self.divert(target);
         }
@@ -77,7 +82,7 @@ impl Worker {
         self.pass_on(target, Forwarded { moved, used, away: false }, meter)
     }
 
-    /// Puts the batch, on which the functions of an instance have worked, on its output queue.
+    /// Puts the batch on the output queue of an instance after its functions have run.
     #[inline]
     pub(in crate::worker) fn pass_on<M: Meter>(&mut self, target: Target, done: Forwarded, meter: &mut M) -> Forwarded {
         let Forwarded { moved, mut used, away } = done;
@@ -85,7 +90,7 @@ impl Worker {
         let ahead = instance.output.len();
         instance.output.append(&mut self.vector.batch, BATCH);
         for packet in self.vector.batch.drain() {
-            // Room was counted before: only a path that generates can get here.
+            // Room was checked before dequeueing. Only a path that generates packets can overflow the queue.
             instance.counters.dropped += 1;
             self.accounting.drop(packet, DropReason::OutputQueue);
         }
@@ -93,7 +98,7 @@ impl Worker {
         instance.since.holds(waits, self.accounting.now);
         let (Some(port), true) = (port, waits > 0) else { return done };
         if self.snapshot.layout != Layout::Three {
-            // Forwarding and output are one task.
+            // In this layout one task does forwarding and output.
             let (packets, more) = self.ports.transmit(
                 (port, Part::All),
                 BATCH,

@@ -1,13 +1,13 @@
-//! The walk of a packet through a worker, a file each: [`receive`], [`classify`], [`forward`], [`transmit`]. Their cost is the
-//! cost of the router.
+//! The stages of a packet's way through a worker, one file each: [`receive`], [`classify`], [`forward`], [`transmit`]. They are
+//! the fast path: their cost is the cost of the router.
 //!
 //! ```text
 //!  receive ─ batch ─> classify ─> input queue of the path ─> forward ─> output queue of the path ─> transmit
 //!  (input task)                                              (forwarding task)                      (output task)
 //! ```
 //!
-//! Packets that do not simply go on leave the walk: to the router's own protocols and to wait for next hops ([`divert`]),
-//! back to classification ([`reclassify`]), or to be cut ([`segment`]).
+//! Packets leave this sequence for the router's own protocols and for the neighbour queue ([`divert`]), for another
+//! classification ([`reclassify`]), and for segmentation ([`segment`]).
 //!
 //! [`divert`]: super::divert
 //! [`reclassify`]: super::reclassify
@@ -42,6 +42,6 @@ pub(super) struct Forwarded {
     pub moved: usize,
     /// The time that the vector took.
     pub used: Nanos,
-    /// Preempted functions still hold packets: they go on when the core is lent again.
+    /// Preempted functions still hold packets. They continue when the core is lent to them again.
     pub away: bool,
 }

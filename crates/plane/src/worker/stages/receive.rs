@@ -1,4 +1,5 @@
-//! Receive: the input task takes a vector of packets from its port and hands packets of other workers' flows over. It classifies the rest.
+//! Receive: the input task receives a vector of packets from its port. It hands packets of other workers' flows over and
+//! classifies the rest.
 
 use super::Received;
 use crate::hook::Place;
@@ -8,13 +9,13 @@ use cpu::meter::{Meter, Stage, Work};
 use units::PortId;
 
 impl Worker {
-    /// Receives at most `most` packets by `port`, and takes them to the input queues of their paths.
+    /// Receives at most `most` packets from `port` and puts them on the input queues of their paths.
     #[inline]
     pub(in crate::worker) fn receive<M: Meter>(&mut self, port: PortId, most: usize, meter: &mut M) -> Received {
         let mut done = Received::default();
         let Some(state) = self.ports.states.get_mut(port) else { return done };
         if let Some(lanes) = &mut state.lanes {
-            // Packets that other workers send by this port have waited longest.
+            // Packets that other workers transmit through this queue are the oldest: transmit them before anything is received.
             done.drained = lanes.drain(port, &mut *state.link.port, &mut self.accounting);
             if state.closing.is_some() || !lanes.is_attached() {
                 done.used = self.lap(meter, Work::new(Stage::Input, done.drained, 0).at(port));
@@ -22,12 +23,14 @@ impl Worker {
             }
         }
         if state.stalled.is_some() && self.unstall(port) {
-            // Packets of an earlier vector still wait for room on their paths. The line loses the rest, at no cost.
+            // Packets of an earlier vector still wait for room on their paths. The worker does not poll the port, so the device
+            // drops the excess at no cost.
             done.stalled = true;
             done.used = self.lap(meter, Work::new(Stage::Input, 0, 0).at(port));
             return done;
         }
-        // While a new generation waits for the paths to become empty, packets stay in the port: they are for that generation.
+        // A new generation is adopted when the paths are empty. Until then packets stay in the receive ring: the new generation
+        // forwards them.
         if self.adoption.pending.is_none() {
             done.more = self.poll(port, most);
         }
@@ -36,6 +39,7 @@ impl Worker {
         if done.received > 0 {
             self.arrive(port);
         }
+        // The lap charges the bytes of this vector only; the port's counter is cumulative.
         let (mut bytes, mut input) = (0, None);
         if let Some(state) = self.ports.states.get(port) {
             bytes = state.received_bytes - bytes_before;
@@ -58,7 +62,7 @@ impl Worker {
         done
     }
 
-    /// Fills the batch from the port. Answers whether the port may have more.
+    /// Fills the batch from the port. Returns true if the port may have more.
     #[inline(always)]
     fn poll(&mut self, port: PortId, most: usize) -> bool {
         let Some(state) = self.ports.states.get_mut(port) else { return false };
@@ -71,12 +75,13 @@ impl Worker {
         more
     }
 
-    /// The batch has come in by `port`: packets of flows that belong to other workers are handed over, the rest is classified and
-    /// put on its paths.
+    /// Handles a batch received from `port`: hands packets of flows that other workers own over to them, classifies the rest and
+    /// puts it on its paths.
     #[inline(always)]
     pub(in crate::worker) fn arrive(&mut self, port: PortId) {
         let Some(state) = self.ports.states.get_mut(port) else { return };
         state.arrived(self.vector.batch.len() as u64, &mut self.accounting);
+        // Injected packets stay on this worker, so that their trace is complete.
         let given = self.vector.injecting;
         let owned = !given
             && self.hooks.have_owners()

@@ -1,5 +1,5 @@
-//! Transmit: the paths of a port offer their packets to the queueing scheme of its link, and the port transmits the packets that
-//! the scheme releases.
+//! Transmit: the paths of a port offer their packets to the queueing scheme of its link. The port transmits the packets that the
+//! scheme releases.
 
 use crate::worker::output_tasks::Part;
 use crate::worker::paths::Paths;
@@ -12,8 +12,8 @@ use schemes::Next;
 use units::PortId;
 
 impl Ports {
-    /// Offers the packets of the paths to the scheme of `port`, and transmits the packets that it releases. Answers the packets
-    /// moved and whether there is more to do now.
+    /// Offers the packets of the paths to the scheme of `port`, and transmits the packets that it releases. Returns the number of
+    /// packets moved and whether more can be moved now.
     #[inline]
     pub(in crate::worker) fn transmit(
         &mut self,
@@ -24,6 +24,7 @@ impl Ports {
         tasks: &mut TaskTable,
         accounting: &mut Accounting,
     ) -> (usize, bool) {
+        // With a small limit the order among paths matters; with a whole batch each path is served completely.
         if most < BATCH {
             return self.transmit_in_turn((port, part), most, paths, vector, tasks, accounting);
         }
@@ -32,6 +33,7 @@ impl Ports {
         let Some(state) = states.get_mut(port) else { return (0, false) };
         let (mut moved, mut more) = (0, false);
         if let Some(lanes) = &state.lanes {
+            // Keep the transmit slots that packets of other workers have been promised.
             state.link.reserve = lanes.reserve(state.link.port.room());
         }
         for place in 0..state.part(part).len() {
@@ -43,16 +45,16 @@ impl Ports {
             moved += taken;
             more |= !instance.output.is_empty();
             if was_full && taken > 0 {
-                // Room on the output side makes the path eligible again (spec Q-46).
+                // The freed room on the output queue makes the path eligible again (spec Q-46).
                 tasks.came(target, instance, 0, accounting.now);
             }
         }
-        // A task that offers one packet and transmits another counts as having moved one.
+        // A task that offers one packet and transmits another counts one moved packet.
         moved = moved.max(state.serve(part, moved, accounting));
         self.after_transmission((port, part), moved, more, vector, tasks, accounting)
     }
 
-    /// Finds out whether the task has more to do for a port; `more` says that packets wait on its paths.
+    /// Determines whether the task has more to do for a port. `more` means that packets wait on its paths.
     #[inline]
     pub(in crate::worker) fn after_transmission(
         &mut self,
@@ -66,14 +68,15 @@ impl Ports {
         let Ports { states, blocked, blocked_since, .. } = self;
         let Some(state) = states.get_mut(port) else { return (moved, more) };
         let now = accounting.now;
-        // A link that is emulated says itself when it is ready: see `Ports::attend`.
+        // An emulated link reports itself when it is ready: see `Ports::attend`.
         let by_itself = state.link.is_emulated() && state.link.next() == Next::Ready;
         if state.link.backlog().packets > 0 || state.link.under_way() > 0 {
             if state.closing.is_some_and(|end| now >= end) {
                 state.link.clear(DropReason::PortRemoved, accounting);
+            // A removed port gets one second to empty its queue, then the rest is dropped.
             } else if state.link.backlog().packets > 0 && state.link.room() > 0 && state.link.next() == Next::Ready {
                 if part == Part::Reserved && state.owed == 0 {
-                    // The task of best effort transmits the rest.
+                    // The best-effort output task transmits the rest.
                     tasks.urge(state.output, now);
                 } else {
                     more = true;
