@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// A structure that the kernel may read or write byte for byte: every bit pattern is valid, and it has no padding with meaning.
 ///
-/// # Safety The type meets this and contains no pointer.
+/// # Safety
+/// The type meets this and contains no pointer.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: integers.

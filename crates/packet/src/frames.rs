@@ -32,14 +32,16 @@ impl Udp {
 
     /// The frame. Its payload is zero except for `payload` at the beginning.
     ///
-    /// # Panics If the length is too short for the headers and `payload`, or exceeds an IPv4 packet.
+    /// # Panics
+    /// If the length is too short for the headers and `payload`, or exceeds an IPv4 packet.
     pub fn frame(&self, payload: &[u8]) -> Vec<u8> {
         self.coded(0, payload)
     }
 
     /// The frame with this DSCP, 0 to 63.
     ///
-    /// # Panics See [`Udp::frame`].
+    /// # Panics
+    /// See [`Udp::frame`].
     pub fn coded(&self, dscp: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; self.length];
         let (link, rest) = frame.split_at_mut(14);

@@ -156,7 +156,9 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
 }
 
-/// # Safety See [`bpf`]; in addition `command` returns a new descriptor.
+/// # Safety
+
+/// See [`bpf`]; in addition `command` returns a new descriptor.
 unsafe fn bpf_open<T>(command: libc::c_int, attributes: &mut T) -> io::Result<OwnedFd> {
     // SAFETY: the caller vouches for the call; a new descriptor has no other owner.
     unsafe { bpf(command, attributes).map(|fd| OwnedFd::from_raw_fd(fd)) }

@@ -54,7 +54,8 @@ impl Lent {
 
     /// Reclaims a frame by the address that the kernel returned, with the offset of the received packet.
     ///
-    /// # Safety The kernel has finished with the frame.
+    /// # Safety
+    /// The kernel has finished with the frame.
     #[inline]
     pub(super) unsafe fn back(&mut self, address: u64) -> (Packet, usize) {
         let (chunk, start) = (address & ((1 << PLACE) - 1), address >> PLACE);
@@ -71,7 +72,9 @@ impl Lent {
         prefetch(ptr::without_provenance::<u8>(self.base + chunk as usize + start as usize));
     }
 
-    /// # Safety The kernel has finished with the frame.
+    /// # Safety
+
+    /// The kernel has finished with the frame.
     #[inline]
     unsafe fn reclaim(&mut self, frame: u32) -> Packet {
         let (word, bit) = (&mut self.noted[frame as usize / 64], 1 << (frame % 64));
@@ -84,7 +87,8 @@ impl Lent {
 
     /// Reclaims all frames, regardless of their purpose.
     ///
-    /// # Safety The kernel no longer uses any of them: the socket is closed, and its queue is free.
+    /// # Safety
+    /// The kernel no longer uses any of them: the socket is closed, and its queue is free.
     pub(super) unsafe fn all_back(&mut self, mut each: impl FnMut(Packet)) {
         for word in 0..self.noted.len() {
             while self.noted[word] != 0 {

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The entry type of a ring.
 ///
-/// # Safety Consists of integers only, aligned to at most eight bytes.
+/// # Safety
+/// Consists of integers only, aligned to at most eight bytes.
 pub(super) unsafe trait Entry: Copy {}
 // SAFETY: an integer.
 unsafe impl Entry for u64 {}

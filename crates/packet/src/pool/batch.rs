@@ -129,7 +129,8 @@ impl Batch {
 
     /// Adds the next `count` slots.
     ///
-    /// # Safety The caller writes a packet to each slot before it uses the batch again.
+    /// # Safety
+    /// The caller writes a packet to each slot before it uses the batch again.
     #[inline(always)]
     pub(super) unsafe fn take_on(&mut self, count: usize) -> *mut Packet {
         self.rewind();

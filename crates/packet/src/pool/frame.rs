@@ -135,7 +135,8 @@ unsafe impl Sync for Packet {}
 impl Packet {
     /// Takes ownership of a slot and its bytes.
     ///
-    /// # Safety `slot` is valid for writes of one `Slot` and `data` for the bytes of its class, both for the lifetime of the packet, and no other
+    /// # Safety
+    /// `slot` is valid for writes of one `Slot` and `data` for the bytes of its class, both for the lifetime of the packet, and no other
     /// code uses either.
     pub(super) unsafe fn new(slot: NonNull<Slot>, data: NonNull<u8>, (index, class): (u32, SuperFrame)) -> Packet {
         let value = Slot {
@@ -374,7 +375,8 @@ impl Packet {
     /// Lends the frame to the kernel. Returns its index; [`Region::reclaim`](super::Region::reclaim) turns that into a packet again. The lending port
     /// has its pool [`export`](super::Pool::export) it.
     ///
-    /// # Panics For a super-frame, whose memory the kernel may not use, and for a packet with a tail.
+    /// # Panics
+    /// For a super-frame, whose memory the kernel may not use, and for a packet with a tail.
     #[inline(always)]
     #[must_use = "a frame that is not reclaimed is lost"]
     pub fn lend(self) -> u32 {

@@ -31,7 +31,8 @@ unsafe impl<T: Sync> Sync for Huge<T> {}
 impl<T: FromZeros> Huge<T> {
     /// A table of `length` zeros, at least one.
     ///
-    /// # Panics If the kernel has no address space for it, or its size overflows. Types that need drop, or a larger alignment than a huge page, do
+    /// # Panics
+    /// If the kernel has no address space for it, or its size overflows. Types that need drop, or a larger alignment than a huge page, do
     /// not compile.
     pub fn zeroed(length: usize) -> Huge<T> {
         const { assert!(!std::mem::needs_drop::<T>()) };
@@ -43,7 +44,8 @@ impl<T> Huge<T> {
     /// A table of `length` elements, at least one. `make` makes each from its index. The table has huge pages from the start, unless it is smaller
     /// than one.
     ///
-    /// # Panics See [`Huge::zeroed`].
+    /// # Panics
+    /// See [`Huge::zeroed`].
     pub fn of(length: usize, mut make: impl FnMut(usize) -> T) -> Huge<T> {
         // The table has no elements until all are made: if `make` panics, the elements made so far are leaked.
         let table = Huge::<MaybeUninit<T>>::map(length);
@@ -134,7 +136,8 @@ unsafe fn collapse(start: *mut c_void, length: usize) {
 
 /// Unmaps a part of a mapping.
 ///
-/// # Safety The range is page-aligned, mapped by this module, and no longer used.
+/// # Safety
+/// The range is page-aligned, mapped by this module, and no longer used.
 unsafe fn unmap(start: *mut c_void, length: usize) {
     if length > 0 {
         // SAFETY: the caller vouches for the range.
@@ -189,7 +192,8 @@ pub struct Spread<T> {
 impl<T> Spread<T> {
     /// Hashes select among the first elements of a table.
     ///
-    /// # Panics If the table has fewer elements, or `first` is zero.
+    /// # Panics
+    /// If the table has fewer elements, or `first` is zero.
     pub fn new(table: Huge<T>, first: usize) -> Spread<T> {
         assert!((1..=table.length).contains(&first), "{first} of {}", table.length);
         Spread { table, first: first as u64 }

@@ -88,7 +88,8 @@ impl Region {
 
     /// Returns the frame of a dropped packet to its region.
     ///
-    /// # Safety `slot` is the one with number `index` of a region, and its previous owner no longer uses it.
+    /// # Safety
+    /// `slot` is the one with number `index` of a region, and its previous owner no longer uses it.
     #[cold]
     #[inline(never)]
     pub(super) unsafe fn send_home(slot: NonNull<Slot>, index: u32) {
@@ -164,7 +165,8 @@ impl Region {
 
     /// The packet of a lent frame ([`Packet::lend`]), with its metadata from then.
     ///
-    /// # Safety [`Packet::lend`] returned `index` for a packet of this region ([`Region::has`]), it has not been reclaimed since, and the borrower no
+    /// # Safety
+    /// [`Packet::lend`] returned `index` for a packet of this region ([`Region::has`]), it has not been reclaimed since, and the borrower no
     /// longer uses the frame.
     #[inline]
     pub unsafe fn reclaim(&self, index: u32) -> Packet {

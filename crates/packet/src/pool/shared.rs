@@ -29,7 +29,8 @@ pub struct Shared {
 impl Shared {
     /// Prepares `packet` for copying.
     ///
-    /// # Panics If it is itself a copy that is not in one piece: see [`Pool::join`].
+    /// # Panics
+    /// If it is itself a copy that is not in one piece: see [`Pool::join`].
     pub fn new(packet: Packet) -> Shared {
         assert!(!packet.has_tail(), "a copy is made one piece before it is copied");
         // The reference count is at the beginning of the memory, before the packet's bytes.
@@ -184,7 +185,8 @@ fn count(packet: &Packet) -> NonNull<AtomicU32> {
 
 /// Ends one reference to a packet. Returns the packet if it was the last one.
 ///
-/// # Safety The caller holds a counted reference and does not use the packet again.
+/// # Safety
+/// The caller holds a counted reference and does not use the packet again.
 unsafe fn release(owner: NonNull<Slot>) -> Option<Packet> {
     // SAFETY: the slot exists while any reference does; that of a shared packet is only read.
     let packet = ManuallyDrop::new(unsafe { Packet::back(owner) });
