@@ -4,7 +4,6 @@
 //! calls.
 
 use crate::cost::{Cost, Figure, Source};
-use crate::section::cpu::Lag;
 use crate::text::{TextError, did_you_mean, quote};
 use serde::Serialize;
 use std::any::Any;
@@ -37,6 +36,19 @@ pub struct CpuSchedulerDeclaration {
     pub declaration: Declaration,
     /// How far a task may fall behind its share.
     pub lag: Lag,
+}
+
+/// How far a task may fall behind its share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lag {
+    /// By a run of its own and the longest run of another task.
+    OneRun,
+    /// By a run of its own and a run of each other task.
+    RunOfEach,
+    /// By its turn in a round: shares hold only over many rounds.
+    Rounds,
+    /// Without bound: it gets turns regardless of its share.
+    Unbounded,
 }
 
 /// The source of a configuration's guests: queueing schemes that are not built into this program.

@@ -33,7 +33,7 @@ mod text;
 pub mod throttle;
 
 pub use address::Prefix;
-pub use call::{Call, Catalogue, Code, CpuSchedulerDeclaration, Guests, InstructionDeclaration};
+pub use call::{Call, Catalogue, Code, CpuSchedulerDeclaration, Guests, InstructionDeclaration, Lag};
 pub use change::{Change, ValueChange, diff};
 pub use check::{Checked, check, examine, examine_file, load};
 pub use cost::Cost;
@@ -49,7 +49,7 @@ pub use plan::Plan;
 pub use ring::Ring;
 pub use schema::schema;
 pub use section::cpu::{
-    Admission, Batching, Charge, CpuPlan, CpuScheduler, Grouping, InputShare, LENT, Lag, Layout, Receive, TunePlan,
+    Admission, Batching, Charge, CpuPlan, CpuScheduler, Grouping, InputShare, LENT, Layout, Receive, TunePlan,
 };
 pub use section::multicast::MulticastPlan;
 pub use section::nat::{ForwardPlan, NatPlan};

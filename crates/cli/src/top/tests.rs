@@ -256,18 +256,18 @@ fn help_and_drops_cover_the_other_panes() {
              drops by rate ─────────────────────────────────────────────────────────────────
             ttl_expired  40, 20/s
               why it is so
-              A traceroute, or a routing loop: see whether `switchpath show routes` sends it
-            back.
+              A traceroute or a routing loop: check `switchpath show routes` for a route
+            back to the sender.
               at lan 40
             no_route  20, 10/s
               why it is so
-              Add a route, or a default route: `switchpath show routes` has those there are.
+              Add a route or a default route: `switchpath show routes` lists the present
+            ones.
               at lan 20
             blackhole  5000, 0/s
               why it is so
-              Meant so by a route with `blackhole = true`.
+              Intended by a route with `blackhole = true`.
               at lan 5000
-
 
 
 

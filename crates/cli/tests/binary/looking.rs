@@ -27,7 +27,7 @@ fn a_trace_shows_the_way_of_packets_and_what_to_do_about_drops() {
     for wanted in ["received   by lan, 62 bytes", "ip ttl 64 -> 63", "sent       by wan", "dropped    ttl_expired"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
-    assert!(said.contains("A traceroute, or a routing loop"), "drops have their hint: {said}");
+    assert!(said.contains("A traceroute or a routing loop"), "drops have their hint: {said}");
     router.stop();
 }
 

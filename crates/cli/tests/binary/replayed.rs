@@ -17,7 +17,7 @@ const OLD: [&str; 6] = ["replay", "in.pcapng", "--config", "old.toml", "--port",
 fn replay_reports_and_writes_the_same_fates_each_time() {
     let place = place();
     let said = place.good(&[&OLD[..], &["--write", "one.pcapng"]].concat());
-    for wanted in ["1000 packets of in.pcapng", "sent     wan", "900", "ttl_expired", "A traceroute, or a routing loop"]
+    for wanted in ["1000 packets of in.pcapng", "sent     wan", "900", "ttl_expired", "A traceroute or a routing loop"]
     {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }

@@ -166,21 +166,21 @@ fn the_same_capture_gives_the_same_bytes_at_the_same_times() {
               "first_packet": 3,
               "reason": "ttl_expired",
               "explanation": "The time to live or hop limit ran out (RFC 1812 5.3.1, RFC 8200 3).",
-              "hint": "A traceroute, or a routing loop: see whether `switchpath show routes` sends it back."
+              "hint": "A traceroute or a routing loop: check `switchpath show routes` for a route back to the sender."
             },
             {
               "packets": 1,
               "first_packet": 4,
               "reason": "no_route",
               "explanation": "No route leads to the destination (RFC 1812 5.2.7.1).",
-              "hint": "Add a route, or a default route: `switchpath show routes` has those there are."
+              "hint": "Add a route or a default route: `switchpath show routes` lists the present ones."
             },
             {
               "packets": 1,
               "first_packet": 5,
               "reason": "local_port",
-              "explanation": "It is for the router itself, which has nothing on this port (RFC 1122 4.1.3.1).",
-              "hint": "Nothing listens on the router itself; a scan, or the wrong address."
+              "explanation": "The packet is for a port of the router itself on which nothing listens (RFC 1122 4.1.3.1).",
+              "hint": "No service listens on the router itself: a port scan, or a wrong destination address."
             }
           ],
           "unjudged_packets": 0,

@@ -6,7 +6,7 @@ mod batching;
 
 pub use batching::Batching;
 
-use crate::call::Catalogue;
+use crate::call::{Catalogue, Lag};
 use crate::diagnostic::Report;
 use crate::diff::Edit;
 use crate::document::Section;
@@ -253,19 +253,6 @@ impl Serialize for CpuScheduler {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name)
     }
-}
-
-/// How far a task may fall behind its share.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lag {
-    /// By a run of its own and the longest run of another task.
-    OneRun,
-    /// By a run of its own and a run of each other task.
-    RunOfEach,
-    /// By its turn in a round: shares hold only over many rounds.
-    Rounds,
-    /// Without bound: it gets turns regardless of its share.
-    Unbounded,
 }
 
 /// How packets are received (section 3).

@@ -160,7 +160,7 @@ impl NeighbourQueue {
     /// The next hop of a classified packet according to the current routes.
     pub(in crate::worker) fn next_hop(&self, packet: &Packet, tables: &Tables) -> Option<NextHop> {
         let address = destination(packet)?;
-        match tables.lookup(address) {
+        match tables.lookup_from(packet.meta().in_interface, address) {
             fib::Outcome::Via(adjacency) => tables.next_hop(adjacency),
             fib::Outcome::Connected(interface) => Some((interface, address)),
             _ => None,

@@ -246,6 +246,23 @@ fn a_vrf_sees_nothing_of_another() {
 }
 
 #[test]
+fn packet_of_a_vrf_waits_for_the_next_hop_of_its_vrf() {
+    // The main VRF has a route to the same destination, whose next hop is known.
+    let more = "[[route]]\nvrf = 'red'\nto = '10.0.0.0/8'\nvia = '198.51.100.3'\n\
+                [[route]]\nto = '10.0.0.0/8'\nvia = '198.51.100.66'\n";
+    let mut rig = running(more);
+    rig.received("redder");
+    rig.send("red", &udp(RED, [10, 1, 2, 3], 1));
+    rig.settle();
+    let asked = |frame: &Vec<u8>| frame[12..14] == [8, 6] && frame[38..42] == [198, 51, 100, 3];
+    assert_eq!(rig.received("redder").iter().filter(|frame| asked(frame)).count(), 1);
+    edit(&mut rig, "neighbour add 198.51.100.3 mac 02:00:00:00:00:0e port redder\n").unwrap();
+    rig.settle();
+    assert_eq!(rig.received("redder").iter().filter(|frame| frame[12..14] == [8, 0]).count(), 1);
+    assert_eq!(dropped(&rig, DropReason::NeighbourFailed), 0);
+}
+
+#[test]
 fn a_port_may_move_to_another_vrf_and_back() {
     let more = "[[route]]\nto = '10.0.0.0/8'\nvia = '198.51.100.66'\n";
     let mut rig = running(more);
