@@ -1,4 +1,4 @@
-//! Preparing a generation: everything that can fail, with nothing changed yet.
+//! Prepares a generation: does everything that can fail, and changes nothing yet.
 
 use super::allotted::Shares;
 use super::desired::{self, Gateways, Routes};
@@ -25,42 +25,40 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, PathId, PortId, VrfId};
 
-/// Packets that wait at most in each queue of the built-in paths.
+/// The maximum length of each queue of the built-in paths, in packets.
 const OWN_CAPACITY: usize = 512;
-/// Packets that wait at most in each queue of the path `best-effort`: a full batch of sixteen ports that get their turns
-/// before the path gets its own.
+/// The maximum length of each queue of the path `best-effort`, in packets: a full batch of each of sixteen ports that run before the path does.
 const BEST_EFFORT_CAPACITY: usize = 4096;
 
-/// The class of what the router says itself, that its neighbours may go on knowing it: before all others.
+/// The class of the router's own protocols, without which its neighbours would lose it: above all others.
 const CONTROL_CLASS: u8 = u8::MAX;
 
-/// Ids of 16 bits are given once each; the last means none.
+/// Ids have 16 bits and are never reused. The last value means none.
 const LAST_ID: usize = 65534;
 
-/// Packets between two workers that share a queue of a device, in each direction: what comes in some 100 us at full rate,
-/// for as long a worker may be busy with something else.
+/// Packets in each direction between two workers that share a queue of a device: the arrivals of about 100 us at full rate. A worker may be busy
+/// for that long.
 const RELAY: usize = 1024;
 
-/// What one worker needs for a generation.
+/// The parts of a generation for one worker.
 #[derive(Default)]
 struct Share {
     ports: Vec<NewPort>,
-    /// Other schemes for links that stay.
+    /// New schemes for existing links.
     schemes: Vec<(PortId, Queueing)>,
-    /// Other links that ports pretend to have.
+    /// New emulated links of ports.
     links: Vec<(PortId, Option<NewLink>)>,
     functions: Vec<NewFunctions>,
 }
 
-/// Opens what the plan says is behind a port.
+/// Opens the device of a port.
 pub trait Opener {
-    /// Opens the device of `plan`: one port for each of its queues, at least one and at most `queues`. It keeps no frame
-    /// of `region` before it is asked to receive.
+    /// Opens the device of `plan`. Returns one port for each of its queues, at least one and at most `queues`. It keeps no frame of `region`
+    /// before its first receive.
     fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError>;
-    /// Opens what the decorators of `plan` need (a capture file), and answers for each of `queues` queues how to put them
-    /// around its port.
+    /// Opens the resources of the decorators of `plan` (a capture file). Returns for each of `queues` queues how to wrap its port.
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError>;
-    /// Reads the file of a trace that the link of `plan` goes by.
+    /// Reads the trace file for the link of `plan`.
     fn read(&mut self, plan: &PortPlan, file: &str) -> Result<Vec<u8>, ApplyError> {
         Err(ApplyError {
             place: format!("port {}", plan.name),
@@ -68,20 +66,20 @@ pub trait Opener {
             hint: "write trace = \"lte\" for a trace that is made up".into(),
         })
     }
-    /// Who hears of every packet at the link that the port of `plan` pretends to have.
+    /// Observes every packet at the emulated link of the port.
     fn witness(&mut self, _plan: &PortPlan) -> Option<Box<dyn LinkWitness>> {
         None
     }
 }
 
 impl Router {
-    /// Prepares `plan`: opens its new ports, builds its schemes and functions, makes the snapshot. Answers every reason
-    /// it cannot run, and in that case has changed nothing.
+    /// Prepares `plan`: opens its new ports, builds its schemes and functions, makes the snapshot. Otherwise returns every reason why it cannot
+    /// run, and has changed nothing.
     pub fn prepare(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
         self.prepare_by(plan, plan.cpu.admission, opener).and_then(Prepared::strictly)
     }
 
-    /// The same for a plan that was admitted before and is gone back to: what was measured since does not refuse it.
+    /// The same for a rollback to a plan that was admitted before: measurements since then do not refuse it.
     pub fn prepare_return(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
         self.prepare_by(plan, Admission::Warn, opener)
     }
@@ -164,7 +162,7 @@ impl Router {
         Ok(Prepared { plan, snapshot, changes, names, routes, gateways, statics, overflowing, overflow_anew })
     }
 
-    /// What is wrong where there are more routes than fit beside those that the API has added.
+    /// The error if the routes do not fit beside those that the API has added.
     fn without_room(&self, routes: &Routes) -> Option<ApplyError> {
         let (limit, given) = (self.tables.limits().routes, self.tables.given());
         let count = routes.len() + desired::always().count();
@@ -176,7 +174,7 @@ impl Router {
         })
     }
 
-    /// The interfaces that would have more neighbours that are given than can be remembered.
+    /// The interfaces whose static neighbours exceed the limit.
     fn crowded(&self, plan: &Plan, names: &Names) -> Vec<ApplyError> {
         let limit = self.build.limits.neighbours_per_interface;
         let mut given: BTreeMap<&plan::Name, HashSet<IpAddr>> = BTreeMap::new();
@@ -195,8 +193,8 @@ impl Router {
         given.into_iter().filter_map(full).collect()
     }
 
-    /// Opens the ports that are new or have another device, and prepares new decorators and schemes for the rest: what
-    /// did not change stays, above all a capture that is being written.
+    /// Opens the ports that are new or have another device, and prepares changed decorators and schemes for the rest. Unchanged parts stay,
+    /// above all a capture file that is being written.
     fn prepare_ports(
         &self,
         plan: &Plan,
@@ -222,7 +220,7 @@ impl Router {
             }
             if old.map_or(new.link.is_some(), |old| old.link != new.link) {
                 match new_link(new, opener) {
-                    // There is one worker where there is such a link.
+                    // A port with an emulated link has a single worker.
                     Ok(link) => shares[0].links.push((id, link)),
                     Err(error) => errors.push(error),
                 }
@@ -232,7 +230,7 @@ impl Router {
         errors.extend(self.policies_that_cannot(plan));
     }
 
-    /// What is wrong with schemes that policies may bring later: each that is new is built once, for that is what may fail.
+    /// The faults of schemes that policies may select later. Each new scheme is built once, because only building can fail.
     fn policies_that_cannot(&self, plan: &Plan) -> Vec<ApplyError> {
         let known = |scheme: &Call| {
             self.plan.iter().flat_map(|plan| &plan.policies).any(|policy| policy.schemes.values().any(|s| s == scheme))
@@ -247,7 +245,7 @@ impl Router {
         tried.collect()
     }
 
-    /// What each worker gets of one port.
+    /// The parts of one port for each worker.
     fn prepare_port(
         &self,
         plan: &PortPlan,
@@ -291,15 +289,15 @@ impl Router {
         Ok(())
     }
 
-    /// The queue of port `id` that `worker` owns, of `queues`. Where there are fewer than workers, ports begin with
-    /// different workers, so that none has all the receiving to do.
+    /// The queue of port `id` that `worker` owns, of `queues`. If there are fewer queues than workers, the first owner differs from port to
+    /// port, so that all workers share the receiving.
     fn queue_of(&self, worker: usize, id: PortId, queues: usize) -> Option<usize> {
         let workers = self.mailboxes.len();
         let shift = if queues == workers { 0 } else { id.index() % workers };
         Some((worker + workers - shift) % workers).filter(|&queue| queue < queues)
     }
 
-    /// Gives each worker its queue, and those that have none a relay to one.
+    /// Gives each worker its queue. Workers without a queue get a relay to one that has.
     fn share_out(&self, id: PortId, queues: Vec<Box<dyn Port>>, decorations: Vec<Decorate>) -> Vec<Opened> {
         let workers = self.mailboxes.len();
         let count = queues.len();
@@ -323,7 +321,7 @@ impl Router {
         opened.into_iter().flatten().collect()
     }
 
-    /// The ports as classifiers see them.
+    /// The ports as the classifier needs them.
     fn views(&self, plan: &Plan, shares: &Shares, names: &Names) -> Vec<Option<PortView>> {
         let mut views = vec![None; names.next[0]];
         for port in &plan.ports {
@@ -349,7 +347,7 @@ impl Router {
         views
     }
 
-    /// Builds the functions of paths that are new, changed, or have a new port to serve.
+    /// Builds the functions of paths that are new, changed, or have a new port.
     fn prepare_functions(
         &self,
         plan: &Plan,
@@ -377,7 +375,7 @@ impl Router {
     }
 }
 
-/// The link that a port pretends to have, with its trace.
+/// The emulated link of a port, with its trace.
 fn new_link(plan: &PortPlan, opener: &mut dyn Opener) -> Result<Option<NewLink>, ApplyError> {
     let Some(link) = &plan.link else { return Ok(None) };
     let mut unread = None;
@@ -409,7 +407,7 @@ fn mac_of(plan: &PortPlan, device: Option<Mac>) -> Mac {
     })
 }
 
-/// Gives each VRF of the plan an id; those that had one before keep it.
+/// Gives each VRF of the plan an id. Existing VRFs keep theirs.
 fn place_vrfs(plan: &Plan, names: &mut Names) -> Result<(), ApplyError> {
     for (_, interface) in plan.interfaces() {
         let Some(name) = interface.vrf.as_ref().filter(|name| !names.vrfs.contains_key(*name)) else { continue };
@@ -431,7 +429,7 @@ fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
         let vrf = names.vrf(interface.vrf.as_ref());
         let place = |id: &InterfaceId| names.places.get(id).copied().unwrap_or(VrfId::MAIN);
         if names.interfaces.get(&interface.name).is_some_and(|id| place(id) != vrf) {
-            // What comes in by it is another's: it is another interface of the same name.
+            // An interface that moves to another VRF gets a new id, so that no state of the old VRF applies to it.
             names.interfaces.remove(&interface.name);
         }
         let id = *names.interfaces.entry(interface.name.clone()).or_insert_with(|| InterfaceId::at(next));
@@ -509,7 +507,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
         path_spec.cost = path.cpu.cost.or(declared.map(|figure| figure.cost)).map(|cost| cost.packet);
         paths.push(path_spec);
     }
-    // Where rules lead is known when all paths have their ids; that there is such a path was checked.
+    // Targets of dispatch rules are resolved when all paths have ids. The check of the plan ensures that they exist.
     let leads = |rule: &plan::DispatchRule| names.paths.get(&rule.path).copied().unwrap_or(BEST_EFFORT);
     for (spec, path) in paths.iter_mut().skip(BUILT_IN).zip(&plan.paths) {
         spec.dispatch = path.dispatch.iter().map(|rule| (rule.clone(), leads(rule))).collect();
@@ -517,7 +515,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
     paths
 }
 
-/// What a plan says of translation, by ids.
+/// The plan's address translation, by ids.
 fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: u64) -> nat::Rules {
     let ids: Vec<InterfaceId> = plan.outside.iter().filter_map(|name| names.interfaces.get(name).copied()).collect();
     let own = |id: &InterfaceId| interfaces.iter().find(|interface| interface.id == *id);
@@ -543,7 +541,7 @@ fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: 
     }
 }
 
-/// What a plan says of multicast groups, by ids.
+/// The plan's multicast routes, by ids.
 fn multicast(plan: &Plan, names: &Names) -> MulticastRoutes {
     let route = |group: &plan::MulticastPlan| {
         let key = GroupKey { vrf: names.vrf(group.vrf.as_ref()), group: group.group, source: group.source };
@@ -553,7 +551,7 @@ fn multicast(plan: &Plan, names: &Names) -> MulticastRoutes {
     MulticastRoutes::new(plan.multicast.iter().filter_map(route).collect())
 }
 
-/// The rules of the configured paths: they come after the three built-in ones.
+/// The rules of the configured paths, which come after the three built-in ones.
 fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
     let rule = |(position, path): (usize, &plan::PathPlan)| {
         let interface = path.matching.iif.as_ref().map(|name| names.interfaces.get(name.as_str()).copied());
