@@ -25,16 +25,16 @@ use std::fmt;
 use std::sync::Arc;
 use units::{Instant, PortId, WorkerId};
 
-/// What the control side has asked for, and how far it is.
+/// The state of an adoption that the control side has requested.
 pub(super) struct Adoption {
     pub mailbox: Arc<Mailbox>,
-    /// How many commands had been posted when the mailbox was last read.
+    /// The number of commands posted when the mailbox was last read.
     pub seen: u64,
     /// The generation to adopt as soon as the paths are empty.
     pub pending: Option<Change>,
-    /// In the middle of adopting a generation.
+    /// True in the middle of an adoption.
     pub adopting: bool,
-    /// Since when a new configuration waits for the paths to be empty.
+    /// The time since which a new configuration waits for the paths to be empty.
     pub waits_since: Option<Instant>,
 }
 
@@ -94,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// Only the first worker speaks for the router, and changes what is known of neighbours.
+    /// True for the first worker, which alone speaks for the router and changes neighbours.
     pub(super) fn speaks(&self) -> bool {
         self.id == WorkerId(0) && self.ports.states.iter().next().is_some()
     }

@@ -73,8 +73,8 @@ impl Ports {
         }
     }
 
-    /// Transmits at most `most` packets: first packets within their reservation, then the highest class if the scheme ranks classes, then
-    /// the oldest first, whatever their path.
+    /// Transmits at most `most` packets: first packets within their reservation, then the highest class if the scheme ranks classes, then the
+    /// oldest first among all paths.
     pub(in crate::worker) fn transmit_in_turn(
         &mut self,
         (port, part): (PortId, Part),

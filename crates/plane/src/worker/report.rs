@@ -390,7 +390,7 @@ impl Ports {
             .open()
             .map(|(port, state)| {
                 let (backlog, waiting) = (state.link.backlog(), state.link.port.waiting_inside());
-                // Packets that other workers' links count as sent were refused: those are dropped.
+                // Packets that the links of other workers count as sent, but were refused, are dropped.
                 let mut unsent = state.link.unsent();
                 state.lanes.iter().for_each(|lanes| unsent.join(lanes.unsent()));
                 let mut link = state.link.counters();

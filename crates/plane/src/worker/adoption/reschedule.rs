@@ -22,12 +22,12 @@ pub struct Reschedule {
     pub port: PortId,
     /// The scheme.
     pub scheme: Queueing,
-    /// Whom schemes are given that nothing needs any more, for their memory to be given back.
+    /// Receives replaced schemes, to free their memory.
     pub reply: Sender<Vec<(PortId, Queueing)>>,
 }
 
 impl Worker {
-    /// A port gets another scheme, unless another generation runs by now.
+    /// Gives a port another scheme, unless another generation runs by now.
     pub(super) fn reschedule(&mut self, new: Reschedule) {
         let Reschedule { snapshot, port, scheme, reply } = new;
         let retired = if self.adoption.pending.is_none() && self.snapshot.generation == snapshot.generation {
