@@ -35,6 +35,7 @@ impl Bell {
     #[inline]
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
+        // The load keeps the common case free of atomic writes. The swap lets only one of several ringers wake the worker.
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
             self.nudge();
         }

@@ -84,6 +84,7 @@ fn offloads_of(device: &dyn Port) -> u8 {
 impl Lane {
     /// True if the other worker has begun to receive, or never will.
     pub fn is_attached(&self) -> bool {
+        // Pairs with the release store in `attach`.
         self.mirror.attached.load(Ordering::Acquire) || self.is_abandoned()
     }
 
@@ -103,6 +104,7 @@ impl Lane {
         let Ok(chunk) = to.write_chunk_uninit(count) else { return 0 };
         chunk.fill_from_iter(batch.drain().take(count));
         pool.export(count);
+        // After the commit of the chunk: the woken worker must see the packets.
         self.bell.ring();
         count
     }
@@ -138,6 +140,7 @@ impl Lane {
         self.mirror.rate.store(device.link_rate().get(), Ordering::Relaxed);
         self.mirror.offloads.store(offloads_of(device), Ordering::Relaxed);
         self.mirror.mtu.store(device.mtu().unwrap_or(0), Ordering::Relaxed);
+        // Release: a reader that sees `ended` also sees all packets handed over before.
         if device.waiter() == Waiter::Never && !self.mirror.ended.swap(true, Ordering::Release) {
             self.bell.ring();
         }
@@ -193,6 +196,7 @@ impl Port for Relay {
     }
 
     fn waiter(&self) -> Waiter {
+        // `ended` before the ring: in the other order the last packets could be missed.
         let ended = self.mirror.ended.load(Ordering::Acquire) || self.input.is_abandoned();
         if ended && self.input.is_empty() { Waiter::Never } else { Waiter::Rung }
     }

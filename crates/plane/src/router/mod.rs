@@ -165,6 +165,7 @@ impl Router {
             mailboxes,
             plan: None,
             snapshot: Arc::new(Snapshot::empty()),
+            // The next ids of ports, interfaces and paths. Paths 0 to 2 are built in.
             names: Names { next: [0, 0, 3], ..Names::default() },
             routes: Routes::default(),
             statics: HashMap::new(),
@@ -269,6 +270,7 @@ impl Router {
     /// Posts a prepared generation to the workers. Routes that it cannot use are withdrawn first.
     pub fn publish(&mut self, prepared: Prepared) -> Published {
         let Prepared { plan, snapshot, changes, names, routes, gateways, statics, .. } = prepared;
+        // Before the workers adopt the generation: then they may lack the interfaces of these routes.
         let gone: Vec<Key> = self.routes.without(&routes).collect();
         for key in gone {
             let (vrf, prefix, origin) = key;
@@ -277,6 +279,7 @@ impl Router {
             self.routes.remove(&key);
         }
         self.names = names;
+        // Only for the first generation: another key would move every flow to another member of its group.
         if self.plan.is_none() {
             self.tables.set_flow_key(self.build.limits.key(self.names.flow_key(&plan)));
         }
@@ -302,6 +305,7 @@ impl Router {
     /// Updates routes and static neighbours once every worker runs the generation.
     pub fn complete(&mut self, published: Published) -> Generation {
         let Published { plan, snapshot, routes, gateways, statics, .. } = published;
+        // No worker uses the removed interfaces any more.
         for interface in self.snapshot.interfaces.iter().filter(|i| snapshot.interface(i.id).is_none()) {
             self.tables.remove_interface(interface.id);
         }
@@ -344,6 +348,7 @@ impl Router {
     }
 
     fn update_statics(&mut self, statics: HashMap<(InterfaceId, IpAddr), Mac>) {
+        // If an edit has added the same neighbour, it takes effect again.
         for (&(interface, address), _) in self.statics.iter().filter(|(key, _)| !statics.contains_key(key)) {
             self.post(|| Command::Neighbour(interface, address, self.given.get(&(interface, address)).copied()));
         }
@@ -369,6 +374,7 @@ pub struct Published {
 impl Published {
     /// True if every worker runs the generation. Workers that have ended are ignored.
     pub fn is_adopted(&mut self) -> bool {
+        // An error other than `Empty` means that the worker has ended.
         self.waiting.retain(|receiver| receiver.try_recv().err() == Some(TryRecvError::Empty));
         self.waiting.is_empty()
     }

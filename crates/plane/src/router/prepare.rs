@@ -92,6 +92,7 @@ impl Router {
     ) -> Result<Prepared, Vec<ApplyError>> {
         let mut errors = Vec::new();
         let mut names = self.names.clone();
+        // An upper bound, because existing names keep their ids.
         if names.next.iter().any(|&next| next + plan.interfaces().count() + plan.paths.len() > LAST_ID) {
             let reason = "more ports, interfaces or paths have come and gone than there are ids".to_string();
             let hint = "restart the router".to_string();
@@ -203,6 +204,7 @@ impl Router {
         shares: &mut [Share],
         errors: &mut Vec<ApplyError>,
     ) {
+        // A port that is removed and returns later is a new port with a new id.
         names.ports.retain(|name, _| plan.ports.iter().any(|port| port.name == *name));
         for new in &plan.ports {
             let old = self.plan.as_ref().and_then(|plan| plan.ports.iter().find(|old| old.name == new.name));

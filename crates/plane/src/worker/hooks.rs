@@ -90,6 +90,7 @@ impl Hooks {
     #[cold]
     pub fn tend(&mut self, now: Instant) {
         let due = self.station.as_mut().map_or(Instant::FAR, |station| station.tend(now));
+        // A hook that always has work must not delay packets: at most one call in `pace`.
         self.due = if due == Instant::FAR { due } else { due.max(now + self.pace) };
     }
 
@@ -117,6 +118,7 @@ impl Hooks {
             visited.executed += there.executed;
         }
         self.executed += visited.executed;
+        // A hook ends a packet by `refused`. The target must agree, or the packet would be enqueued.
         if !visited.all {
             for (packet, target) in packets.iter().zip(&mut scratch.targets) {
                 *target = if packet.meta().refused == 0 { *target } else { REFUSED };
@@ -125,9 +127,8 @@ impl Hooks {
         self.due = self.due.min(now + self.pace);
     }
 
-    /// Marks the last packets of a batch received on a port, from `first` on, as unexecuted. They are counted at the places that they request.
-    /// At the output this is done only for packets whose path leads there: not for replicas, packets queued for a next hop, and packets with
-    /// options.
+    /// Marks the last `passing` packets of a batch received on a port as unexecuted. They are counted at the places that they request. At the
+    /// output this is done only for packets whose path leads there: not for replicas, packets queued for a next hop, and packets with options.
     #[cold]
     pub fn passed_by(
         &mut self,
@@ -162,6 +163,7 @@ impl Hooks {
         let variables = asked(&**station, place, state);
         let leaves = |packet: &Packet| packet.meta().exception == 0;
         let mut all = true;
+        // A visit needs a contiguous slice, so visit each run of leaving packets by itself.
         for packets in packets.chunk_by_mut(|one, next| leaves(one) == leaves(next)) {
             if packets.first().is_some_and(leaves) {
                 let visited = station.visit(place, variables, now, (packets, UNKNOWN));
@@ -243,6 +245,7 @@ impl Hooks {
         let (Some(state), Some(stations)) = (ports.get_mut(port), &snapshot.stations) else {
             return false;
         };
+        // The loops below read the headers of every packet: fetch them together.
         batch.as_slice().iter().for_each(Packet::prefetch_bytes);
         let everybody = station.follows(accounting.now);
         let may = |packet: &Packet| packet.meta().refused == 0 && stations.marks.may_be_on(packet.bytes());
@@ -256,6 +259,7 @@ impl Hooks {
             let owner = l3.and_then(|at| station.owner(packet.bytes().get(at..)?, accounting.now));
             match owner {
                 Some(owner) if owner.worker != accounting.worker.index() && mesh.leads_to(owner.worker) => {
+                    // The owner reads the port before it classifies the packet, and does not know the time of arrival.
                     let meta = packet.meta_mut();
                     meta.in_port = port;
                     meta.timestamp = if stamped { meta.timestamp } else { accounting.now };
@@ -276,6 +280,7 @@ impl Hooks {
         state.received_bytes += bytes;
         let OwnerRings { late, passing, .. } = &mut **mesh;
         for mut packet in late.drain() {
+            // On the ring `rounds` carried the queue. Classification expects zero.
             packet.meta_mut().rounds = 0;
             if station.passes() {
                 passing.push(packet);
@@ -316,12 +321,14 @@ impl Hooks {
             // A port of a generation that this worker is about to adopt.
             return None;
         }
+        // Earlier packets of this port are stalled before a full path. Later ones must not overtake them.
         if ports.get(port).is_some_and(|state| state.stalled.is_some()) {
             return None;
         }
         while batch.len() < BATCH && mesh.peek(from).is_some_and(|packet| packet.meta().in_port == port) {
             mesh.take(from).into_iter().for_each(|packet| batch.push(packet));
         }
+        // On a ring a packet belongs to no pool and no ledger.
         accounting.pool.import(batch.len());
         accounting.ledger.take_over(batch.len() as u64);
         hooks.polled(Place::Central, accounting.now, batch, batch.room() == 0);

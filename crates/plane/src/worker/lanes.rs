@@ -92,6 +92,7 @@ impl Lanes {
             let stays = marked && packet.meta().rounds == STAYS;
             match if stays { 0 } else { member(&packet, workers, self.key) } {
                 0 => self.own.push(packet),
+                // Bit `other` is that of lane `other - 1`: see `forsaken`.
                 other if self.gone >> other & 1 != 0 => self.own.push(packet),
                 other => self.sorted[other - 1].push(packet),
             }
@@ -126,6 +127,7 @@ impl Lanes {
             if room == 0 {
                 return drained;
             }
+            // Equal shares for all lanes with packets. At least one packet each, so that the loop always progresses.
             let share = (room / active).max(1);
             let (count, mut left) = (self.lanes.len(), room);
             for i in 0..count {
@@ -144,6 +146,7 @@ impl Lanes {
             }
             port.transmit(accounting.now, &mut self.out, &mut accounting.pool);
             accounting.ledger.send((packets - self.out.len()) as u64);
+            // The medium has refused the packets that are still in `out`.
             for packet in self.out.drain() {
                 // The other worker's link has counted it as sent.
                 self.unsent.add(wire_length(&packet));
@@ -208,6 +211,7 @@ impl Lanes {
     /// The part of `room` that the owner's own link leaves to the others.
     #[inline]
     pub fn reserve(&self, room: usize) -> usize {
+        // Rounds down and up by turns, so that the odd packet is not always on the same side.
         match self.active() {
             0 => 0,
             active if self.odd => room * active / (active + 1),

@@ -128,6 +128,7 @@ impl OwnerRings {
             const { assert!(MOST_QUEUES <= u16::BITS as usize) };
             for packet in way.sorted.drain() {
                 let queue = queue_of(&packet);
+                // Both counters wrap. `taken` may be stale, which only overestimates the queue.
                 let waits = way.put[queue].wrapping_sub(way.taken[queue].load(Ordering::Relaxed)) as usize;
                 if free == 0 || waits >= share || full >> queue & 1 != 0 {
                     full |= 1 << queue;
@@ -141,6 +142,7 @@ impl OwnerRings {
             (packets, bytes) = (packets + fitting.len(), bytes + fitting.bytes());
             if let Ok(chunk) = way.ring.write_chunk_uninit(fitting.len()) {
                 chunk.fill_from_iter(fitting.drain());
+                // After the commit of the chunk: the woken worker must see the packets.
                 way.bell.ring();
             }
         }

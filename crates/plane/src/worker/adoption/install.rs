@@ -12,7 +12,7 @@ use packet::port::Port;
 use units::PortId;
 
 impl Ports {
-    /// Takes over a port. Answers the schemes that nothing needs any more.
+    /// Installs a port. Returns replaced schemes.
     pub(in crate::worker) fn install_port(
         &mut self,
         new: NewPort,

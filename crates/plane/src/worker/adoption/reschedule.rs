@@ -41,13 +41,13 @@ impl Worker {
         } else {
             vec![(port, scheme)]
         };
-        // A control side that no longer listens is gone, and its memory with it.
+        // If the control side no longer listens, the schemes are freed here.
         let _ = reply.send(retired);
     }
 }
 
 impl Ports {
-    /// Another scheme for a link. Answers those that nothing needs any more.
+    /// Gives a link another scheme. Returns the replaced ones.
     pub(in crate::worker) fn replace_scheme(
         &mut self,
         id: PortId,
@@ -74,6 +74,7 @@ impl Ports {
             }
             _ => [Some(scheme), None],
         };
+        // Without super-frames at the link, those on the paths must be segmented before it.
         if splits {
             self.refit_paths(id, paths, accounting);
         }
