@@ -45,6 +45,7 @@ impl<W: Witness> Classifier<'_, W> {
         if std::mem::take(&mut meta.exception) == Exception::Dispatched as u8 {
             return self.dispatched(packet);
         }
+        // The new route may have another MTU: decide about fragmentation again.
         meta.rounds = meta.rounds & !TO_FRAGMENT | OPTIONS_DONE;
         let verdict = self.network(packet);
         self.settled(packet, verdict)
@@ -126,6 +127,7 @@ impl<W: Witness> Classifier<'_, W> {
         let (source, destination) = (parsed.header.source(), parsed.header.destination());
         let (length, options, ecn) = (parsed.bytes.len(), !parsed.options.is_empty(), parsed.header.ecn());
         let tos = parsed.header.dscp() << 2 | ecn;
+        // Cuts off the padding of short Ethernet frames.
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V4, source.into(), destination.into(), length);
@@ -192,6 +194,7 @@ impl<W: Witness> Classifier<'_, W> {
         let (source, destination) = (parsed.header.source(), parsed.header.destination());
         let (length, next, ecn) = (parsed.bytes.len(), parsed.header.next_header(), parsed.header.ecn());
         let tos = parsed.header.dscp() << 2 | ecn;
+        // Cuts off the padding of short Ethernet frames.
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V6, source.into(), destination.into(), length);
@@ -412,6 +415,7 @@ impl<W: Witness> Classifier<'_, W> {
         });
         match outcome {
             Outcome::Via(adjacency) if adjacencies.load(adjacency).is_resolved() => {
+                // A packet that returns from the host has caused its redirect already.
                 if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
                     return self.except(packet, Exception::Redirect);
                 }

@@ -92,10 +92,13 @@ impl Dispatching {
             return self.find(&Seen::Udp(payload));
         }
         let hash = flow_hash(bytes, fields.l3_offset, key);
+        // A mask suffices, because the table's size is a power of two.
         let place = hash as usize & (self.flows.len() - 1);
         let flags = upper.get(13).copied().unwrap_or(0);
         let known = self.flows[place];
+        // A SYN begins a new connection, whose rule is not known yet.
         if flags & SYN == 0 && known.rule > 0 && known.hash == hash {
+            // After a reset the same ports may carry another connection.
             if flags & RST != 0 {
                 self.flows[place] = Flow::default();
             }
@@ -114,6 +117,7 @@ impl Dispatching {
     fn find(&self, seen: &Seen<'_>) -> Option<usize> {
         let mut text = [0; MOST_NAME];
         let (payload, tls, http, dns) = match seen {
+            // A handshake or a pure acknowledgement has no payload.
             Seen::Tcp([]) => return None,
             Seen::Tcp(payload) => {
                 (payload, application::tls_server_name(payload), application::http_host(payload), None)

@@ -33,6 +33,7 @@ impl Function for Ip {
         let (mut all, mut lost) = (true, false);
         for packet in packets {
             let meta = packet.meta();
+            // The same adjacency in the same version means the same link header.
             let like_the_last = meta.adjacency == last.adjacency && meta.version == last.version;
             let plain = meta.l3 == PLAIN && meta.flags & Meta::IPV6 == 0 && meta.refused | meta.exception == 0;
             if like_the_last && plain && last.apply(packet) {
@@ -41,6 +42,7 @@ impl Function for Ip {
             if packet.meta().refused | packet.meta().exception == 0 {
                 forward(context, packet, lost);
                 last = Rewrite::of(packet);
+                // Later packets of the batch must not overtake this one.
                 lost |= packet.meta().exception != 0;
             }
             all &= packet.meta().refused | packet.meta().exception == 0;
@@ -94,6 +96,7 @@ impl Rewrite {
 #[inline(always)]
 pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
     let meta = *packet.meta();
+    // A pass-through frame leaves unchanged.
     if meta.adjacency == THROUGH {
         return;
     }
@@ -102,6 +105,7 @@ pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
         return rewrite(context, packet, mac);
     }
     let mut link = context.tables.adjacencies().load(meta.adjacency);
+    // The adjacency has changed since the packet was classified.
     if link.version() != meta.version {
         let (now, interface) = context.tables.adjacencies().hop(meta.adjacency);
         if lost || !now.is_resolved() || interface != meta.out_interface {

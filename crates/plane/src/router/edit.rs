@@ -157,6 +157,7 @@ impl Draft<'_> {
         let goal = Goal::of(&route.action, names).ok_or_else(gone)?;
         let held = self.gateways.hold(&(vrf, route.to, Origin::Api), &goal);
         let outcome = held.map_err(|error| (error.to_string(), "use fewer gateways".to_string()))?;
+        // Only a prefix that is new to the tables needs room. Removed routes free none, because a sorted batch may add before it removes.
         if self.route(vrf, route.to) == Outcome::NoRoute && !self.router.tables.contains(vrf, route.to) {
             let full = || {
                 let limit = self.router.tables.limits().routes;
@@ -259,6 +260,7 @@ impl Draft<'_> {
         if changes.len() >= SORTED {
             // Of several changes to one destination only the last is made.
             changes.sort_by_key(|change| (change.vrf, change.prefix));
+            // `dedup` keeps the first of equal keys. Reversed, that is the last change.
             changes.reverse();
             changes.dedup_by_key(|change| (change.vrf, change.prefix));
             changes.reverse();

@@ -65,6 +65,7 @@ impl Worker {
         }
         out.lent = self.accounting.now;
         let mut work = Work { path: Some(instance.path), port: instance.port, ..Work::new(Of::Forwarding, 0, 0) };
+        // In virtual time a finished errand stays in `back` until its cost is spent.
         if out.back.is_none() {
             match side.aside.lend(slice) {
                 Lent::Away(used) => out.used = used,
@@ -136,6 +137,7 @@ impl Worker {
         if side.give(batch, &mut instance.functions, (snapshot, tables), terms) {
             return None;
         }
+        // No thread accepts the vector, so it cannot be processed.
         self.vector.refuse_all(DropReason::FunctionFailed);
         self.divert(target);
         self.paths.accuse(target, Misdeed::NeverReturned, &mut self.accounting);
@@ -161,12 +163,14 @@ impl Worker {
             let stage = Stage::Function { index: passed.function, before: &passed.frames.0 };
             accounting.passed_as(&batch.as_slice()[passed.packet], stage, &passed.frames.1);
         }
+        // Some packets may be half processed, and it is unknown which: drop them all.
         if let Some(reason) = panic {
             self.vector.refuse_all(DropReason::FunctionFailed);
             odd = true;
             self.paths.renew_functions(target, &self.snapshot);
             self.paths.accuse(target, Misdeed::Panicked(&reason), &mut self.accounting);
         }
+        // The packet hook belongs to the worker, so it runs here, after the functions.
         if let Some(port) = self.paths.instances.get(target).and_then(|instance| instance.port) {
             let state = self.ports.states.get(port);
             odd |= !self.hooks.leaving(port, state, self.accounting.now, self.vector.batch.as_mut_slice());
@@ -194,6 +198,7 @@ impl Instance {
         let side = self.side.as_mut()?;
         let mut out = side.out.take()?;
         self.counters.dropped += out.packets as u64;
+        // A finished errand is back on the worker, so its packets can be dropped. Otherwise the thread still owns them: they are only counted.
         match out.back.take() {
             Some((errand, _)) => {
                 let mut batch = packet::Batch::new();
@@ -248,6 +253,7 @@ impl Paths {
     pub(in crate::worker) fn call_in(&mut self, since: Instant, snapshot: &Snapshot, accounting: &mut Accounting) {
         for target in self.instances.targets() {
             let out = self.instances.get(target).and_then(|instance| instance.side.as_ref()?.out.as_ref());
+            // A vector given out after the configuration arrived has the full patience as well.
             let late = |out: &Out| accounting.now.since(out.since.max(since)) >= PATIENCE;
             if out.is_some_and(late) {
                 self.give_up_vector(target, DropReason::FunctionFailed, Nanos::ZERO, snapshot, accounting);

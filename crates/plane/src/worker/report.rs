@@ -69,6 +69,7 @@ impl PortReport {
                 None => ports.push(report.clone()),
             }
         }
+        // Only the sum can be corrected: the links of all workers count packets as sent that one device has refused.
         for port in &mut ports {
             let Unsent { packets, bytes } = std::mem::take(&mut port.unsent);
             port.link.sent = port.link.sent.saturating_sub(packets);
@@ -230,6 +231,7 @@ impl Worker {
         let waiting = |state: &PortState| state.link.port.waiting_inside().packets;
         let waiting: u64 = self.ports.states.iter().map(waiting).sum();
         let mut ledger = self.accounting.ledger.clone();
+        // Packets inside a port count as sent, but have not left.
         ledger.withhold(waiting);
         WorkerReport {
             worker: self.id,
