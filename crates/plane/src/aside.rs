@@ -229,6 +229,7 @@ impl Side {
         };
         (errand.snapshot, errand.tables, errand.now, errand.follows) = (snapshot, tables, now, follows);
         (errand.odd, errand.asked, errand.panic) = (false, Nanos::ZERO, None);
+        // If the vector is given up, its drops are counted at these ports.
         self.came.clear();
         self.came.extend(batch.as_slice().iter().map(|packet| packet.meta().in_port));
         std::mem::swap(&mut errand.batch, batch);

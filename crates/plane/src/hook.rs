@@ -223,6 +223,7 @@ impl Marks {
 
     /// The marks of a configuration.
     pub fn of(plan: &StatePlan) -> Marks {
+        // Port 0 in the configuration means that UDP carries no instructions.
         let port = if plan.udp_port == 0 { u16::MAX } else { plan.udp_port };
         Marks { protocol: plan.protocol.into(), port: port.to_be() }
     }

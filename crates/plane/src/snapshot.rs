@@ -171,6 +171,7 @@ impl Snapshot {
         limits: HostLimits,
     ) -> Snapshot {
         interfaces.sort_by_key(|interface| interface.id);
+        // Both tables are indexed by id. Ids are never reused, so the tables have holes.
         let slots = interfaces.last().map_or(0, |interface| interface.id.index() + 1);
         let (mut egress, mut positions) = (vec![GONE; slots], vec![None; slots]);
         let (mut own4_filter, mut own6_filter) = (Filter::EMPTY, Filter::EMPTY);
@@ -185,6 +186,7 @@ impl Snapshot {
                 redirects: interface.redirects,
             };
             for attached in &interface.ipv4 {
+                // Broadcast and network addresses are no valid sources either, so the filter has them too.
                 let nobodys = [attached.broadcast(), attached.network()].into_iter().flatten();
                 nobodys.chain([attached.address]).for_each(|address| own4_filter.add(u32::from(address)));
             }

@@ -50,6 +50,7 @@ pub(super) fn run(way: Way<'_>, pool: Pool, mut concerned: Vec<IpAddr>, packet: 
         world.expected = Some(awaited.first().map_or(Expected::Collected, waits));
     }
     world.quiet = true;
+    // The host returns its packets to the pool. Their drops do not belong to the explanation.
     host.drain(&mut world);
     (world.expected.unwrap_or(Expected::Collected), world.path, awaited)
 }

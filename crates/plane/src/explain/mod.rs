@@ -177,6 +177,7 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
     let target = way.classifier(question.tables).one((port, view), question.now, &mut packet);
     way.instructed_at_input(port, &packet);
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+    // After the classification, which needs no translations: only now the packet's addresses are known.
     let nat = question.snapshot.translations.sample(question.snapshot.nat.as_ref(), l3, question.now);
     let way = Way { nat: &nat, ..way };
     let concerned = dry::concerned(&packet);
@@ -288,10 +289,12 @@ impl Way<'_> {
             if packet.is_offloaded() && !segment::ready_for_host(&mut packet) {
                 break (packet, Expected::Dropped(DropReason::BadOffload));
             }
+            // All other exceptions are for the host.
             let onward = [Exception::Again as u8, Exception::Dispatched as u8].contains(&packet.meta().exception);
             if !onward {
                 return Err((packet, self.dispatch.control));
             }
+            // The same bound as in a worker: functions and classifier could pass a packet to each other for ever.
             if packet.meta_mut().go_round() > ROUNDS {
                 break (packet, Expected::Dropped(DropReason::Rounds));
             }

@@ -86,6 +86,7 @@ impl Router {
         let Ok(shares) = Shares::of(plan, &costs, Admission::Refuse) else { return false };
         let mut snapshot = (*self.snapshot).clone();
         let mut differs = false;
+        // All shares are set, but the workers get them only if one differs notably.
         let mut give = |has: &mut Share, share: Share| {
             differs |= is_another(*has, share);
             *has = share;

@@ -85,9 +85,11 @@ impl Routes {
                 put(address.into(), 32, Origin::Broadcast, Outcome::Broadcast(id));
             }
         }
+        // Link-local addresses belong to their interface and have no routes: see `Snapshot::is_own6_on`.
         for attached in interface.ipv6.iter().filter(|attached| !attached.address.is_unicast_link_local()) {
             put(attached.address.into(), 128, Origin::Local, Outcome::Local(id));
             put(attached.address.into(), attached.length, Origin::Connected, Outcome::Connected(id));
+            // The subnet-router anycast address (RFC 4291 2.6.1) is an address of the router.
             if let Some(anycast) = attached.subnet_router() {
                 put(anycast.into(), 128, Origin::Local, Outcome::Local(id));
             }

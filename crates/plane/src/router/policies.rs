@@ -116,6 +116,7 @@ impl Router {
         match self.reschedule(port, decision) {
             Ok(scheme) => choice.scheme = scheme,
             Err(error) => {
+                // The port keeps its scheme, so the controller must not believe in the change.
                 self.policies.controllers.entry(port).and_modify(|controller| controller.withdraw(decision));
                 choice.failed = Some(error);
             }
@@ -129,12 +130,14 @@ impl Router {
         let Some(port) = plan.ports.iter().find(|port| port.name == view.name) else { return Ok(None) };
         let scheme = plan.scheme(port, to);
         let differs = scheme != plan.scheme(port, from);
+        // Only building can fail, so it comes before any change.
         let schemes = if differs { self.schemes(port, scheme)? } else { Vec::new() };
         let mut snapshot = (*self.snapshot).clone();
         if let Some(Some(view)) = snapshot.ports.get_mut(id.index()) {
             (view.scheme, view.objective) = (scheme.clone(), Some(to));
         }
         self.snapshot = Arc::new(snapshot);
+        // Objectives may share a scheme: then only the report of the objective changes.
         if !differs {
             return Ok(None);
         }

@@ -107,6 +107,7 @@ impl Router {
             return Err(vec![error]);
         }
         let interfaces = interfaces(plan, &mut names);
+        // Averages since the start, so that a moment does not decide about admission.
         let costs = self.measured.costs(plan, &names, self.plan.as_deref(), Span::Always);
         let parts = match Shares::of(plan, &costs, admission) {
             Ok(parts) => parts,
@@ -144,6 +145,7 @@ impl Router {
             HostLimits { icmp_rate: plan.icmp_rate.into(), icmp_burst: plan.icmp_burst.into(), ..self.build.limits },
         );
         snapshot.nat = nat;
+        // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.multicast = multicast(plan, &names);
         let snapshot = Arc::new(snapshot.executing(stations));
@@ -216,6 +218,7 @@ impl Router {
                 reopened || old.is_some_and(|old| (&old.capture, old.faults) != (&new.capture, new.faults));
             let scheme = self.scheme_of(plan, new, id);
             let before = old.zip(self.plan.as_deref()).map(|(old, plan)| self.scheme_of(plan, old, id));
+            // An unchanged scheme stays, with its queues and state.
             let scheme = Some(scheme).filter(|scheme| before != Some(*scheme));
             if let Err(error) = self.prepare_port(new, id, (reopened, redecorated, scheme), opener, names, shares) {
                 errors.push(error);
@@ -264,6 +267,7 @@ impl Router {
         if reopened {
             let queues = opener.open(plan, &self.region, shares.len())?;
             assert!((1..=shares.len()).contains(&queues.len()), "a port for each queue, and at most as many as asked");
+            // The reopened device may report another address, or none.
             names.devices.remove(&id);
             names.devices.extend(queues[0].mac().map(|mac| (id, mac)));
             names.queues.insert(id, queues.len());
@@ -285,6 +289,7 @@ impl Router {
                 Some(decorate) => {
                     share.ports.push(NewPort { id, port: Opened::Redecorated(decorate), scheme });
                 }
+                // Relays have no decorators, and unchanged decorators stay: only the scheme changes.
                 None => share.schemes.extend(scheme.map(|scheme| (id, scheme))),
             }
         }
@@ -308,6 +313,7 @@ impl Router {
         let mut opened: Vec<Option<Opened>> = (0..workers).map(|_| None).collect();
         let without = (0..workers).filter(|&worker| self.queue_of(worker, id, count).is_none());
         for (position, worker) in without.enumerate() {
+            // Spread the relays evenly over the queues.
             let queue = position % count;
             let owner = owner(queue).expect("every queue has an owner");
             let (ours, theirs) = (self.bells[owner].clone(), self.bells[worker].clone());
@@ -325,10 +331,12 @@ impl Router {
 
     /// The ports as the classifier needs them.
     fn views(&self, plan: &Plan, shares: &Shares, names: &Names) -> Vec<Option<PortView>> {
+        // Indexed by port id: removed ports leave holes.
         let mut views = vec![None; names.next[0]];
         for port in &plan.ports {
             let id = names.ports[&port.name];
             let of = |vlan: Option<u16>| port.interfaces.iter().find(|i| i.vlan == vlan);
+            // `u16::MAX` is never given out: untagged frames have no interface.
             let untagged = of(None).map_or(InterfaceId(u16::MAX), |i| names.interfaces[&i.name]);
             let vlans = port.interfaces.iter().filter_map(|i| Some((i.vlan?, names.interfaces[&i.name]))).collect();
             let (name, scheme) = (port.name.clone(), self.scheme_of(plan, port, id).clone());

@@ -88,6 +88,7 @@ impl Ports {
         let Paths { instances, .. } = paths;
         let Some(state) = ports.get_mut(port) else { return (0, false) };
         let mut moved = 0;
+        // Leave a share of the device's room to the packets of other workers.
         if let Some(lanes) = &state.lanes {
             state.link.reserve = lanes.reserve(state.link.port.room());
         }

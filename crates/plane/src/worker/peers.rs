@@ -117,6 +117,7 @@ impl Worker {
     }
 
     fn take_over_from(&mut self, index: usize, now: Instant) {
+        // Before an adoption the paths must drain, so packets stay on the ring. Requests put no packets on paths.
         if self.adoption.pending.is_none() {
             self.peers.take_handed(index, now, &mut self.paths, &mut self.tasks, &mut self.accounting);
         }
@@ -149,6 +150,7 @@ impl Peers {
             let exception = Exception::of(packet.meta().exception);
             let target = exception.map_or(dispatch.control, |exception| dispatch.of(exception));
             let Some(instance) = instances.get_mut(target) else { return };
+            // The packets stay on the ring until there is room. If the ring fills up too, the sender drops the excess.
             if instance.input.room() == 0 {
                 return;
             }
@@ -177,6 +179,7 @@ impl Peers {
         let mut handed = 0;
         while let Some(packet) = instance.input.pop() {
             handed += 1;
+            // Without a reader a push may succeed, and the packet would be lost uncounted.
             let gone = speaker.handed.is_abandoned();
             match if gone { Err(rtrb::PushError::Full(packet)) } else { speaker.handed.push(packet) } {
                 Ok(()) => {

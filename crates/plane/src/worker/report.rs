@@ -201,8 +201,7 @@ pub struct WorkerReport {
     pub switch_cost: Nanos,
     /// The neighbours it knows.
     pub neighbours: Vec<NeighbourReport>,
-    /// Next hops for which packets of this worker are queued, with their number. The worker that owns the neighbours counts its own packets
-    /// there.
+    /// Next hops for which packets of this worker are queued, with their number. The first worker counts its own in `neighbours`.
     pub waiting: Vec<((InterfaceId, IpAddr), usize)>,
     /// The counters of each multicast group of the generation, in the order of its routes.
     pub groups: Vec<GroupCounters>,
