@@ -37,6 +37,7 @@ pub(super) fn run(way: Way<'_>, pool: Pool, mut concerned: Vec<IpAddr>, packet: 
     for known in way.question.reports.iter().flat_map(|report| &report.neighbours).filter(wanted) {
         host.recall(known, &mut world);
     }
+    // From here on the host acts on the packet of the question.
     world.quiet = false;
     world.onward.push_back((packet, target));
     while let Some((packet, target)) = world.onward.pop_front() {
@@ -87,6 +88,7 @@ fn copied(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr], flow
     interfaces.iter().for_each(|interface| tables.attach(interface.id, live.place(interface.id)));
     let special = |(prefix, outcome)| RouteChange { vrf: VrfId::MAIN, prefix, origin: Origin::Local, outcome };
     let always = desired::always().map(special);
+    // Of the other routes only those that cover a destination are copied, below.
     let own = Routes::following(interfaces, |interface| live.place(interface));
     let own = own.iter().filter_map(|(&(vrf, prefix, origin), goal)| match *goal {
         Goal::Plain(outcome) => Some(RouteChange { vrf, prefix, origin, outcome }),
@@ -113,6 +115,7 @@ fn copied(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr], flow
                 hops.push(hop);
                 let adjacency = tables.adjacency_for(interface, hop).expect(fits);
                 set(Outcome::Via(adjacency));
+                // The route holds the adjacency now.
                 tables.release(adjacency);
             }
             (Outcome::Via(_), None) => {}

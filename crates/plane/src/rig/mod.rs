@@ -120,6 +120,7 @@ impl Opener for Wires {
                 Some(f) => {
                     let rates =
                         FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
+                    // Each queue has its own sequence of faults.
                     Box::new(Faulty::new(port, rates, f.seed.wrapping_add(queue as u64)))
                 }
             })
