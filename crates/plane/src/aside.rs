@@ -1,8 +1,8 @@
-//! Functions that give the processor back in the middle of a packet (spec Q-41): a vector and the functions of its path go to
-//! somebody else who works on them while the worker lends its core, a slice at a time.
+//! Preemptible functions (spec Q-41). A vector and the functions of its path go to another thread, which processes them while the worker lends
+//! it the core, one slice at a time.
 //!
-//! The plane owns no thread: the daemon passes in who makes one ([`Asides`]). In virtual time the functions run at once and
-//! what they cost is spent in slices, as a [`cpu::meter::Meter`] foretells it.
+//! The plane owns no thread: the daemon passes in a maker of threads ([`Asides`]). In virtual time the functions run at once, and their cost is
+//! spent in slices, as a [`cpu::meter::Meter`] predicts it.
 
 use crate::function::{Context, Counter, Function};
 use crate::snapshot::Snapshot;
@@ -14,37 +14,37 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use units::{Instant, Nanos, PortId};
 
-/// How old what functions have counted may be where it is told while they are away.
+/// The maximum age of the functions' counters that are reported while the functions are away.
 const AGE: Nanos = Nanos::secs(1);
 
-/// A vector of packets and what is to be done to them, on its way to somebody who does it, and back.
+/// A vector of packets and the functions to apply to it, on its way to a function thread and back.
 pub struct Errand {
     batch: Batch,
     functions: Vec<Box<dyn Function>>,
     snapshot: Arc<Snapshot>,
     tables: Arc<Tables>,
     now: Instant,
-    /// Whether somebody follows packets.
+    /// True if packets are traced.
     follows: bool,
     passed: Vec<Passed>,
-    /// Whether some packets do not simply go on.
+    /// True if some packets do not simply continue.
     odd: bool,
     asked: Nanos,
     panic: Option<String>,
 }
 
-/// A function has worked on a packet that somebody follows.
+/// A function has processed a traced packet.
 pub(crate) struct Passed {
     /// Its position in the vector.
     pub packet: usize,
-    /// That of the function on its path.
+    /// The function's position on its path.
     pub function: usize,
     /// The frame before and after.
     pub frames: (Vec<u8>, Vec<u8>),
 }
 
 impl Errand {
-    /// Nothing to do yet.
+    /// An empty errand.
     fn new(snapshot: Arc<Snapshot>, tables: Arc<Tables>) -> Errand {
         Errand {
             batch: Batch::new(),
@@ -60,7 +60,7 @@ impl Errand {
         }
     }
 
-    /// Runs the functions on the packets. Where one panics, that is kept for the worker to find.
+    /// Runs the functions on the packets. If one panics, the message is kept for the worker.
     pub fn run(&mut self) {
         let done = catch_unwind(AssertUnwindSafe(|| self.process()));
         self.panic = done.err().map(|panic| words(&*panic));
@@ -73,7 +73,7 @@ impl Errand {
             snapshot: &self.snapshot,
             tables: &self.tables,
             nat: &self.snapshot.translations,
-            // Somebody else keeps it, for those that do not keep it themselves.
+            // The thread that runs the errand enforces the limit, for functions that do not do so themselves.
             limit: None,
             asked: &asked,
         };
@@ -90,44 +90,44 @@ impl Errand {
         self.asked = asked.get();
     }
 
-    /// The time its functions want spent besides: whoever runs them on a real processor spends it there, and takes it.
+    /// Takes the extra time that the functions requested. The thread that runs them on a real processor spends it there.
     pub fn take_asked(&mut self) -> Nanos {
         std::mem::take(&mut self.asked)
     }
 }
 
-/// The frames of packets that somebody follows.
+/// The frames of the traced packets.
 #[cold]
 fn frames(packets: &[Packet]) -> Vec<(usize, Vec<u8>)> {
     let followed = |(_, packet): &(usize, &Packet)| packet.meta().flags & Meta::FOLLOWED != 0;
     packets.iter().enumerate().filter(followed).map(|(index, packet)| (index, packet.bytes().to_vec())).collect()
 }
 
-/// Somebody who works on one errand at a time while the core is lent.
+/// A function thread: works on one errand at a time while the core is lent to it.
 pub trait Aside: Send {
-    /// Takes an errand, to be begun when the core is lent next. Gives it back where nobody can take it.
+    /// Accepts an errand. It begins when the core is lent next. Returns it if the thread cannot accept it.
     fn give(&mut self, errand: Box<Errand>) -> Result<(), Box<Errand>>;
     /// Lends the core until the errand is done, and no longer than `slice`.
     fn lend(&mut self, slice: Nanos) -> Lent;
-    /// Nobody waits for the errand any more: what it holds goes home when it ends. The next is somebody else's.
+    /// Abandons the errand: its packets and functions are freed when it ends. The next errand goes to another thread.
     fn forsake(&mut self);
 }
 
-/// What has become of an errand.
+/// The state of an errand.
 pub enum Lent {
     /// It is done.
     Done(Box<Errand>),
-    /// It is not, and has used so much of a processor since it was given.
+    /// It is unfinished, and has used this much processor time since it was given.
     Away(Nanos),
 }
 
-/// Makes those who work aside, for one worker.
+/// Makes function threads for one worker.
 pub trait Asides: Send {
-    /// One more.
+    /// Makes one more.
     fn open(&mut self) -> Box<dyn Aside>;
 }
 
-/// Runs functions at once, in the worker: where time is not real.
+/// Runs functions at once, in the worker: for virtual time.
 #[derive(Default)]
 pub struct AtOnce(Option<Box<Errand>>);
 
@@ -157,37 +157,37 @@ impl Asides for Virtual {
     }
 }
 
-/// What an instance has of who works for it aside.
+/// An instance's use of a function thread.
 pub(crate) struct Side {
     pub aside: Box<dyn Aside>,
-    /// The errand while nothing is out: its memory is kept.
+    /// The errand while no vector is out: its memory is reused.
     errand: Option<Box<Errand>>,
     pub out: Option<Out>,
-    /// The ports that the packets came in by which are out.
+    /// The input ports of the packets that are out.
     pub came: Vec<PortId>,
-    /// What the functions had counted when they were last looked at, for while they are away.
+    /// The functions' counters when they were last read, reported while the functions are away.
     counted: Option<(Instant, Vec<Vec<Counter>>)>,
-    /// When something was last told of its functions.
+    /// The time of the last report about its functions.
     pub told: Option<Instant>,
 }
 
-/// A vector that is out.
+/// A vector that is being processed by a function thread.
 pub(crate) struct Out {
     pub packets: usize,
     pub bytes: u64,
-    /// Whether something may be left to be done to its packets, besides the functions.
+    /// True if its packets may need segmentation, fragmentation or checksums behind the functions.
     pub offloads: bool,
     /// When it was given.
     pub since: Instant,
     /// When the core was last lent to it.
     pub lent: Instant,
-    /// What it has used of a processor.
+    /// The processor time it has used.
     pub used: Nanos,
-    /// It is back, and what it costs is yet to be spent: virtual time.
+    /// The finished errand and the cost still to be spent: virtual time.
     pub back: Option<(Box<Errand>, Nanos)>,
 }
 
-/// What comes back with a vector.
+/// The results that return with a vector.
 pub(crate) struct Returned {
     pub odd: bool,
     pub passed: Vec<Passed>,
@@ -204,13 +204,13 @@ impl Side {
         self.out.as_ref().map_or(0, |out| out.packets)
     }
 
-    /// What the functions had counted, where they are away.
+    /// The functions' last known counters, if the functions are away.
     pub fn counted(&self) -> Option<Vec<Vec<Counter>>> {
         let (_, counted) = self.counted.as_ref().filter(|_| self.out.is_some())?;
         Some(counted.clone())
     }
 
-    /// Gives out what is in `batch`. Where nobody takes it, it is in `batch` again: false.
+    /// Gives `batch` and `functions` to the function thread. If it does not accept them, both are back in their places and the result is false.
     pub fn give(
         &mut self,
         batch: &mut Batch,
@@ -218,6 +218,7 @@ impl Side {
         world: (&Arc<Snapshot>, &Arc<Tables>),
         (now, follows, out): (Instant, bool, Out),
     ) -> bool {
+        // Read before the functions leave: nothing may read them while another thread runs them.
         if self.counted.as_ref().is_none_or(|(then, _)| now.since(*then) >= AGE) {
             self.counted = Some((now, functions.iter().map(|function| function.counters()).collect()));
         }
@@ -228,6 +229,7 @@ impl Side {
         };
         (errand.snapshot, errand.tables, errand.now, errand.follows) = (snapshot, tables, now, follows);
         (errand.odd, errand.asked, errand.panic) = (false, Nanos::ZERO, None);
+        // If the vector is given up, its drops are counted at these ports.
         self.came.clear();
         self.came.extend(batch.as_slice().iter().map(|packet| packet.meta().in_port));
         std::mem::swap(&mut errand.batch, batch);
@@ -244,7 +246,7 @@ impl Side {
         }
     }
 
-    /// Takes what came back out of `errand`, and keeps that.
+    /// Moves the packets and functions out of `errand`, and keeps its memory.
     pub fn take(
         &mut self,
         mut errand: Box<Errand>,

@@ -1,16 +1,14 @@
-//! Waking a worker that sleeps, and only then: whoever hands it something rings, and a worker that is awake hears nothing
-//! and costs nobody a system call.
+//! Wakeup of a sleeping worker. A worker or thread that hands something to it rings its bell. If the worker is awake, this costs no system call.
 //!
-//! The two sides meet like this. The sleeper says that it sleeps, then looks once more whether there is anything to do.
-//! The other hands over, then looks whether the sleeper sleeps. With a full fence between the two halves on both sides, at
-//! least one of them sees the other (Dekker 1965): either the work is found, or the bell is rung. `make loom` tries every
-//! interleaving.
+//! The protocol: the sleeper announces that it sleeps, then checks once more for work. The other side hands over, then checks whether the
+//! sleeper sleeps. Both sides have a full fence between the two halves, so at least one of them sees the other (Dekker 1965): either the work is
+//! found, or the bell is rung. `make loom` tries every interleaving.
 
 use super::sync::{AtomicBool, Ordering, fence};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// How a worker that sleeps is woken.
+/// Wakes a sleeping worker.
 pub type Nudge = Box<dyn Fn() + Send + Sync>;
 
 /// The bell of one worker.
@@ -21,28 +19,29 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Says how the worker is woken; the first to say so counts.
+    /// Sets how to wake the worker. Only the first call counts.
     pub fn hang(&self, nudge: Nudge) {
         let _ = self.nudge.set(nudge);
     }
 
-    /// Wakes the worker whether it sleeps or not: it may be about to.
+    /// Wakes the worker even if it does not sleep yet: it may be about to.
     pub fn nudge(&self) {
         if let Some(nudge) = self.nudge.get() {
             nudge();
         }
     }
 
-    /// Something was handed over. Costs a fence where the worker is awake.
+    /// Something was handed over. Costs only a fence if the worker is awake.
     #[inline]
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
+        // The load keeps the common case free of atomic writes. The swap lets only one of several ringers wake the worker.
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
             self.nudge();
         }
     }
 
-    /// The worker is about to sleep: it looks for work once more after this.
+    /// The worker is about to sleep. It must check for work once more after this.
     pub fn lie_down(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -86,7 +85,7 @@ mod tests {
         assert_eq!(rung.load(Ordering::Relaxed), 1);
     }
 
-    /// One thread hands over numbers, the other sleeps whenever it finds none: were a ring lost, it would sleep for ever.
+    /// One thread hands over numbers, the other sleeps when it finds none. If a wakeup were lost, it would sleep for ever.
     #[test]
     fn no_work_is_slept_through() {
         const ROUNDS: usize = 20_000;

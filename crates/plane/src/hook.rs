@@ -1,9 +1,9 @@
-//! Ephemeral state, as far as the plane knows of it: packets that carry an instruction are shown to a station where they
-//! come in, in the middle, and where they leave, and it says which of them end.
+//! Ephemeral state, as far as the plane knows it. Packets that carry an instruction visit a packet hook at the input port, in the centre, and at
+//! the output port. The hook decides which of them end.
 //!
-//! What an instruction does, and where values are, is the station's; the plane finds its packets among all others for the
-//! price of a comparison, brings those of one computation to one worker, and counts what ends.
-//! [adr/0040](../../../adr/0040-ephemeral-state-has-one-owner-a-shard.md) says why there.
+//! The hook executes instructions and owns the stores. The plane finds the packets among all others at the cost of one comparison, sends those
+//! of one computation to one worker, and counts those that end. [adr/0040](../../../adr/0040-ephemeral-state-has-one-owner-a-shard.md) explains
+//! why.
 
 use crate::registered::InstructionTrouble;
 use packet::wire::{ethertype, protocol};
@@ -15,116 +15,117 @@ use std::fmt;
 use std::sync::Arc;
 use units::{Instant, Nanos, PortId, Rate};
 
-/// Where in the router a packet is.
+/// The place in the router at which a packet is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
-    /// At the port it came in by.
+    /// At the port that received it.
     Input(PortId),
-    /// In the middle.
+    /// In the centre, between input and output.
     Central,
-    /// At the port it leaves by: once for each copy of it.
+    /// At the port that transmits it: once for each copy.
     Output(PortId),
 }
 
-/// What a packet may ask of the port where it is.
+/// The variables of a port that an instruction may read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Variables {
-    /// Packets that wait at its link.
+    /// Packets queued at its link.
     pub queue: u64,
     /// Packets that its link has dropped.
     pub drops: u64,
-    /// What its medium carries.
+    /// The rate of its medium.
     pub rate: Rate,
 }
 
-/// What became of packets at a place, and where they have to be shown yet.
+/// The result of a visit: whether all packets continue, and which places they have yet to visit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Visited {
-    /// Whether all go on.
+    /// True if all packets continue.
     pub all: bool,
-    /// Whether one of them may ask for something in the middle.
+    /// True if one of them may carry an instruction for the centre.
     pub central: bool,
-    /// Whether one of them may where it leaves.
+    /// True if one of them may carry an instruction for the output port.
     pub output: bool,
     /// Instructions that were executed.
     pub executed: u32,
 }
 
-/// Of each packet of a batch whether it was just found to be untagged IPv4 without options, no later fragment, with nothing wrong and nothing behind it, and
-/// of the protocol of instructions; and neither refused nor to pass unexecuted: whoever executes it need not look at all of that again.
+/// For each packet of a batch: whether the classifier has verified that it carries the protocol of instructions in plain IPv4. Such a packet is
+/// untagged and valid, without options and trailing bytes, and no later fragment. It is neither refused nor passed unexecuted. The hook need not
+/// check all of that again.
 pub type Dedicated = [bool];
 
-/// Of none, as far as anybody knows.
+/// Nothing is known about the packets.
 pub const UNKNOWN: &Dedicated = &[false; BATCH];
 
-/// Packets that are shown to a station, and what is known of them already.
+/// Packets that are passed to a hook, and what the classifier knows about each.
 pub type Shown<'a> = (&'a mut [Packet], &'a Dedicated);
 
-/// How often a station is looked after at most that says nothing of it.
+/// The default interval between calls of [`PacketHook::tend`] while packets arrive.
 pub const PACE: Nanos = Nanos::millis(10);
 
-/// The most queues that packets may wait in on their way to another worker.
+/// The maximum number of queues for packets on their way to another worker.
 pub const MOST_QUEUES: usize = plan::state::MOST_QUEUES as usize;
 
-/// Whom a packet belongs to.
+/// The worker that owns a packet's computation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Owner {
     /// The worker.
     pub worker: usize,
-    /// On its way there it waits in this queue, below as many as the plan says.
+    /// The packet uses this queue on its way to the worker. Less than the number of queues in the configuration.
     pub queue: u8,
 }
 
 /// One worker's part of all stores.
 pub trait PacketHook: Send {
-    /// Whom the IP packet belongs to, which came at `now`; none where that is whoever has it.
+    /// The owner of an IP packet that arrived at `now`. `None` if any worker may process it.
     fn owner(&mut self, l3: &[u8], now: Instant) -> Option<Owner>;
-    /// Whether packets that carry no instruction may belong to a worker: somebody of their flow has carried one lately.
+    /// True if packets that carry no instruction may have an owner, because a packet of their flow carried one lately.
     fn follows(&mut self, now: Instant) -> bool;
-    /// Whether [`Variables`] of a port are wanted.
+    /// True if the hook reads the [`Variables`] of this port.
     fn asks(&self, place: Place) -> bool;
-    /// Executes what packets that are neither refused nor made here ask for, in their order. Sets `refused` on those that
-    /// end.
+    /// Executes the instructions of packets in their order. Skips refused packets and packets that the router itself generated. Sets `refused`
+    /// on those that end.
     fn visit(&mut self, place: Place, variables: Variables, now: Instant, packets: Shown<'_>) -> Visited;
-    /// So many packets were taken from where they wait for a place: a port, a path that leads to one, or, for the centre, what other workers have
-    /// received. Where there is always more, the worker does not keep up.
+    /// Reports that `packets` packets were dequeued for a place: from a port, from a path that leads to one, or, for the centre, from other
+    /// workers. If there are always `more`, the worker does not keep up.
     fn polled(&mut self, _at: Place, _now: Instant, _packets: usize, _more: bool) {}
-    /// Whether packets that find no room on their way to the worker they belong to pass here unexecuted; else they are dropped.
+    /// True if packets that find the queue to their owner full continue unexecuted. Otherwise they are dropped.
     fn passes(&self) -> bool {
         false
     }
-    /// The IP packet is one of those: it passes a place where it may ask to be executed.
+    /// An IP packet passed a place unexecuted that could have executed its instruction.
     fn passed(&mut self, _place: Place, _l3: &[u8]) {}
-    /// Does what is due without a packet. Answers when to be called again; [`Instant::FAR`] where nothing will be.
+    /// Does work that needs no packet, e.g. expiry. Returns when to be called again; [`Instant::FAR`] for never.
     fn tend(&mut self, now: Instant) -> Instant;
-    /// How often it is to be called for that at most, while packets come.
+    /// The minimum interval between calls of `tend` while packets arrive.
     fn pace(&self) -> Nanos {
         PACE
     }
-    /// Takes the place of `old`, and whatever of it stays.
+    /// Replaces `old`, and keeps those of its stores that both have.
     fn succeed(&mut self, old: Box<dyn PacketHook>);
-    /// What a registered instruction did wrong since this was asked last.
+    /// The fault of a registered instruction since the last call, if any.
     fn trouble(&mut self) -> Option<InstructionTrouble> {
         None
     }
-    /// What it has counted, and what its stores hold: see [`HookReport::inner`].
+    /// The hook's counters and the contents of its stores: see [`HookReport::inner`].
     fn report(&self, now: Instant) -> Arc<dyn Any + Send + Sync>;
-    /// Looks into its stores, each with the port it belongs to, or none for the central one. All workers' parts.
+    /// Read access to the stores of all workers, each with the port it belongs to; `None` for the central store.
     fn onlookers(&self) -> Vec<(Option<PortId>, Arc<dyn Onlooker>)>;
-    /// Itself, for whoever knows what it is.
+    /// For callers that know the concrete type.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Looks into a store while packets change it.
+/// Reads a store while packets change it.
 pub trait Onlooker: fmt::Debug + Send + Sync {
-    /// At most `most` of the entries that live at `now`.
+    /// At most `most` of the entries that have not expired at `now`.
     fn entries(&self, now: Instant, most: usize) -> Vec<Entry>;
 }
 
 /// An entry of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The worker whose part it is in.
+    /// The worker that owns the entry's shard.
     pub shard: usize,
     /// Its tag.
     pub tag: u64,
@@ -132,46 +133,46 @@ pub struct Entry {
     pub value: u64,
     /// How long ago it was created.
     pub age: Nanos,
-    /// A hash of the computation that created it, where that is noted.
+    /// A hash of the computation that created it, if the store records it.
     pub creator: Option<u16>,
 }
 
-/// What a configuration wants executed, by ids.
+/// The instructions that a configuration enables, with ports by id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// What it says.
+    /// The section of the configuration.
     pub plan: StatePlan,
-    /// What it says of each port that executes anything.
+    /// The configuration of each port that executes instructions.
     pub ports: Vec<(PortId, PortStatePlan)>,
-    /// Workers.
+    /// The number of workers.
     pub workers: usize,
-    /// The number by which others know the router.
+    /// The number by which other systems know the router.
     pub node: u64,
-    /// Nobody outside knows it: computations are spread over workers by it.
+    /// A secret that spreads computations over workers.
     pub secret: u64,
-    /// Tells apart what was in the files that the plan names.
+    /// A fingerprint of the contents of the files that the plan names.
     pub print: u64,
 }
 
-/// Makes stations.
+/// Makes packet hooks.
 pub trait Maker: Send + Sync {
-    /// A station for each worker, in their order. Stores that are in `before` as well, and that its workers have, are left
-    /// out: the stations will [succeed](PacketHook::succeed) those.
+    /// Makes a hook for each worker, in the order of workers. It omits stores that `before` has too and the workers keep: the new hooks [take
+    /// over](PacketHook::succeed) those.
     fn make(&self, before: Option<&Wanted>, wanted: &Wanted) -> Result<Vec<Box<dyn PacketHook>>, CannotMake>;
-    /// Tells apart what is in the files that a plan names, without telling what that is: nobody finds out who does not know `secret`.
+    /// A fingerprint of the contents of the files that a plan names. Without `secret` it reveals nothing about the contents.
     fn print(&self, _plan: &StatePlan, _secret: u64) -> u64 {
         0
     }
-    /// What an IP packet asks for, if it asks for anything. `None`: it carries no instruction.
+    /// Describes the instruction of an IP packet. `None` if the packet carries none.
     fn read(&self, plan: &StatePlan, l3: &[u8]) -> Option<Asked>;
 }
 
-/// Why there is no station.
+/// Why there is no hook.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CannotMake {
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
-    /// What to do about it.
+    /// What to change.
     pub hint: String,
 }
 
@@ -183,76 +184,77 @@ impl fmt::Display for CannotMake {
 
 impl std::error::Error for CannotMake {}
 
-/// What a packet asks for.
+/// The instruction of a packet, decoded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
     /// The instruction with its operands.
     pub instruction: String,
     /// Its computation.
     pub computation: u64,
-    /// Whether it is to be executed where it comes in, in the middle, and where it leaves.
+    /// For the input port, the centre and the output port: true if it is to be executed there.
     pub at: [bool; 3],
-    /// Why no router executes it; none where they do.
+    /// Why no router executes it. `None` if routers do.
     pub not: Option<String>,
 }
 
-/// What a worker tells of its hook.
+/// A worker's report about its hook.
 #[derive(Clone, Debug)]
 pub struct HookReport {
-    /// What the hook itself tells: whoever knows the hook knows the type.
+    /// The hook's own report. Code that knows the hook knows the type.
     pub inner: Arc<dyn Any + Send + Sync>,
-    /// Packets handed to the workers they belong to.
+    /// Packets handed to their owners.
     pub handed: u64,
-    /// Packets that wait for the workers they belong to.
+    /// Packets queued for their owners.
     pub waiting: u64,
 }
 
-/// By which numbers packets are known that may carry an instruction.
+/// The protocol number and the UDP port of packets that may carry an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marks {
-    /// The protocol in an IP header; beyond all of them for none.
+    /// The protocol in an IP header. For none, a number greater than any protocol.
     protocol: u16,
-    /// The bytes of the UDP port, as a packet has them; those of the highest for none, as which nothing worse happens than a look in vain.
+    /// The UDP port, in network byte order. For none, port 65535: its packets are examined in vain.
     port: u16,
 }
 
 impl Marks {
-    /// Those of no packet.
+    /// Marks that no packet with an instruction has.
     pub const NONE: Marks = Marks { protocol: u16::MAX, port: u16::MAX };
 
-    /// Those that a configuration says.
+    /// The marks of a configuration.
     pub fn of(plan: &StatePlan) -> Marks {
+        // Port 0 in the configuration means that UDP carries no instructions.
         let port = if plan.udp_port == 0 { u16::MAX } else { plan.udp_port };
         Marks { protocol: plan.protocol.into(), port: port.to_be() }
     }
 
-    /// Whether one of these IPv4 packets may carry an instruction: never no where one does. `hops` are the bytes 6 to 9 of their headers, and `ports`
-    /// what is behind these.
+    /// True if one of these IPv4 packets may carry an instruction. It may err only by answering yes. `hops` are bytes 6 to 9 of the headers;
+    /// `ports` are the four bytes behind each header.
     #[inline]
     pub(crate) fn may_be_among(self, hops: &[[u8; 4]], ports: &[[u8; 4]]) -> bool {
         let port = |ports: &[u8; 4]| u32::from_le_bytes(*ports) >> 16 == u32::from(u16::from_le(self.port));
-        // Many at a time, without a jump for each.
+        // Without a branch for each packet, so that the compiler vectorizes the loop.
         hops.iter().zip(ports).fold(false, |any, (hop, ports)| any | self.is_dedicated(hop) | port(ports))
     }
 
-    /// Whether a packet with these bytes 6 to 9 of its header is of the protocol of instructions, and no later fragment, which has none.
+    /// True if a packet with these bytes 6 to 9 of its header carries the protocol of instructions. A later fragment carries no instruction.
     #[inline(always)]
     pub(crate) fn is_dedicated(self, hop: &[u8; 4]) -> bool {
-        // A first fragment says as little of its place as a whole packet; the time to live is whatever it is.
+        // The mask ignores the flags (a first fragment has offset zero, like a whole packet) and the TTL.
         const LOOKED_AT: u32 = u32::from_le_bytes([0x1f, 0xff, 0, 0xff]);
-        // Beyond all protocols it has a bit where none is looked at.
+        // `Marks::NONE` sets a bit where the mask has none, so that nothing is equal to it.
         let [protocol, beyond] = self.protocol.to_le_bytes();
         u32::from_le_bytes(*hop) & LOOKED_AT == u32::from_le_bytes([0, 0, beyond, protocol])
     }
 
-    /// Whether an IP packet of this protocol may carry an instruction; `upper` is what follows its header.
+    /// True if an IP packet of this protocol may carry an instruction. `upper` reads the bytes behind its IP header.
     #[inline(always)]
     pub(crate) fn may_carry(self, protocol: u8, upper: impl FnOnce() -> Option<[u8; 4]>) -> bool {
         u16::from(protocol) == self.protocol
             || protocol == UDP && upper().is_some_and(|ports| u16::from_ne_bytes([ports[2], ports[3]]) == self.port)
     }
 
-    /// Whether a frame may have such a packet: never no where it has one.
+    /// True if a frame may carry an instruction. It may err only by answering yes.
     #[inline]
     pub(crate) fn may_be_on(self, frame: &[u8]) -> bool {
         const PLAIN: usize = 34;
@@ -265,7 +267,7 @@ impl Marks {
                 UDP => self.may_carry(UDP, || upper(54)),
                 _ => self != Marks::NONE,
             },
-            // Options, and tags: whoever is asked looks closely.
+            // Options and tags are rare: the caller parses these packets completely.
             (ethertype::IPV4 | VLAN, _) => self != Marks::NONE,
             _ => false,
         }
@@ -275,14 +277,14 @@ impl Marks {
 const UDP: u8 = protocol::UDP;
 const VLAN: u16 = 0x8100;
 
-/// What a generation says of stations.
+/// The packet hooks of a generation.
 #[derive(Clone)]
 pub struct Stations {
-    /// What it wants.
+    /// The requested configuration.
     pub wanted: Wanted,
-    /// How its packets are known.
+    /// The marks of its packets.
     pub marks: Marks,
-    /// Who made them.
+    /// The maker of the hooks.
     pub maker: Arc<dyn Maker>,
 }
 

@@ -1,8 +1,7 @@
 //! The plane: receive, classify, functions, queue, transmit, on one worker a core.
 //!
-//! It is pure: it owns no thread, no socket and no randomness that does not follow from a seed, and reads no clock.
-//! [`Router`] is its control side; it makes [`Worker`]s, and whoever drives one passes the time and a meter to
-//! [`Worker::step`]. So the daemon and a simulation run the same lines.
+//! It is pure: it owns no thread, no socket and no randomness except from a seed, and reads no clock. [`Router`] is its control side and makes
+//! [`Worker`]s. A driver passes the time and a meter to [`Worker::step`]. So the daemon and a simulation run the same code.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +33,7 @@ pub use worker::{
     PathReport, PortReport, QueueReport, Reschedule, Step, TaskReport, Watched, Worker, WorkerReport, add_counters,
 };
 
-/// What a configuration may name: the schemes, the functions and the kinds of port of this build.
+/// The names available to a configuration: the schemes, the functions and the kinds of port of this build.
 pub fn catalogue() -> plan::Catalogue {
     plan::Catalogue {
         functions: function::Functions::default().declarations(),

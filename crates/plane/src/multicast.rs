@@ -1,39 +1,39 @@
-//! Where packets to multicast groups go: the routes of one generation (RFC 1112, RFC 7761 4.2).
+//! Multicast routes of one generation (RFC 1112, RFC 7761 4.2).
 //!
-//! A route says by which interface the packets of a group come, and which interfaces get a copy each. The one for a packet's
-//! source and group goes before the one for the group and any source. What is done with it is in `worker::copying`.
+//! A route names the input interface of a group's packets, and the interfaces that get a replica each. A route for a packet's source and group
+//! precedes the one for the group and any source. Replication is in `worker::replicate`.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use units::{AdjacencyId, InterfaceId, VrfId};
 
-/// The adjacency of a copy: no neighbour, its link-layer address follows from the group (RFC 1112 6.4, RFC 2464 7).
+/// The adjacency of a replica. It has no neighbour: its link-layer address follows from the group (RFC 1112 6.4, RFC 2464 7).
 pub(crate) const COPY: AdjacencyId = AdjacencyId(u32::MAX - 1);
-/// The adjacency of what passes through as it is, from one end of a piece of cable to the other.
+/// The adjacency of packets that leave unchanged by the other pass-through port.
 pub(crate) const THROUGH: AdjacencyId = AdjacencyId(u32::MAX - 2);
 
-/// The interface that a packet leaves by of which copies leave by several.
+/// The output interface of a packet whose replicas leave by several.
 pub const SEVERAL: InterfaceId = InterfaceId(u16::MAX);
 
-/// Whose packets to which group.
+/// The source and the group of a multicast route.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupKey {
-    /// The VRF they come in by.
+    /// The VRF of the input interface.
     pub vrf: VrfId,
     /// The group.
     pub group: IpAddr,
-    /// Their source; none for all others.
+    /// Their source. `None` for all other sources.
     pub source: Option<IpAddr>,
 }
 
-/// The way of a group's packets.
+/// The route of a group's packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MulticastRoute {
-    /// Whose packets.
+    /// The packets it applies to.
     pub key: GroupKey,
-    /// The interface they come by.
+    /// The input interface.
     pub from: InterfaceId,
-    /// The interfaces that get a copy each; never that of `from`.
+    /// The interfaces that get a replica each, never `from`.
     pub to: Vec<InterfaceId>,
 }
 
@@ -45,27 +45,27 @@ pub struct MulticastRoutes {
 }
 
 units::counters! {
-    /// What was copied for a multicast group.
+    /// The counters of a multicast group.
     pub struct GroupCounters {
-        /// Packets to the group that were copied.
+        /// Packets to the group that were replicated.
         packets "packets";
         /// Bytes of those, link header included.
         bytes "bytes";
-        /// Copies that were put on a path.
+        /// Replicas that were put on a path.
         copies "copies_packets";
-        /// Copies that were not: no frame, no room on the path, or longer than the link takes. Each has its drop reason.
+        /// Replicas that were dropped with a reason: no frame, no room on the path, or longer than the MTU.
         dropped "dropped_packets";
     }
 }
 
 impl MulticastRoutes {
-    /// The routes of a generation, each of its own key.
+    /// The routes of a generation, each with its own key.
     pub fn new(routes: Vec<MulticastRoute>) -> MulticastRoutes {
         let positions = routes.iter().enumerate().map(|(position, route)| (route.key, position)).collect();
         MulticastRoutes { routes, positions }
     }
 
-    /// The position of the route of a packet that came in by an interface of `vrf`.
+    /// The position of the route of a packet received on an interface of `vrf`.
     pub fn find(&self, vrf: VrfId, source: IpAddr, group: IpAddr) -> Option<usize> {
         if self.routes.is_empty() {
             return None;
@@ -79,12 +79,12 @@ impl MulticastRoutes {
         self.routes.get(position)
     }
 
-    /// All of them, in the order of their positions.
+    /// All routes, in the order of their positions.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &MulticastRoute> {
         self.routes.iter()
     }
 
-    /// What was counted for the routes of `old`, in the order of these: those that stay go on counting.
+    /// The counters of the routes of `old`, in the order of these routes. Routes that stay keep their counters.
     pub(crate) fn carry(&self, old: &MulticastRoutes, counted: &[GroupCounters]) -> Vec<GroupCounters> {
         let before = |route: &MulticastRoute| {
             let position = old.positions.get(&route.key)?;

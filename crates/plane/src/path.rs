@@ -1,8 +1,7 @@
-//! Switching paths at work: queues and functions between the classifier and one link.
+//! Path instances: queues and functions between the classifier and one link.
 //!
-//! A path of the configuration has one instance for each port its packets may leave by, so that a slow port holds up
-//! nobody else. The two built-in paths of the router's own protocols have, besides, one instance that receives and
-//! belongs to no port.
+//! A path of the configuration has one instance for each port by which its packets may leave, so that a slow port delays no other. The two
+//! built-in paths of the local protocols also have one instance each that receives and belongs to no port.
 
 use crate::aside::Side;
 use crate::function::Function;
@@ -13,19 +12,19 @@ use packet::{Packet, Queue};
 use units::{Bytes, Instant, Meter, Nanos, PacketRate, PathId, PortId, Rate, TaskId};
 
 units::counters! {
-    /// What an instance has counted, in packets since it was made.
+    /// The counters of an instance, in packets since it was made.
     ///
-    /// The law: `entered + generated = left + dropped + consumed + diverted + waiting`.
+    /// Invariant: `entered + generated = left + dropped + consumed + diverted + waiting`.
     pub struct PathCounters {
         /// Packets that took the path.
         entered "entered_packets";
-        /// Packets the path's functions made.
+        /// Packets that the path's functions generated.
         generated "generated_packets";
         /// Packets given to a link.
         left "left_packets";
         /// Packets dropped on the path: a full queue, or a function's verdict.
         dropped "dropped_packets";
-        /// Packets that ended here having done their work.
+        /// Packets that were consumed on the path.
         consumed "consumed_packets";
         /// Packets handed to another path.
         diverted "diverted_packets";
@@ -33,13 +32,13 @@ units::counters! {
 }
 
 impl PathCounters {
-    /// Packets that came and have not gone, by these counters alone.
+    /// Packets that are still on the path, by these counters alone.
     pub fn waiting(&self) -> u64 {
         (self.entered + self.generated).wrapping_sub(self.left + self.dropped + self.consumed + self.diverted)
     }
 
-    /// What came and has not gone is dropped: a worker has failed. Where more has gone than came, the sums were wrong, and
-    /// so much is counted as generated.
+    /// Counts the packets on the path as dropped, because a worker has failed. If more packets have left than entered, the counters were wrong,
+    /// and the difference is counted as generated.
     pub(crate) fn settle(&mut self) {
         let waiting = self.waiting() as i64;
         self.dropped += waiting.max(0) as u64;
@@ -52,51 +51,50 @@ impl PathCounters {
 pub(crate) struct Instance {
     pub path: PathId,
     pub port: Option<PortId>,
-    /// The class of its packets, as a scheme sees it.
+    /// The class of its packets for the queueing scheme.
     pub class: u8,
     /// The task that runs its functions.
     pub task: TaskId,
     pub input: Queue,
     pub output: Queue,
-    /// A super-frame from the front of the input queue, of which some segments are on the output queue.
+    /// A super-frame from the front of the input queue, some of whose segments are on the output queue.
     pub half: Option<Half>,
-    /// Whether something may be left to be done to packets of the input queue, besides the functions.
+    /// True if packets of the input queue may need segmentation, fragmentation or checksums behind the functions.
     pub offloads: bool,
-    /// Whether hooks may want packets of the input queue where they leave.
+    /// True if packets of the input queue may have to visit a packet hook at the output.
     pub hooked: bool,
     pub functions: Vec<Box<dyn Function>>,
     pub counters: PathCounters,
-    /// Whether what its functions do is little enough for an input task: forwarding and nothing else, and the configuration
-    /// wants it done there.
+    /// True if an input task may run its functions: they only forward, and the configuration permits it.
     pub minimal: bool,
-    /// Whether the input task that is running is about to work on all it has.
+    /// True if the running input task will process all its packets.
     pub inlined: bool,
-    /// Whether its task knows that it has work, and room for it.
+    /// True if its task knows that it has work, and room for the results.
     pub ready: bool,
-    /// A packet that takes longer than this is dropped.
+    /// The maximum time for a packet. Packets that exceed it are dropped.
     pub limit: Option<Nanos>,
-    /// How full its input queue was.
+    /// The fill level of its input queue.
     pub fill: Fill,
-    /// Who runs its functions, where they are to give the processor back.
+    /// The function thread, if its path is preemptible.
     pub side: Option<Box<Side>>,
-    /// Since when the packets of its output queue are there.
+    /// The arrival times of the packets on its output queue.
     pub since: Since,
-    /// The part of the output task that is reserved for its packets; none for best effort.
+    /// The part of the output task that is reserved for its packets. `None` for best effort.
     pub allowance: Option<Allowance>,
 }
 
-/// How many packets of a reservation an output task sends ahead of other reservations: a token bucket of packets at the reserved
-/// rate, as deep as the output queue. Packets beyond the reservation are sent in the order in which they came.
+/// The number of packets of a reservation that an output task sends before other reservations. It is a token bucket of packets at the reserved
+/// rate, as deep as the output queue. Packets beyond the reservation are sent in the order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
     rate: PacketRate,
     queue: usize,
-    /// A byte of it is a packet.
+    /// One byte of the meter stands for one packet.
     meter: Meter,
 }
 
 impl Allowance {
-    /// Of a path with this reservation and output queue; it keeps what `before` has saved where that is the same.
+    /// The allowance of a path with this reservation and output queue. It keeps the tokens of `before` if both are unchanged.
     pub fn of(rate: PacketRate, queue: usize, before: Option<Allowance>) -> Allowance {
         let same = before.filter(|before| (before.rate, before.queue) == (rate, queue));
         same.unwrap_or_else(|| {
@@ -105,27 +103,27 @@ impl Allowance {
         })
     }
 
-    /// How many packets may go ahead now.
+    /// The number of packets that may be sent first now.
     #[inline]
     pub fn packets(&mut self, now: Instant) -> usize {
         usize::try_from(self.meter.available(now).get()).unwrap_or(usize::MAX)
     }
 
-    /// So many have gone.
+    /// Charges packets that were sent.
     #[inline]
     pub fn charge(&mut self, packets: usize) {
         self.meter.charge(Bytes::new(packets as u64));
     }
 }
 
-/// How full a queue was.
+/// The fill level of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fill {
-    /// The most packets.
+    /// The maximum number of packets.
     pub most: usize,
-    /// Packets it had, summed over the times it was looked at.
+    /// The number of packets, summed over all observations.
     pub sum: u64,
-    /// How often that was: each time its task began to work on it.
+    /// The number of observations: one each time its task began to work on it.
     pub looks: u64,
 }
 
@@ -135,29 +133,29 @@ impl Instance {
         self.input.len() + self.output.len() + usize::from(self.half.is_some()) + self.away()
     }
 
-    /// Puts a packet on its input queue, from inside the router. Answers the packet where it is full.
+    /// Puts a packet generated or rerouted inside the router on its input queue. Returns the packet if the queue is full.
     pub fn enter(&mut self, packet: Packet) -> Option<Packet> {
         self.counters.entered += 1;
         self.offloads |= packet.is_offloaded() | is_to_fragment(&packet);
-        // Nobody has looked.
+        // The packet was not examined for instructions.
         self.hooked = true;
         let back = self.input.push(packet);
         self.counters.dropped += u64::from(back.is_some());
         back
     }
 
-    /// Packets that somebody else works on.
+    /// Packets that a function thread works on.
     pub fn away(&self) -> usize {
         self.side.as_ref().map_or(0, |side| side.away())
     }
 
-    /// What it has ready for its link.
+    /// The packets ready for its link.
     #[inline]
     pub fn outgoing(&mut self) -> Outgoing<'_> {
         Outgoing { path: self.path, queue: &mut self.output, since: &mut self.since }
     }
 
-    /// So many packets of its output queue were given to the link.
+    /// Counts packets of its output queue that were given to the link.
     #[inline]
     pub fn left(&mut self, packets: usize) {
         self.counters.left += packets as u64;
@@ -166,14 +164,14 @@ impl Instance {
         }
     }
 
-    /// Whether there is anything for the functions to do, or to cut.
+    /// True if there is work for the functions or the segmentation.
     pub fn has_work(&self) -> bool {
         !self.input.is_empty() || self.half.is_some()
     }
 }
 
 impl Fill {
-    /// The task begins to work on `packets` packets.
+    /// The task begins to work on `packets` packets: records the fill level.
     #[inline]
     pub fn look(&mut self, packets: usize) {
         self.most = self.most.max(packets);

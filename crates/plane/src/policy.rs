@@ -1,23 +1,23 @@
-//! Which objective is in force at a port (spec N-23): from a time and counters to a decision, and nothing else.
+//! Decides which objective is in force at a port (spec N-23). It is a pure function of time and counters.
 //!
-//! Hysteresis is in three places: an objective comes into force only with more than half of a window's bytes, the one in force
-//! stays while no other has as much, and after each change all stays as it is for a while. So a port changes at most once in
-//! [`Rules::dwell`], whatever arrives.
+//! Hysteresis has three parts. An objective comes into force only with more than half of a window's bytes. The objective in force stays until
+//! another reaches that share. After each change there is a pause. So a port changes at most once in [`Rules::dwell`], independent of its
+//! traffic.
 
 use link::Demand;
 use plan::{Objective, PolicyPlan};
 use units::{Instant, Nanos, Parts};
 
-/// What a controller goes by.
+/// The rules of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// How long packets are counted before they are looked at.
+    /// The length of a window, in which packets are counted.
     pub window: Nanos,
-    /// The least time between two changes.
+    /// The minimum time between two changes.
     pub dwell: Nanos,
-    /// The part of a window's bytes that brings an objective into force: more than a half.
+    /// The share of a window's bytes that brings an objective into force: more than a half.
     pub share: Parts,
-    /// A window with fewer packets says nothing.
+    /// A window with fewer packets is ignored.
     pub packets: u64,
 }
 
@@ -27,14 +27,14 @@ impl From<&PolicyPlan> for Rules {
     }
 }
 
-/// Another objective comes into force.
+/// A change of the objective in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// The one before.
+    /// The previous objective.
     pub from: Objective,
-    /// The new one.
+    /// The new objective.
     pub to: Objective,
-    /// Its part of the window's bytes.
+    /// The new objective's share of the window's bytes.
     pub share: Parts,
 }
 
@@ -43,33 +43,33 @@ pub struct Decision {
 pub struct Controller {
     rules: Rules,
     in_force: Objective,
-    /// When the window began, and what had been counted by then.
+    /// The start of the window, and the counters at that time.
     window: Option<(Instant, Demand)>,
-    /// What was counted in the window before.
+    /// The counts of the previous window.
     lately: Demand,
-    /// When it last decided something, carried out or not.
+    /// The time of the last decision, carried out or not.
     decided: Option<Instant>,
     changes: u64,
 }
 
 impl Controller {
-    /// One with nothing in force, that has seen nothing.
+    /// A controller without an objective in force and without history.
     pub fn new(rules: Rules) -> Controller {
         let (in_force, lately) = (Objective::None, Demand::default());
         Controller { rules, in_force, window: None, lately, decided: None, changes: 0 }
     }
 
-    /// Goes by other rules from now on; what is in force stays.
+    /// Replaces the rules. The objective in force stays.
     pub fn rule(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// How long until the window is over; at once where none has begun.
+    /// The time until the window ends; zero if none has begun.
     pub fn next(&self, now: Instant) -> Nanos {
         self.window.map_or(Nanos::ZERO, |(begun, _)| (begun + self.rules.window).since(now))
     }
 
-    /// So much was counted by `now`, since counting began. Answers what comes into force because of it.
+    /// Takes the cumulative counters at `now`. Returns the decision if the objective changes.
     pub fn observe(&mut self, now: Instant, counted: &Demand) -> Option<Decision> {
         if self.next(now) > Nanos::ZERO {
             return None;
@@ -87,13 +87,13 @@ impl Controller {
         Some(Decision { from, to, share })
     }
 
-    /// The decision could not be carried out: what was in force before still is. It is not tried again before the next may come.
+    /// Withdraws a decision that could not be carried out. The previous objective remains in force. The next attempt comes after the dwell time.
     pub fn withdraw(&mut self, decision: Decision) {
         self.in_force = decision.from;
         self.changes -= 1;
     }
 
-    /// The objective that has its share of the last window's bytes.
+    /// The objective with the required share of the last window's bytes.
     fn winner(&self) -> Option<(Objective, Parts)> {
         let Demand { packets, bytes } = &self.lately;
         let total: u128 = bytes.iter().map(|bytes| u128::from(*bytes)).sum();
@@ -111,17 +111,17 @@ impl Controller {
         self.in_force
     }
 
-    /// What was counted in the last window that is over.
+    /// The counts of the last complete window.
     pub fn lately(&self) -> &Demand {
         &self.lately
     }
 
-    /// How often another objective came into force.
+    /// The number of changes.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// For how long all stays as it is, whatever arrives.
+    /// The time until the next change is possible.
     pub fn held(&self, now: Instant) -> Nanos {
         self.decided.map_or(Nanos::ZERO, |decided| (decided + self.rules.dwell).since(now))
     }
@@ -135,8 +135,8 @@ mod tests {
     const RULES: Rules =
         Rules { window: Nanos::secs(1), dwell: Nanos::secs(10), share: Parts::percent(60), packets: 10 };
 
-    /// A port at which so many packets of 1000 bytes arrive in each second; the objectives that come into force, with
-    /// the second.
+    /// Simulates a port at which these numbers of packets of 1000 bytes arrive in each second. Returns the changes of objective, with their
+    /// second.
     fn play(rules: Rules, seconds: impl IntoIterator<Item = Vec<(Objective, u64)>>) -> Vec<(u64, Objective)> {
         let (mut controller, mut counted, mut changes) = (Controller::new(rules), Demand::default(), Vec::new());
         assert_eq!(controller.observe(Instant::START, &counted), None);
@@ -153,16 +153,16 @@ mod tests {
     use Objective::{Delay, Fct, None as Nothing, Throughput};
 
     #[test]
-    fn what_most_bytes_want_comes_into_force() {
+    fn objective_of_most_bytes_comes_into_force() {
         let arrivals = [vec![(Delay, 70), (Throughput, 30)]].into_iter().cycle().take(3);
         assert_eq!(play(RULES, arrivals), [(1, Delay)]);
     }
 
     #[test]
-    fn what_has_not_its_share_changes_nothing() {
+    fn objective_below_its_share_changes_nothing() {
         let mixed = vec![(Delay, 59), (Throughput, 41)];
         assert_eq!(play(RULES, vec![mixed.clone(); 30]), []);
-        // Nor does it end what is in force.
+        // Nor does it replace the objective in force.
         let first = std::iter::once(vec![(Fct, 100)]);
         assert_eq!(play(RULES, first.chain(vec![mixed; 30])), [(1, Fct)]);
     }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_wants_nothing_brings_the_own_scheme_back() {
+    fn packets_without_objective_restore_the_configured_scheme() {
         let seconds = (0..30).map(|second| vec![(if second < 3 { Delay } else { Nothing }, 50)]);
         assert_eq!(play(RULES, seconds), [(1, Delay), (11, Nothing)]);
     }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// The law of the dwell: between two changes there is never less, whatever arrives and however it is counted.
+        /// The time between two changes is never less than the dwell, for any traffic and any reports.
         #[test]
         fn a_port_changes_at_most_once_in_a_dwell(
             dwell in 1u64..20_000,

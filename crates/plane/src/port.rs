@@ -1,6 +1,6 @@
 //! The kinds of port.
 
-/// The kinds of port a configuration may name. All but `memory` are opened by crate `io`.
+/// The kinds of port available to a configuration. All but `memory` are opened by crate `io`.
 pub const DECLARATIONS: &[units::declare::Declaration] = &[
     units::declare::Declaration {
         name: "memory",

@@ -1,46 +1,46 @@
-//! Instructions of ephemeral state that an operator has registered, as far as the plane knows of them: who executes one sees
-//! the packet's operands and what is under its tags, and answers with a verdict and what to write there.
+//! Registered instructions of ephemeral state, as far as the plane knows them. An instruction reads the packet's operands and the values of its
+//! tags, and returns a verdict and the values to write.
 //!
-//! A guest is one (`extension`), and so is any type that implements [`Registered`]: what a program with the router inside gives
-//! out as [`plan::Guests`]. Whoever calls them looks at what they answer before it is done (adr/0050).
+//! A guest is one (`extension`), and so is any type that implements [`Registered`]. A program with an embedded router provides it through
+//! [`plan::Guests`]. The caller checks the results before it carries them out (adr/0050).
 
 use plan::Code;
 use std::sync::Arc;
 use units::Instant;
 
-/// Tags of an instruction at most.
+/// The maximum number of tags of an instruction.
 pub const TAGS: usize = 4;
-/// Faults after which an instruction is not tried again.
+/// The number of faults after which an instruction is disabled.
 pub const FAULTS: u32 = 3;
 
-/// What a registered instruction sees, and what it leaves.
+/// The input and the output of a registered instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Call {
     /// The time.
     pub now: Instant,
-    /// The number by which others know the router.
+    /// The number by which other systems know the router.
     pub node: u64,
     /// The packet's operator, 0 to 15.
     pub operator: u8,
-    /// The packet's value. Another one goes on with the packet.
+    /// The packet's value. A changed value continues with the packet.
     pub value: u64,
-    /// What is under its tags, in their order; none where nothing is.
+    /// The values of its tags, in their order. `None`: no entry.
     pub there: [Option<u64>; TAGS],
-    /// What is to be there.
+    /// The values to write. `None`: no write.
     pub written: [Option<u64>; TAGS],
 }
 
 impl Call {
-    /// Entries that are created where all is written.
+    /// The number of entries that the writes create.
     pub fn created(&self) -> usize {
         self.written.iter().zip(&self.there).filter(|(written, there)| written.is_some() && there.is_none()).count()
     }
 
-    /// Whether an instruction that has so many tags, and creates so many entries at most, may write this.
+    /// Checks the writes of an instruction that declares so many tags and creates at most so many entries.
     ///
     /// # Errors
     ///
-    /// What it may not.
+    /// The violation.
     pub fn within(&self, tags: u8, creates: u8) -> Result<(), String> {
         if let Some(tag) = (usize::from(tags)..TAGS).find(|tag| self.written[*tag].is_some()) {
             return Err(format!("it writes tag {tag}, and has {tags}"));
@@ -54,52 +54,52 @@ impl Call {
     }
 }
 
-/// What becomes of the packet.
+/// The fate of the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It goes on, with what the call has for a value.
+    /// It continues with the value in the call.
     Forward,
-    /// It ends, and nobody is told.
+    /// It ends without a report.
     Drop,
-    /// It was not executed: something has to be there that is not. Nothing is written.
+    /// It was not executed, because an entry is missing. Nothing is written.
     Absent,
-    /// It was not executed: it would take away more than there is. Nothing is written.
+    /// It was not executed, because a value would become negative. Nothing is written.
     Underflow,
 }
 
-/// An instruction at work, for one worker.
+/// An instance of an instruction, for one worker.
 pub trait Registered: Send {
     /// Executes it once.
     ///
     /// # Errors
     ///
-    /// What it did instead: nothing that it asked for is done then, and it is not called again.
+    /// The fault. Its writes are not carried out, and it is not called again.
     fn execute(&mut self, call: &mut Call) -> Result<Outcome, String>;
 }
 
 /// Makes instructions of a kind.
 pub trait Instructs: Send + Sync {
-    /// One more, or why it does not start.
+    /// Makes one more, or returns why it does not start.
     fn make(&self) -> Result<Box<dyn Registered>, String>;
 }
 
-/// What makes an instruction, for a configuration to carry. `digest` tells it from all others.
+/// Wraps a maker of instructions for a configuration. `digest` identifies it.
 pub fn code(digest: u64, instructs: Arc<dyn Instructs>) -> Code {
     Code { digest, maker: Arc::new(instructs) }
 }
 
-/// What of a configuration makes an instruction; none where it makes something else.
+/// The maker of instructions in a configuration's code. `None` if the code is of another kind.
 pub fn instructs(code: &Code) -> Option<&dyn Instructs> {
     code.maker.downcast_ref::<Arc<dyn Instructs>>().map(|instructs| &**instructs)
 }
 
-/// What a registered instruction did wrong.
+/// The fault of a registered instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InstructionTrouble {
-    /// Which.
+    /// The instruction's name.
     pub instruction: &'static str,
-    /// What.
+    /// The fault.
     pub what: String,
-    /// It is not tried again until there is another configuration.
+    /// It is disabled until the next configuration.
     pub for_good: bool,
 }

@@ -1,8 +1,8 @@
-//! A port of a worker that has no queue of the device for itself: packets go to and come from the worker that owns one,
-//! over two bounded rings. Frames cross by reference, never copied.
+//! A port of a worker without a device queue of its own. Packets are exchanged with the worker that owns a queue, over two bounded rings. Frames
+//! cross by reference, never copied.
 //!
-//! [`relay`] makes both ends. The [`Relay`] is a port as any other: it has room while its ring has, so a device that is
-//! slow is felt by every worker's queueing scheme. The [`Lane`] stays with the owner of the queue.
+//! [`relay`] makes both ends. The [`Relay`] is a port like any other. It has room while its ring has, so every worker's queueing scheme notices
+//! a slow device. The [`Lane`] stays with the owner of the queue.
 
 use crate::bell::Bell;
 use packet::port::{Offloads, Port, PortStatistics, Waiter};
@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use units::{Instant, Mac, Rate};
 
-/// What the worker with the device lets the others know of it.
+/// The state of the device, which its worker publishes to the others.
 #[derive(Debug)]
 struct Mirror {
     up: AtomicBool,
     rate: AtomicU64,
-    /// What it takes: see [`offloads_of`].
+    /// Its offloads: see [`offloads_of`].
     offloads: AtomicU8,
-    /// The MTU of its medium; zero where it has no bound.
+    /// The MTU of its medium. Zero if it has none.
     mtu: AtomicU16,
-    /// Nothing will ever arrive again.
+    /// Nothing will arrive any more.
     ended: AtomicBool,
     /// The worker at the other end receives.
     attached: AtomicBool,
@@ -30,13 +30,13 @@ struct Mirror {
 /// The owner's end of a relay.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// Packets for the other worker; nothing once the device is about to go.
+    /// Packets for the other worker. `None` once the device is about to be removed.
     to: Option<Producer<Packet>>,
-    /// Packets the other worker wants transmitted.
+    /// Packets that the other worker transmits.
     pub from: Consumer<Packet>,
     mirror: Arc<Mirror>,
     bell: Arc<Bell>,
-    /// Packets that were on the ring to the other worker when it was found to be gone.
+    /// Packets on the ring to the other worker when it was found to have ended.
     forsaken: usize,
 }
 
@@ -49,12 +49,12 @@ pub(crate) struct Relay {
     /// The owner's.
     bell: Arc<Bell>,
     mac: Option<Mac>,
-    /// What lay on the ring to an owner that is gone was counted.
+    /// True if the packets on the ring to an ended owner were counted.
     mourned: bool,
 }
 
-/// The two ends of a relay to `device`, which hold `capacity` packets in each direction. The bells are those of the owner
-/// and of the other worker.
+/// The two ends of a relay to `device`, with room for `capacity` packets in each direction. The bells are those of the owner and of the other
+/// worker.
 pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Bell>, other: Arc<Bell>) -> (Lane, Relay) {
     let (to, input) = RingBuffer::new(capacity);
     let (out, from) = RingBuffer::new(capacity);
@@ -70,7 +70,7 @@ pub(crate) fn relay(device: &dyn Port, capacity: usize, owner: Arc<Bell>, other:
     (lane, Relay { out, input, mirror, bell: owner, mac: device.mac(), mourned: false })
 }
 
-/// Packets on a ring whose reader is gone: they stay until the ring goes, and nobody adds any.
+/// The number of packets on a ring whose reader has ended. They stay until the ring is freed, and none is added.
 pub(crate) fn stranded(ring: &Producer<Packet>) -> usize {
     if ring.is_abandoned() { ring.buffer().capacity() - ring.slots() } else { 0 }
 }
@@ -82,17 +82,18 @@ fn offloads_of(device: &dyn Port) -> u8 {
 }
 
 impl Lane {
-    /// Whether the other worker has begun to receive, or will never.
+    /// True if the other worker has begun to receive, or never will.
     pub fn is_attached(&self) -> bool {
+        // Pairs with the release store in `attach`.
         self.mirror.attached.load(Ordering::Acquire) || self.is_abandoned()
     }
 
-    /// Whether the other end is gone: nothing is put on the rings any more.
+    /// True if the other end has ended: nothing is put on the rings any more.
     pub fn is_abandoned(&self) -> bool {
         self.from.is_abandoned()
     }
 
-    /// Hands over as many packets as there is room, from the front of `batch`. Answers how many.
+    /// Hands over as many packets from the front of `batch` as fit. Returns their number.
     #[inline]
     pub fn hand_over(&mut self, batch: &mut Batch, pool: &mut Pool) -> usize {
         let Some(to) = &mut self.to else { return 0 };
@@ -103,11 +104,12 @@ impl Lane {
         let Ok(chunk) = to.write_chunk_uninit(count) else { return 0 };
         chunk.fill_from_iter(batch.drain().take(count));
         pool.export(count);
+        // After the commit of the chunk: the woken worker must see the packets.
         self.bell.ring();
         count
     }
 
-    /// Takes at most `most` packets that are to be transmitted. Answers how many.
+    /// Accepts at most `most` packets to be transmitted. Returns their number.
     #[inline]
     pub fn take_over(&mut self, batch: &mut Batch, most: usize, pool: &mut Pool) -> usize {
         let count = self.from.slots().min(most).min(batch.room());
@@ -117,7 +119,7 @@ impl Lane {
         count
     }
 
-    /// Packets that were handed over and that the other worker, which is gone, has not taken; counted once.
+    /// Packets that were handed to the other worker and that it left behind when it ended, counted once.
     pub fn forsaken(&mut self) -> usize {
         if self.to.as_ref().is_some_and(Producer::is_abandoned) {
             self.stop();
@@ -125,19 +127,20 @@ impl Lane {
         std::mem::take(&mut self.forsaken)
     }
 
-    /// Nothing is handed over any more: the other worker finds out.
+    /// Stops handing packets over. The other worker notices.
     pub fn stop(&mut self) {
         let Some(to) = self.to.take() else { return };
         self.forsaken += stranded(&to);
         self.bell.ring();
     }
 
-    /// Lets the other worker know what `device` is like now.
+    /// Publishes the state of `device` to the other worker.
     pub fn reflect(&self, device: &dyn Port) {
         self.mirror.up.store(device.is_up(), Ordering::Relaxed);
         self.mirror.rate.store(device.link_rate().get(), Ordering::Relaxed);
         self.mirror.offloads.store(offloads_of(device), Ordering::Relaxed);
         self.mirror.mtu.store(device.mtu().unwrap_or(0), Ordering::Relaxed);
+        // Release: a reader that sees `ended` also sees all packets handed over before.
         if device.waiter() == Waiter::Never && !self.mirror.ended.swap(true, Ordering::Release) {
             self.bell.ring();
         }
@@ -193,6 +196,7 @@ impl Port for Relay {
     }
 
     fn waiter(&self) -> Waiter {
+        // `ended` before the ring: in the other order the last packets could be missed.
         let ended = self.mirror.ended.load(Ordering::Acquire) || self.input.is_abandoned();
         if ended && self.input.is_empty() { Waiter::Never } else { Waiter::Rung }
     }
@@ -222,7 +226,7 @@ impl Port for Relay {
     }
 
     fn statistics(&self) -> PortStatistics {
-        // The device's are told by its owner.
+        // The owner reports those of the device.
         PortStatistics::default()
     }
 }
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_worker_did_not_take_before_it_went_is_known_once_and_its_frames_come_home() {
+    fn packets_left_by_an_ended_worker_are_counted_once_and_their_frames_return() {
         let region = Region::new(64);
         let mut pool = Pool::new(region.clone());
         let (device, _far) = Wire::pair(1);

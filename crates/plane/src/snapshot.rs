@@ -1,4 +1,4 @@
-//! One generation of the configuration, as workers read it: immutable, shared, swapped whole.
+//! One generation of the configuration, as workers read it: immutable, shared, replaced as a whole.
 
 use crate::function::Ip;
 use crate::hook::{Marks, Stations};
@@ -11,23 +11,23 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Share};
 
-/// The path of what concerns the router itself: ARP, neighbour discovery, its own addresses, unresolved next hops.
+/// The path of packets that concern the router itself: ARP, neighbour discovery, packets to local addresses, unresolved next hops.
 pub const CONTROL: PathId = PathId(0);
-/// The path of what the fast path cannot do: IP options, errors to report.
+/// The path of packets that the fast path cannot process: IP options, packets that cause an ICMP error.
 pub const GENERAL: PathId = PathId(1);
-/// The path of everything no configured path matches.
+/// The path of packets that match no configured path.
 pub const BEST_EFFORT: PathId = PathId(2);
-/// How many of these there are: configured paths come after them.
+/// The number of built-in paths: configured paths come after them.
 pub const BUILT_IN: usize = 3;
 
-/// The parts of a core that the tasks of a port get.
+/// The CPU shares of the tasks of a port, on each core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortShares {
     /// Receiving and classifying.
     pub input: Share,
-    /// Sending what reservations have ready.
+    /// Transmitting packets with a reservation.
     pub reserved: Share,
-    /// Sending everything else.
+    /// Transmitting all other packets.
     pub output: Share,
 }
 
@@ -38,15 +38,15 @@ pub struct PortView {
     pub name: Arc<str>,
     /// Its link-layer address.
     pub mac: Mac,
-    /// The queueing scheme of its link, as things stand.
+    /// The queueing scheme of its link at present.
     pub scheme: Call,
-    /// The objective in force; none where it has no policy, and nothing is counted.
+    /// The objective in force. `None` if the port has no policy, and objectives are not counted.
     pub objective: Option<Objective>,
-    /// What it means to the processor.
+    /// Its CPU settings.
     pub cpu: PortCpu,
-    /// The parts of each core that its tasks get.
+    /// The CPU shares of its tasks on each core.
     pub shares: PortShares,
-    /// The port that all its frames leave by, as they are: the other end of a piece of cable.
+    /// The pass-through port by which all its frames leave unchanged: the other end of a cable.
     pub through: Option<PortId>,
     /// The interface of frames without a VLAN tag.
     pub untagged: InterfaceId,
@@ -54,70 +54,70 @@ pub struct PortView {
     pub vlans: Vec<(u16, InterfaceId)>,
 }
 
-/// What leaving by an interface takes.
+/// The properties of an interface for packets that leave by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Egress {
     /// The interface's link-layer address as a number.
     pub mac: u64,
     /// Its 802.1Q tag.
     pub vlan: Option<u16>,
-    /// The longest IP packet of its configuration, in bytes; zero where the interface is gone. Its medium may carry less:
+    /// The configured MTU of the interface, in bytes. Zero if the interface no longer exists. The medium may have a lower one:
     /// [`Tables::mtu`](fib::Tables::mtu).
     pub mtu: u16,
     /// Length of the link header, in bytes.
     pub header_length: u16,
-    /// The port below.
+    /// The port of the interface.
     pub port: PortId,
-    /// Whether senders are told of a better first hop where their packets leave by the interface they came by.
+    /// True if senders get an ICMP redirect when their packets leave by their input interface.
     pub redirects: bool,
 }
 
 const GONE: Egress = Egress { mac: 0, vlan: None, mtu: 0, header_length: 14, port: PortId(u16::MAX), redirects: false };
 
-/// A switching path.
+/// A path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathSpec {
-    /// Its id; the same from generation to generation as long as the name is.
+    /// Its id. It stays the same across generations as long as the name does.
     pub id: PathId,
     /// Its name.
     pub name: Arc<str>,
-    /// What is done to its packets.
+    /// Its functions.
     pub functions: Vec<Call>,
-    /// The rules of its function `filter`, each with the interface its packets are to have come in by.
+    /// The rules of its function `filter`, each with the required input interface.
     pub filter: Vec<(FilterRule, Option<InterfaceId>)>,
-    /// The rules of its function `dispatch`, each with the path it leads to.
+    /// The rules of its function `dispatch`, each with its target path.
     pub dispatch: Vec<(DispatchRule, PathId)>,
-    /// Packets that wait at most before its functions.
+    /// The maximum length of the input queue, in packets.
     pub capacity: usize,
-    /// Packets that wait at most behind them.
+    /// The maximum length of the output queue, in packets.
     pub output_capacity: usize,
-    /// The class a queueing scheme sees.
+    /// The class for the queueing scheme.
     pub class: u8,
-    /// What its packets want, where it knows better than they.
+    /// The objective of its packets, which overrides theirs.
     pub objective: Option<Objective>,
-    /// What it means to the processor.
+    /// Its CPU settings.
     pub cpu: PathCpu,
-    /// The part of each core that its task gets.
+    /// The CPU share of its task on each core.
     pub share: Share,
-    /// What a packet is said to cost.
+    /// The declared cost of a packet.
     pub cost: Option<Nanos>,
-    /// Whether its functions have to see what comes to addresses of ours on the outside.
+    /// True if its functions translate addresses, and so must see packets to the router's outside addresses.
     pub translates: bool,
 }
 
 impl PathSpec {
-    /// Whether its functions work on the heads of packets: copies need not be in one piece for them.
+    /// True if its functions read only the heads of packets: replicas need not be contiguous for them.
     pub(crate) fn takes_heads(&self) -> bool {
         self.functions.iter().all(|call| call.name == Ip::DECLARATION.name)
     }
 }
 
-/// Which packets take a path.
+/// Selects the packets of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// What they look like.
+    /// The conditions on headers.
     pub matching: Match,
-    /// Where they come in, if that matters.
+    /// The required input interface, if any.
     pub interface: Option<InterfaceId>,
     /// Position in [`Snapshot::paths`].
     pub path: usize,
@@ -129,29 +129,29 @@ pub struct Rule {
 pub struct Snapshot {
     /// Its number.
     pub generation: Generation,
-    /// How many tasks a packet passes.
+    /// The number of tasks for each packet.
     pub layout: Layout,
-    /// How each worker divides its processor.
+    /// The CPU settings of each worker.
     pub cpu: CpuPlan,
-    /// By port id; holes where ports were.
+    /// By port id. `None` for removed ports.
     pub ports: Vec<Option<PortView>>,
     /// In the order of their ids.
     pub interfaces: Vec<Interface>,
-    /// The built-in paths, then the configured ones in the order they are matched.
+    /// The built-in paths, then the configured ones in the order of matching.
     pub paths: Vec<PathSpec>,
-    /// In the order they are tried.
+    /// In the order of matching.
     pub rules: Vec<Rule>,
-    /// How much the router's own protocols do for others.
+    /// The limits of the local protocols.
     pub limits: HostLimits,
-    /// How addresses are translated; none where none are.
+    /// The rules of address translation. `None` without it.
     pub nat: Option<nat::Rules>,
     /// Translated connections, which outlive generations.
     pub translations: Arc<Nat>,
-    /// Where packets to multicast groups go.
+    /// The routes of multicast groups.
     pub multicast: MulticastRoutes,
-    /// Where instructions are executed; none where they are not.
+    /// The packet hooks. `None` without ephemeral state.
     pub stations: Option<Arc<Stations>>,
-    /// How packets that carry one are known.
+    /// The marks of packets that may carry an instruction.
     pub(crate) marks: Marks,
     egress: Vec<Egress>,
     positions: Vec<Option<u16>>,
@@ -160,7 +160,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Puts a generation together from its parts.
+    /// Builds a generation from its parts.
     pub fn new(
         generation: Generation,
         cpu: CpuPlan,
@@ -171,6 +171,7 @@ impl Snapshot {
         limits: HostLimits,
     ) -> Snapshot {
         interfaces.sort_by_key(|interface| interface.id);
+        // Both tables are indexed by id. Ids are never reused, so the tables have holes.
         let slots = interfaces.last().map_or(0, |interface| interface.id.index() + 1);
         let (mut egress, mut positions) = (vec![GONE; slots], vec![None; slots]);
         let (mut own4_filter, mut own6_filter) = (Filter::EMPTY, Filter::EMPTY);
@@ -185,6 +186,7 @@ impl Snapshot {
                 redirects: interface.redirects,
             };
             for attached in &interface.ipv4 {
+                // Broadcast and network addresses are no valid sources either, so the filter has them too.
                 let nobodys = [attached.broadcast(), attached.network()].into_iter().flatten();
                 nobodys.chain([attached.address]).for_each(|address| own4_filter.add(u32::from(address)));
             }
@@ -218,54 +220,53 @@ impl Snapshot {
         Snapshot::new(Generation(0), CpuPlan::default(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), limits)
     }
 
-    /// The same where instructions are executed.
+    /// The same generation with packet hooks.
     pub fn executing(self, stations: Option<Arc<Stations>>) -> Snapshot {
         let marks = stations.as_ref().map_or(Marks::NONE, |stations| stations.marks);
         Snapshot { stations, marks, ..self }
     }
 
-    /// What leaving by `interface` takes; an MTU of zero where it is gone.
+    /// The egress properties of `interface`. The MTU is zero if it no longer exists.
     #[inline(always)]
     pub fn egress(&self, interface: InterfaceId) -> &Egress {
         self.egress.get(interface.index()).unwrap_or(&GONE)
     }
 
-    /// An interface, where it exists in this generation.
+    /// An interface of this generation.
     pub fn interface(&self, id: InterfaceId) -> Option<&Interface> {
         let position = self.positions.get(id.index()).copied().flatten()?;
         self.interfaces.get(usize::from(position))
     }
 
-    /// The interface of a name.
+    /// The interface with this name.
     pub fn interface_named(&self, name: &str) -> Option<&Interface> {
         self.interfaces.iter().find(|interface| interface.name == name)
     }
 
-    /// A port, where it exists in this generation.
+    /// A port of this generation.
     pub fn port(&self, id: PortId) -> Option<&PortView> {
         self.ports.get(id.index())?.as_ref()
     }
 
-    /// Whether `address` may be one of the router's own or the broadcast address of one of its prefixes, in any VRF; no
-    /// false negatives.
+    /// True if `address` may be one of the router's own or the broadcast address of one of its prefixes, in any VRF. No false negatives.
     #[inline(always)]
     pub fn may_be_own4(&self, address: u32) -> bool {
         self.own4_filter.has(address)
     }
 
-    /// Whether `address` may be one of the router's own, in any VRF; no false negatives.
+    /// True if `address` may be one of the router's own, in any VRF. No false negatives.
     #[inline(always)]
     pub fn may_be_own6(&self, address: Ipv6Addr) -> bool {
         self.own6_filter.has(folded(address))
     }
 
-    /// Whether `address` is one of the router's own on `interface`.
+    /// True if `address` is one of the router's own on `interface`.
     pub fn is_own6_on(&self, interface: InterfaceId, address: Ipv6Addr) -> bool {
         self.interface(interface).is_some_and(|i| i.ipv6.iter().any(|a| a.address == address))
     }
 }
 
-/// A set of addresses that may say yes to others too: of 4096 bits, few are set by the addresses of some hundred interfaces.
+/// A Bloom filter of addresses with 4096 bits and one hash. The addresses of some hundred interfaces set few bits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Filter([u64; 64]);
 
@@ -291,7 +292,7 @@ impl Filter {
     }
 }
 
-/// Every bit of an address has a part in it.
+/// Folds an IPv6 address into 32 bits. Every bit of the address contributes.
 #[inline(always)]
 fn folded(address: Ipv6Addr) -> u32 {
     let bits = address.to_bits();

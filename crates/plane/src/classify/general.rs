@@ -1,4 +1,4 @@
-//! Classification of everything that is not plain: tags, ARP, IPv6, options, our own addresses, and whatever is wrong.
+//! Classification of all packets that are not plain: tagged frames, ARP, IPv6, IP options, packets to local addresses, and malformed packets.
 
 use super::{COPIED, Classifier, Exception, Finding, Outcome, REFUSED, Target, Witness, refuse};
 use crate::multicast::{COPY, SEVERAL};
@@ -11,7 +11,7 @@ use packet::{DropReason, Meta, Packet, segment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{AdjacencyId, InterfaceId};
 
-/// In `rounds`: options were looked at already, the packet comes back from the general path.
+/// In `rounds`: the options were processed already, the packet returns from the general path.
 pub(crate) const OPTIONS_DONE: u8 = 0x80;
 
 type Verdict = Result<Target, DropReason>;
@@ -27,7 +27,7 @@ impl<W: Witness> Classifier<'_, W> {
         self.settled(packet, verdict)
     }
 
-    /// Whoever packets leave the fast path for reads their bytes, and not what is still to be done to them.
+    /// Prepares offloaded packets for slow-path code, which reads their bytes and knows nothing of pending offloads.
     fn settled(&self, packet: &mut Packet, verdict: Verdict) -> Target {
         if packet.is_offloaded() {
             packet.meta_mut().flags |= Meta::OFFLOAD;
@@ -38,19 +38,20 @@ impl<W: Witness> Classifier<'_, W> {
         verdict.unwrap_or_else(|reason| refuse(packet, reason))
     }
 
-    /// Classifies a packet again whose link header was dealt with before: after its options, or when its next hop became
-    /// known. `meta.l3` and `meta.in_interface` stand.
+    /// Classifies a packet again whose link header was removed before: after its options, or when its next hop is resolved. `meta.l3` and
+    /// `meta.in_interface` are valid.
     pub fn again(&self, packet: &mut Packet) -> Target {
         let meta = packet.meta_mut();
         if std::mem::take(&mut meta.exception) == Exception::Dispatched as u8 {
             return self.dispatched(packet);
         }
+        // The new route may have another MTU: decide about fragmentation again.
         meta.rounds = meta.rounds & !TO_FRAGMENT | OPTIONS_DONE;
         let verdict = self.network(packet);
         self.settled(packet, verdict)
     }
 
-    /// The path that a function has chosen for the packet, at the port it was to leave by anyway.
+    /// The path that a function has selected for the packet, at its previous output port.
     fn dispatched(&self, packet: &mut Packet) -> Target {
         let meta = packet.meta_mut();
         let Some(position) = self.snapshot.paths.iter().position(|path| path.id == meta.path) else {
@@ -126,6 +127,7 @@ impl<W: Witness> Classifier<'_, W> {
         let (source, destination) = (parsed.header.source(), parsed.header.destination());
         let (length, options, ecn) = (parsed.bytes.len(), !parsed.options.is_empty(), parsed.header.ecn());
         let tos = parsed.header.dscp() << 2 | ecn;
+        // Cuts off the padding of short Ethernet frames.
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V4, source.into(), destination.into(), length);
@@ -169,7 +171,7 @@ impl<W: Witness> Classifier<'_, W> {
         Ok(self.unusual_route4(packet, outcome))
     }
 
-    /// Acts on a route that the fast path does not.
+    /// Acts on a route that the fast path cannot follow.
     #[inline(never)]
     pub(super) fn unusual_route4(&self, packet: &mut Packet, outcome: Outcome) -> Target {
         let l3 = usize::from(packet.meta().l3);
@@ -177,7 +179,7 @@ impl<W: Witness> Classifier<'_, W> {
         let destination = packet.bytes().get(l3 + 16..).and_then(|d| d.first_chunk::<4>().copied()).unwrap_or_default();
         match outcome {
             Outcome::Special if Ipv4Addr::from(destination).is_multicast() || destination[0] >= 240 => {
-                // The fast path leaves these to the slow one; coming from there they have been dealt with.
+                // The fast path passes these to the slow path. A packet that returns from there has been processed.
                 self.network4(packet).unwrap_or_else(|reason| refuse(packet, reason))
             }
             Outcome::Special => refuse(packet, DropReason::MartianDestination),
@@ -192,11 +194,12 @@ impl<W: Witness> Classifier<'_, W> {
         let (source, destination) = (parsed.header.source(), parsed.header.destination());
         let (length, next, ecn) = (parsed.bytes.len(), parsed.header.next_header(), parsed.header.ecn());
         let tos = parsed.header.dscp() << 2 | ecn;
+        // Cuts off the padding of short Ethernet frames.
         packet.resize(l3 + length);
         packet.meta_mut().ecn = ecn;
         self.saw_header(Family::V6, source.into(), destination.into(), length);
         self.wants(packet, tos);
-        // A mapped address stands for one of IPv4, and is on no wire (RFC 4291 2.5.5.2, RFC 6890 2.2.3).
+        // A mapped address represents an IPv4 address, and never appears on a link (RFC 4291 2.5.5.2, RFC 6890 2.2.3).
         if source.is_multicast() || source.is_loopback() || source.to_ipv4_mapped().is_some() {
             return Err(DropReason::MartianSource);
         }
@@ -207,13 +210,13 @@ impl<W: Witness> Classifier<'_, W> {
             return Err(DropReason::LinkBroadcast);
         }
         if destination.is_multicast() && destination.octets()[1] & 0xf < 2 {
-            // Of a scope that no link carries (RFC 4291 2.7).
+            // A scope that no link carries (RFC 4291 2.7).
             return Err(DropReason::Multicast);
         }
         self.witness.saw(|| Finding::Addresses);
         self.check_source(packet, source.into())?;
         let interface = packet.meta().in_interface;
-        // An option may ask to be reported whoever the packet is for (RFC 8200 4.2).
+        // An option may request an error report even for a packet to another host (RFC 8200 4.2).
         let hop_by_hop = next == protocol::HOP_BY_HOP && packet.meta().rounds & OPTIONS_DONE == 0;
         if hop_by_hop {
             return Ok(self.except(packet, Exception::Options));
@@ -226,7 +229,7 @@ impl<W: Witness> Classifier<'_, W> {
             return self.group(packet, (source.into(), destination.into()), hops, false);
         }
         if destination.is_unspecified() {
-            // Never a destination (RFC 4291 2.5.2): no route leads there, and the sender hears it.
+            // Never a valid destination (RFC 4291 2.5.2): no route leads there, and the sender receives an ICMP error.
             return Ok(self.except(packet, Exception::NoRoute));
         }
         if destination.is_unicast_link_local() {
@@ -239,7 +242,7 @@ impl<W: Witness> Classifier<'_, W> {
         self.route6(packet, source, outcome)
     }
 
-    /// What the packet wants, by the interface it came in by and its type of service.
+    /// Sets the packet's objective, by its input interface and type of service.
     fn wants(&self, packet: &mut Packet, tos: u8) {
         let Some(interface) = self.snapshot.interface(packet.meta().in_interface) else { return };
         packet.meta_mut().objective = interface.wants.get(tos);
@@ -254,8 +257,8 @@ impl<W: Witness> Classifier<'_, W> {
         self.witness.saw(|| Finding::Header { family, source, destination, length });
     }
 
-    /// For an address of ours that others stand behind: the path whose functions know whether this packet is for them. It
-    /// takes the path's instance at the port it came in by, and goes on from there by its new destination.
+    /// For a translated address of the router: the path whose functions translate the packet. The packet takes the path's instance at its input
+    /// port, and is classified again by its new destination.
     fn translated(&self, packet: &mut Packet) -> Option<Target> {
         let rules =
             self.snapshot.nat.as_ref().filter(|_| packet.meta().flags & (Meta::IPV6 | Meta::TRANSLATED) == 0)?;
@@ -295,19 +298,19 @@ impl<W: Witness> Classifier<'_, W> {
             Outcome::Connected(interface) => interface,
             other => return Ok(self.route(packet, other, hops)),
         };
-        // Back onto its own link it may go, on to another it may not (RFC 4291 2.5.6).
+        // It may return to its own link, but not go to another (RFC 4291 2.5.6).
         if source.is_unicast_link_local() && out != packet.meta().in_interface && hops > 1 {
             return Ok(self.except(packet, Exception::BeyondScope));
         }
         Ok(self.route(packet, outcome, hops))
     }
 
-    /// A packet to a group that is not the router's own: copies of it go where its route says, if it came by the right
-    /// interface (RFC 7761 4.2). Nobody is told of one that does not go on (RFC 1812 4.3.2.7, RFC 4443 2.4).
+    /// A packet to a multicast group that the router itself does not serve. It is replicated to the interfaces of its route if it arrived on the
+    /// right one (RFC 7761 4.2). Otherwise it is dropped without an ICMP error (RFC 1812 4.3.2.7, RFC 4443 2.4).
     #[cold]
     fn group(&self, packet: &mut Packet, (source, group): (IpAddr, IpAddr), ttl: u8, options: bool) -> Verdict {
         if packet.meta().adjacency == COPY {
-            // One of the copies, which a function has sent back.
+            // A replica that a function has sent back.
             return self.copied_again(packet);
         }
         let came = packet.meta().in_interface;
@@ -344,7 +347,7 @@ impl<W: Witness> Classifier<'_, W> {
         Ok(COPIED)
     }
 
-    /// The path and the port that a copy had before.
+    /// The previous path and port of a replica.
     fn copied_again(&self, packet: &Packet) -> Verdict {
         let meta = packet.meta();
         let path = self.snapshot.paths.iter().position(|path| path.id == meta.path);
@@ -353,8 +356,7 @@ impl<W: Witness> Classifier<'_, W> {
         if target == REFUSED { Err(DropReason::PortRemoved) } else { Ok(target) }
     }
 
-    /// Whether the router listens to `group` on `interface`: all nodes, all routers, the solicited-node groups of its
-    /// addresses (RFC 4291 2.8).
+    /// True if the router listens to `group` on `interface`: all nodes, all routers, the solicited-node groups of its addresses (RFC 4291 2.8).
     fn is_member6(&self, interface: InterfaceId, group: Ipv6Addr) -> bool {
         if [ipv6::ALL_NODES, ipv6::ALL_ROUTERS, ipv6::ALL_SITE_ROUTERS].contains(&group) {
             return true;
@@ -387,7 +389,7 @@ impl<W: Witness> Classifier<'_, W> {
         self.witness.saw(|| Finding::Hops { left: ttl });
         self.witness.saw(|| Finding::Fits { interface: out, length, mtu });
         if egress.mtu == 0 {
-            // The route's interface is about to go, or not there yet.
+            // The route's interface is being removed or added.
             return self.except(packet, Exception::NoRoute);
         }
         if ttl <= 1 {
@@ -398,7 +400,7 @@ impl<W: Witness> Classifier<'_, W> {
                 return self.except(packet, Exception::TooBig);
             }
             packet.meta_mut().rounds |= TO_FRAGMENT;
-            // Only the whole packet has all bytes that its checksum covers; segments of a super-frame get their own.
+            // Only the complete packet has all bytes of its checksum. Each segment of a super-frame gets its own checksum.
             if packet.is_offloaded() && !packet.offload().is_super_frame() && !segment::complete(packet) {
                 return refuse(packet, DropReason::BadOffload);
             }
@@ -413,6 +415,7 @@ impl<W: Witness> Classifier<'_, W> {
         });
         match outcome {
             Outcome::Via(adjacency) if adjacencies.load(adjacency).is_resolved() => {
+                // A packet that returns from the host has caused its redirect already.
                 if egress.redirects && out == packet.meta().in_interface && packet.meta().rounds & OPTIONS_DONE == 0 {
                     return self.except(packet, Exception::Redirect);
                 }
@@ -448,13 +451,13 @@ impl<W: Witness> Classifier<'_, W> {
     }
 }
 
-/// Cuts a super-frame of TCP over IPv4 into smaller segments where its sender lets routers fragment it: as good for the
-/// receiver, and better than fragments.
+/// Cuts a super-frame of TCP over IPv4 into smaller segments if its sender permits fragmentation. The receiver gets the same data, and needs no
+/// reassembly.
 fn may_be_cut_smaller(packet: &mut Packet, mtu: u16) -> bool {
     may_be_fragmented(packet) && segment::cut_smaller(packet, mtu.into())
 }
 
-/// True for a packet that a router may cut: IPv4 without DF (RFC 791 2.3, RFC 8200 5).
+/// True if a router may fragment the packet: IPv4 without DF (RFC 791 2.3, RFC 8200 5).
 fn may_be_fragmented(packet: &Packet) -> bool {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
     packet.meta().flags & Meta::IPV6 == 0 && Ipv4Header::of(l3).is_some_and(|header| !header.dont_fragment())

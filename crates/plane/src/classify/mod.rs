@@ -1,9 +1,7 @@
-//! What every packet goes through first: which interface it came in by, whether its headers are sound, where its
-//! destination is, which path it takes.
+//! The classifier: finds the input interface, checks the headers, looks up the route, and selects the path of every packet.
 //!
-//! A batch is classified in two passes, so that the memory of all its route lookups is fetched at once: the first checks
-//! the headers, the second acts on what the routes say. Whatever is not plain IPv4 or IPv6 to another network goes
-//! through [`general`].
+//! It processes a batch in two passes, so that the memory accesses of all route lookups overlap. The first pass checks the headers; the second
+//! acts on the routes. All packets but plain IPv4 to another network go through [`general`].
 
 mod general;
 mod sources;
@@ -22,32 +20,32 @@ use plan::ReversePath;
 use stack::{Because, Wants};
 use units::{AdjacencyId, GroupId, Instant, InterfaceId, Mac, PathId, PortId};
 
-/// Where a classified packet goes: the index of a path instance of the worker.
+/// The index of a packet's path instance in the worker.
 pub(crate) type Target = u16;
-/// The packet goes nowhere: its `refused` says why.
+/// The packet is refused: `Meta::refused` has the reason.
 pub(crate) const REFUSED: Target = Target::MAX;
 
-/// The packet goes to several places: its adjacency is the position of its multicast route, its version that of its path.
+/// The packet is to be replicated. Its adjacency is the position of its multicast route, its version the position of its path.
 pub(crate) const COPIED: Target = Target::MAX - 1;
 
-/// Of a batch that is being classified: what its route says is yet to come.
+/// The packet's target depends on its route, which the second pass reads.
 pub(crate) const UNDECIDED: Target = Target::MAX - 2;
 
-/// Which instance serves which path at which port, on one worker.
+/// The path instance for each path and port, on one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dispatch {
     ports: usize,
     instances: Vec<Target>,
     /// The position of `best-effort` among the paths of the snapshot.
     pub best_effort: usize,
-    /// The instance of what concerns the router itself.
+    /// The instance for packets that concern the router itself.
     pub control: Target,
-    /// The instance of what the fast path cannot do.
+    /// The instance for packets that the fast path cannot process.
     pub general: Target,
 }
 
 impl Dispatch {
-    /// `served` are the instances with their path's position and their port.
+    /// `served`: each instance with the position of its path and its port.
     pub fn new(
         (paths, ports): (usize, usize),
         best_effort: usize,
@@ -64,7 +62,7 @@ impl Dispatch {
     #[inline(always)]
     pub(crate) fn instance(&self, path: usize, port: PortId) -> Target {
         if port.index() >= self.ports {
-            // No port at all: that of an interface that is gone. In the table it would be another path's cell.
+            // The interface no longer exists, so its port is none. In the table the index would be the cell of another path.
             return REFUSED;
         }
         self.instances.get(path * self.ports + port.index()).copied().unwrap_or(REFUSED)
@@ -84,48 +82,48 @@ pub(crate) struct Classifier<'a, W = Unwitnessed> {
     pub snapshot: &'a Snapshot,
     pub tables: &'a Tables,
     pub dispatch: &'a Dispatch,
-    /// Who is told why.
+    /// Receives the reasons.
     pub witness: W,
 }
 
 /// Bytes of an Ethernet header without a tag, and of that with an IPv4 header without options.
 const ETHERNET: usize = 14;
 const PLAIN: usize = ETHERNET + ipv4::HEADER;
-/// The same with what tells flows apart behind it. What is shorter is not plain.
+/// The same with the transport ports behind it. Shorter frames are not plain.
 const PORTS: usize = PLAIN + 4;
 
-/// What of a plain packet matters besides its destination.
+/// The fields of a plain packet that matter besides its destination.
 #[derive(Clone, Copy)]
 struct Fact {
     /// Length of the IP packet, in bytes.
     length: u16,
     tos: u8,
-    /// Where in its datagram it is, time to live and protocol, as they are.
+    /// Flags and fragment offset, TTL and protocol, as in the header.
     hop: [u8; 4],
-    /// The ports, as they are.
+    /// The ports, as in the packet.
     ports: [u8; 4],
 }
 
-/// What the first pass over a batch finds out about all of it.
+/// The result of the first pass for the whole batch.
 #[derive(Default)]
 struct Seen {
-    /// Bytes that the packets put on their links.
+    /// The bytes of the packets on the wire.
     bytes: u64,
-    /// A packet that is not plain may carry an instruction.
+    /// True if a packet that is not plain may carry an instruction.
     may: bool,
     /// See [`Scratch::offloads`].
     offloads: bool,
 }
 
-/// The first eight bytes of frames to a station, without the two behind its address. They are read in the order in which frames
-/// have them, so that no bytes are swapped for each frame.
+/// The first eight bytes of frames to this MAC address, without the last two. The byte order is that of the frame, so that no bytes are swapped
+/// for each frame.
 fn station(mac: Mac) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_le_bytes([0, 0, a, b, c, d, e, f])
 }
 
 impl Fact {
-    /// Of packets that are not plain: longer than any link takes. Instructions have no protocol of that number.
+    /// For packets that are not plain: longer than any MTU. Instructions never have protocol number zero.
     const NOT_PLAIN: Fact = Fact { length: u16::MAX, tos: 0, hop: [0; 4], ports: [0; 4] };
 
     fn ttl(self) -> u8 {
@@ -133,7 +131,7 @@ impl Fact {
     }
 }
 
-/// The facts of a batch, each kind for itself: so they are written down as they were read, and looked at together.
+/// The facts of a batch, one array for each field, so that loops over one field vectorize.
 struct Facts {
     lengths: [u16; BATCH],
     tos: [u8; BATCH],
@@ -141,29 +139,29 @@ struct Facts {
     ports: [[u8; 4]; BATCH],
 }
 
-/// What became of the last plain packet: the next one with the same route, as most have, needs no second look at
-/// adjacency, interface and path. Lives no longer than its batch.
+/// The result for the last plain packet. The next packet with the same route (most have) skips the lookup of adjacency, interface and path. It
+/// is reset for each batch.
 struct Memo {
-    /// The word of the forwarding table; beyond all words where nothing is remembered.
+    /// The word of the forwarding table. Greater than any word if nothing is stored.
     word: u32,
     target: Target,
     mtu: u16,
     meta: Meta,
 }
 
-/// A worker's working memory for one batch, and the answer: where each packet goes.
+/// A worker's working memory for one batch, and the result: the target of each packet.
 pub(crate) struct Scratch {
     keys: [u32; BATCH],
     words: [u32; BATCH],
     facts: Facts,
     memo: Memo,
-    /// `targets[i]` answers for the `i`th packet.
+    /// The target of the `i`th packet.
     pub targets: [Target; BATCH],
-    /// Whether something is left to be done to any of them before it is fit for its link: see `worker::cutting`.
+    /// True if any of them needs segmentation, fragmentation or checksums before its link: see `worker::segment`.
     pub offloads: bool,
-    /// Whether any of them may carry an instruction.
+    /// True if any of them may carry an instruction.
     pub hooked: bool,
-    /// Where one may: what is known of each.
+    /// If one may: the result of [`Marks::is_dedicated`] for each.
     pub dedicated: [bool; BATCH],
 }
 
@@ -183,7 +181,7 @@ impl Scratch {
         })
     }
 
-    /// Notes what a packet says.
+    /// Records the fields of a packet.
     #[inline(always)]
     fn note(&mut self, i: usize, destination: u32, fact: Fact) {
         let Facts { lengths, tos, hops, ports } = &mut self.facts;
@@ -193,8 +191,8 @@ impl Scratch {
 }
 
 impl<W: Witness> Classifier<'_, W> {
-    /// Classifies packets that came in by one port, all at `came` unless the port has stamped them; the answer is in
-    /// `scratch`. Answers the bytes that came.
+    /// Classifies packets received on one port, all at `came` unless the port has stamped them. The targets are in `scratch`. Returns the number
+    /// of bytes received.
     #[inline]
     pub fn batch(
         &self,
@@ -207,7 +205,7 @@ impl<W: Witness> Classifier<'_, W> {
         (*offloads, *hooked) = (false, false);
         let count = packets.len().min(BATCH);
         if view.through.is_some() {
-            // What passes is executed as well, by ports that do (spec E-40).
+            // Pass-through ports may execute instructions too (spec E-40).
             *hooked = self.snapshot.stations.is_some()
                 && packets[..count].iter().any(|packet| self.snapshot.marks.may_be_on(packet.bytes()));
             if *hooked {
@@ -222,7 +220,7 @@ impl<W: Witness> Classifier<'_, W> {
         let check = interface.map_or(ReversePath::Off, |interface| interface.reverse_path);
         let Scratch { keys, words, .. } = &mut *scratch;
         let (keys, words) = (&mut keys[..count], &mut words[..count]);
-        // What comes in untagged by one port is all of one VRF.
+        // All untagged packets of one port belong to the same VRF.
         match self.tables.vrf(self.tables.place(view.untagged)) {
             None => self.tables.fib4().lookup_bulk(keys, words),
             Some(vrf) => vrf.lookup_bulk4(keys, words),
@@ -234,8 +232,8 @@ impl<W: Witness> Classifier<'_, W> {
         bytes
     }
 
-    /// The first pass over a batch: what its packets say. Answers the bytes that came.
-    // By itself, as the second one: together they want more registers than there are.
+    /// The first pass over a batch: reads the headers. Returns the number of bytes received.
+    // Not inlined, like the second pass: together they need more registers than there are.
     #[inline(never)]
     fn look(
         &self,
@@ -244,7 +242,7 @@ impl<W: Witness> Classifier<'_, W> {
         packets: &mut [Packet],
         scratch: &mut Scratch,
     ) -> u64 {
-        // No packet is plain if untagged IPv4 has no interface: no destination has all ones behind its six bytes.
+        // If untagged packets have no IPv4 interface, no packet is plain: no frame's value equals this one, because its low 16 bits are zero.
         let routed = self.snapshot.interface(view.untagged).is_some_and(|interface| !interface.ipv4.is_empty());
         let mac = if routed { station(view.mac) } else { u64::MAX };
         let count = packets.len().min(BATCH);
@@ -277,7 +275,7 @@ impl<W: Witness> Classifier<'_, W> {
         let Scratch { facts: Facts { hops, ports, .. }, offloads, hooked, dedicated, .. } = scratch;
         let (hops, ports) = (&hops[..count], &ports[..count]);
         *offloads = seen.offloads;
-        // Seldom any: found out of all together.
+        // Instructions are rare, so one vectorized test covers the batch.
         let marks = self.snapshot.marks;
         *hooked = marks != Marks::NONE && (marks.may_be_among(hops, ports) || seen.may);
         if *hooked {
@@ -287,8 +285,8 @@ impl<W: Witness> Classifier<'_, W> {
         seen.bytes
     }
 
-    /// Reads plain packets, from a place on, until one is not plain. Answers its place, or the number of packets if all are plain.
-    // This function calls nothing: the registers are few enough for the loop alone.
+    /// Reads plain packets, beginning at `from`, until one is not plain. Returns its position, or the number of packets if all are plain.
+    // This function calls nothing, so that the registers suffice for the loop.
     #[inline(never)]
     fn look_plain(&self, mac: u64, packets: &mut [Packet], scratch: &mut Scratch, from: usize) -> usize {
         let Scratch { keys, facts: Facts { lengths, tos, hops, ports }, .. } = scratch;
@@ -326,7 +324,7 @@ impl<W: Witness> Classifier<'_, W> {
         target
     }
 
-    /// The second: what the routes of those say that nothing has been decided about.
+    /// The second pass: acts on the routes of the packets that are still undecided.
     #[inline(never)]
     fn follow(
         &self,
@@ -341,6 +339,7 @@ impl<W: Witness> Classifier<'_, W> {
         let count = packets.len().min(BATCH);
         for (i, packet) in packets[..count].iter_mut().enumerate() {
             let (word, tos) = (words[i], tos[i]);
+            // The memo holds for a TTL above 1 and a length up to the MTU: other packets cause ICMP errors or are fragmented.
             if word == memo.word && hops[i][2] > 1 && lengths[i] <= memo.mtu {
                 let meta = packet.meta_mut();
                 let timestamp = came.unwrap_or(meta.timestamp);
@@ -358,6 +357,7 @@ impl<W: Witness> Classifier<'_, W> {
                 dedicated[i] &= target != REFUSED;
                 if mtu == 0 {
                     *offloads |= is_to_fragment(packet);
+                // Rules look at more than the route, so with rules no result holds for the next packet.
                 } else if self.snapshot.rules.is_empty() {
                     *memo = Memo { word, target, mtu, meta: *packet.meta() };
                 }
@@ -365,8 +365,7 @@ impl<W: Witness> Classifier<'_, W> {
         }
     }
 
-    /// Classifies one packet that has just come in, without the short way that most packets of a batch take: the verdict is
-    /// the same, and the witness hears of every reason for it.
+    /// Classifies one received packet without the memo of a batch. The verdict is the same, and the witness receives every finding.
     pub fn one(&self, (id, view): (PortId, &PortView), came: Instant, packet: &mut Packet) -> Target {
         arrive(packet, Some(came), id, view.untagged);
         if view.through.is_some() {
@@ -375,8 +374,7 @@ impl<W: Witness> Classifier<'_, W> {
         self.general(view, packet)
     }
 
-    /// The destination of an untagged IPv4 packet for us to forward, without options and with nothing wrong; nothing
-    /// for all others.
+    /// The destination of a plain packet: untagged, valid IPv4 without options, to be forwarded. `None` for all others.
     #[inline(always)]
     fn plain_destination(&self, mac: u64, packet: &mut Packet) -> Option<(u32, Fact)> {
         let bytes = packet.bytes();
@@ -384,7 +382,7 @@ impl<W: Witness> Classifier<'_, W> {
         let (link, header) = frame.split_first_chunk::<ETHERNET>()?;
         let header: &[u8; ipv4::HEADER] = header.first_chunk()?;
         let station = u64::from_le_bytes(*link.first_chunk()?) << 16;
-        // What is in it, the version and length of its header, and, in one look with them, the type of service.
+        // The ethertype, the IP version and header length, and the type of service, in one load.
         let kind = u32::from_be_bytes([frame[12], frame[13], frame[14], frame[15]]);
         let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
         let source = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
@@ -405,20 +403,19 @@ impl<W: Witness> Classifier<'_, W> {
             return None;
         }
         if ETHERNET + length < packet.len() {
-            // Padding of a short Ethernet frame is no part of the packet.
+            // Padding of a short Ethernet frame does not belong to the packet.
             packet.resize(ETHERNET + length);
         }
         Some((destination, fact))
     }
 
-    /// The target of a plain packet, and the length up to which other packets with this word have the same target: zero if no
-    /// other packet has.
+    /// The target of a plain packet, and the maximum length of other packets with this word that have the same target: zero if none has.
     #[inline(never)]
     fn route_plain(&self, packet: &mut Packet, word: u32, fact: Fact) -> (Target, u16) {
         let meta = packet.meta_mut();
         meta.l3 = ETHERNET as u16;
         meta.ecn = fact.tos & 3;
-        // The choice of a group holds for one flow.
+        // A member of a group is selected for one flow only.
         let (word, whole) = match Outcome::group(word) {
             Some(group) => (self.member(packet, group).encode(), false),
             None => (word, true),
@@ -436,22 +433,21 @@ impl<W: Witness> Classifier<'_, W> {
         (self.unusual_route4(packet, Outcome::decode(word)), 0)
     }
 
-    /// The member of a group that the packet's flow goes by. Fragments, of which only the first has ports, go by their
-    /// addresses.
+    /// The member of a group for the packet's flow. Fragments are hashed by their addresses only, because later fragments have no ports.
     fn member(&self, packet: &Packet, group: GroupId) -> Outcome {
         let flow = flow_hash(packet.bytes(), packet.meta().l3.into(), self.tables.flow_key());
         let adjacency = self.tables.groups().pick(group, flow);
         self.witness.saw(|| Finding::Member { group, flow, adjacency });
-        // A group that is just being made anew names nobody for a moment.
+        // While a group is being rebuilt, it has no member for a moment.
         if adjacency.0 < Outcome::LIMIT { Outcome::Via(adjacency) } else { Outcome::NoRoute }
     }
 
-    /// A route's outcome, and of a group the member for this packet.
+    /// The outcome of a route; for a group, the member for this packet.
     fn chosen(&self, packet: &Packet, outcome: Outcome) -> Outcome {
         if let Outcome::Group(group) = outcome { self.member(packet, group) } else { outcome }
     }
 
-    /// The packet may go on to `adjacency`: fills in what the later stages need and picks its path.
+    /// Sends the packet on to `adjacency`: fills in the fields for the later stages and selects its path.
     #[inline(always)]
     fn path(
         &self,
@@ -481,7 +477,7 @@ impl<W: Witness> Classifier<'_, W> {
         target
     }
 
-    /// What a packet wants is what its path says, where that says anything.
+    /// The objective of a path overrides that of the packet.
     #[inline(always)]
     fn wanted_by(&self, path: &PathSpec, packet: &mut Packet) {
         if let Some(objective) = path.objective {
@@ -499,8 +495,8 @@ impl<W: Witness> Classifier<'_, W> {
     }
 }
 
-/// What is known of a packet begins here: of what stands beside its frame only what the port has just set counts, for a
-/// frame that comes over a wire in memory has all that its last router noted.
+/// Resets the packet's record. Only the fields that the port has just set survive: a frame from a wire in memory still has the record of the
+/// previous router.
 #[inline(always)]
 fn arrive(packet: &mut Packet, came: Option<Instant>, in_port: PortId, in_interface: InterfaceId) {
     let meta = packet.meta_mut();
@@ -517,7 +513,7 @@ fn refuse(packet: &mut Packet, reason: DropReason) -> Target {
 /// The first half of IPv4 link-local addresses (RFC 3927).
 const LINK_LOCAL: u32 = 169 << 8 | 254;
 
-/// First octets of IPv4 source addresses that no sender on another network has (RFC 1812 5.3.7, RFC 3927): looked at closely.
+/// First octets of IPv4 source addresses that no host on another network has (RFC 1812 5.3.7, RFC 3927). These packets go to `general`.
 const ODD_SOURCE: [bool; 256] = {
     let mut odd = [false; 256];
     odd[0] = true;

@@ -1,8 +1,8 @@
-//! Where packets come from: an address that a sender can have (RFC 1812 5.3.7, RFC 3927 2.7, RFC 4291 2.5), and, where an
-//! interface asks for it, one that the routes lead back to (RFC 3704).
+//! Checks of source addresses. A source must be valid (RFC 1812 5.3.7, RFC 3927 2.7, RFC 4291 2.5). If the interface has a reverse-path check, a
+//! route must lead back to the source (RFC 3704).
 //!
-//! The fast path refuses nothing: what looks odd there takes the general way. Where no interface checks reverse paths, it
-//! pays for one look at the interface of a batch.
+//! The fast path refuses no packet: it passes packets with suspicious sources to `general`. Without reverse-path checks it pays for one read of
+//! the interface for each batch.
 
 use super::{Classifier, Finding, Outcome, Scratch, UNDECIDED, Witness, arrive, refuse};
 use packet::wire::Ipv4Header;
@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use units::{Instant, InterfaceId, PortId};
 
 impl<W: Witness> Classifier<'_, W> {
-    /// Checks the reverse paths of the plain packets of a batch; all came in by `interface`.
+    /// Checks the reverse paths of the plain packets of a batch, all received on `interface`.
     #[cold]
     #[inline(never)]
     pub(super) fn check_sources(
@@ -32,7 +32,7 @@ impl<W: Witness> Classifier<'_, W> {
             None => self.tables.fib4().lookup_bulk(&sources[..count], &mut words[..count]),
             Some(vrf) => vrf.lookup_bulk4(&sources[..count], &mut words[..count]),
         }
-        // Most packets come from where the one before came.
+        // Consecutive packets mostly have sources with the same route.
         let mut passed = None;
         for (i, packet) in packets[..count].iter_mut().enumerate() {
             if scratch.targets[i] != UNDECIDED || passed == Some(words[i]) {
@@ -45,16 +45,16 @@ impl<W: Witness> Classifier<'_, W> {
             arrive(packet, came, id, interface);
             packet.meta_mut().l3 = super::ETHERNET as u16;
             scratch.targets[i] = refuse(packet, DropReason::ReversePath);
-            // No route is followed any more, neither this one nor the one of the packet before.
+            // Clear the route, so that neither this packet nor `follow`'s memo of the previous one uses it.
             scratch.words[i] = Outcome::Special.encode();
         }
     }
 
-    /// Checks the reverse path of a packet that has just come in.
+    /// Checks the reverse path of a packet that has just been received.
     pub(super) fn check_source(&self, packet: &Packet, source: IpAddr) -> Result<(), DropReason> {
         let meta = packet.meta();
         let check = self.snapshot.interface(meta.in_interface).map_or(ReversePath::Off, |known| known.reverse_path);
-        // Functions may have given it another source since.
+        // A function may have changed the source since the packet was received.
         if check == ReversePath::Off || meta.rounds != 0 || meta.flags & Meta::TRANSLATED != 0 {
             return Ok(());
         }
@@ -68,7 +68,7 @@ impl<W: Witness> Classifier<'_, W> {
         if passed { Ok(()) } else { Err(DropReason::ReversePath) }
     }
 
-    /// Whether the route to a source is one that the check asks for.
+    /// True if the route to a source satisfies the check.
     fn leads_back(&self, outcome: Outcome, check: ReversePath, came: InterfaceId) -> bool {
         let by = |interface| check != ReversePath::Strict || interface == came;
         match outcome {
@@ -78,7 +78,7 @@ impl<W: Witness> Classifier<'_, W> {
                 let mut members = self.tables.groups().picks(group);
                 members.any(|adjacency| by(self.tables.adjacencies().interface(adjacency)))
             }
-            // Our own addresses and broadcasts are nobody's source, and were looked at before.
+            // Our own addresses and broadcasts are no valid sources. They were checked before.
             Outcome::NoRoute
             | Outcome::Local(_)
             | Outcome::Broadcast(_)
@@ -88,8 +88,7 @@ impl<W: Witness> Classifier<'_, W> {
         }
     }
 
-    /// Whether an IPv4 packet says that it comes from the router itself, and the router has not said so for it, or from all
-    /// stations of a link.
+    /// True if an IPv4 packet has a source address of the router itself without having been translated to it, or a broadcast address.
     pub(super) fn is_nobodys4(&self, packet: &Packet, source: Ipv4Addr) -> bool {
         let word = self.tables.lookup4(packet.meta().in_interface, u32::from(source));
         match Outcome::decode(word) {
@@ -99,7 +98,7 @@ impl<W: Witness> Classifier<'_, W> {
         }
     }
 
-    /// Whether an IPv6 packet that is to be forwarded says that it comes from the router itself.
+    /// True if an IPv6 packet to be forwarded has a source address of the router itself.
     pub(super) fn claims_ours6(&self, packet: &Packet, source: Ipv6Addr) -> bool {
         if !self.snapshot.may_be_own6(source) {
             return false;

@@ -1,8 +1,7 @@
-//! Ports that are the two ends of a piece of cable: whatever comes by one leaves by the other, unchanged (spec E-40).
+//! Pass-through ports: two ports that are the ends of a cable. Frames that arrive at one leave by the other, unchanged (spec E-40).
 //!
-//! Nothing is checked, for whatever a cable carries is sound: another station's frame, one of a protocol that nobody here
-//! speaks, a frame of bits. Only where an IP header begins is noted, for schemes that tell flows apart, and for what looks at
-//! packets as they pass.
+//! Nothing is checked, because a cable carries any frame: frames to other hosts, unknown protocols, malformed frames. Only the offset of the IP
+//! header is recorded, for schemes that classify flows, and for packet hooks and traces.
 
 use super::{Classifier, Finding, REFUSED, Target, Witness, arrive, refuse};
 use crate::multicast::THROUGH;
@@ -13,7 +12,7 @@ use packet::{DropReason, Meta, Packet};
 use units::{Instant, PortId};
 
 impl<W: Witness> Classifier<'_, W> {
-    /// Classifies packets that came in by one end: see [`Classifier::batch`]. Answers the bytes that came.
+    /// Classifies packets received at one end: see [`Classifier::batch`]. Returns the number of bytes received.
     #[inline(never)]
     pub(super) fn pass_all(
         &self,
@@ -32,7 +31,7 @@ impl<W: Witness> Classifier<'_, W> {
         bytes
     }
 
-    /// One packet leaves by the other end.
+    /// Sends one packet to the other end.
     pub(super) fn pass(&self, view: &PortView, packet: &mut Packet) -> Target {
         let Some(other) = view.through else { return REFUSED };
         if packet.meta().refused != 0 {
@@ -50,8 +49,8 @@ impl<W: Witness> Classifier<'_, W> {
     }
 }
 
-/// Where the IP header of a frame begins, and of which version it is; where it has none, behind the frame, so that nobody takes
-/// anything for it.
+/// The offset of the IP header in a frame, and the flag of its version. Without an IP header, the offset is the end of the frame, so that
+/// nothing is read as a header.
 fn headers(packet: &Packet) -> (u16, u8) {
     let frame = packet.bytes();
     let nowhere = frame.len().min(usize::from(u16::MAX)) as u16;

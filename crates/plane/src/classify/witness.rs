@@ -1,7 +1,7 @@
-//! What the classifier finds on its way, told to whoever asks why: the seam of [`crate::explain`].
+//! The findings of the classifier, passed to a witness: the interface to [`crate::explain`].
 //!
-//! A worker's classifier has no witness, and the calls compile to nothing: there is one classifier, and what is explained
-//! is what happens.
+//! A worker's classifier has no witness, and the calls compile to nothing. There is only one classifier, so that an explanation agrees with what
+//! a worker does.
 
 use super::{Exception, Outcome};
 use packet::wire::Family;
@@ -10,32 +10,31 @@ use stack::Because;
 use std::net::IpAddr;
 use units::{AdjacencyId, GroupId, InterfaceId, Mac, PortId, VrfId};
 
-/// Something the classifier has found, in the order in which it looks. What it was found wanting for is not here but in
-/// the verdict.
+/// A finding of the classifier, in the order of its checks. The reason of a drop is not here but in the verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Finding {
-    /// Whom the frame is for.
+    /// The link-layer destination of the frame.
     Station {
-        /// As the frame says.
+        /// The frame's destination address.
         destination: Mac,
-        /// The port's own.
+        /// The port's own address.
         own: Mac,
     },
-    /// By which interface it comes in; nothing where no interface has its VLAN.
+    /// The input interface; `None` if no interface has the frame's VLAN.
     Interface {
         /// The VLAN of its tag.
         vlan: Option<u16>,
         /// The interface.
         interface: Option<InterfaceId>,
     },
-    /// What the frame carries, and whether the interface takes part in that protocol.
+    /// The protocol of the frame, and whether the interface takes part in it.
     Carries {
         /// The ethertype.
         ethertype: u16,
-        /// Whether the interface has an address of it.
+        /// True if the interface has an address of this protocol.
         enabled: bool,
     },
-    /// The IP header stands: version, lengths, checksum.
+    /// The IP header is valid: version, lengths, checksum.
     Header {
         /// Its version.
         family: Family,
@@ -46,94 +45,94 @@ pub enum Finding {
         /// Length of the IP packet, in bytes.
         length: usize,
     },
-    /// What it wants of the link it leaves by. Not told where nothing is said of objectives.
+    /// The objective of the packet at its egress link. Only reported if the configuration names objectives.
     Wants {
         /// Its code point.
         dscp: u8,
-        /// What.
+        /// The objective.
         objective: Objective,
-        /// Why.
+        /// The source of the objective.
         because: Because,
     },
-    /// The addresses are those of a sender and of somebody to send to.
+    /// The addresses are valid as a source and a destination.
     Addresses,
-    /// What the routes say of its source, where the interface checks that.
+    /// The result of the reverse-path check, if the interface has one.
     ReversePath {
         /// The source.
         source: IpAddr,
-        /// What they say.
+        /// The route to the source.
         outcome: Outcome,
-        /// What is asked for.
+        /// The configured check.
         check: ReversePath,
-        /// Whether it is that.
+        /// True if the packet passes the check.
         passed: bool,
     },
-    /// What the routes say.
+    /// The result of a route lookup.
     Lookup {
-        /// In this VRF.
+        /// The VRF.
         vrf: VrfId,
-        /// Of this destination.
+        /// The destination.
         destination: IpAddr,
-        /// This.
+        /// The result.
         outcome: Outcome,
     },
-    /// The route leads to a group of next hops, and this is the one for the packet's flow.
+    /// The route leads to a group of next hops. This member is selected for the packet's flow.
     Member {
         /// The group.
         group: GroupId,
-        /// The hash of the flow, which picks the member.
+        /// The hash of the flow, which selects the member.
         flow: u32,
         /// The member.
         adjacency: AdjacencyId,
     },
-    /// All that comes by the port leaves by this one, as it is.
+    /// A pass-through port: all frames leave unchanged by this port.
     Through(PortId),
-    /// What is said of its group; its source is among those it is said for.
+    /// The multicast route of its group and source.
     Group {
-        /// The position of the multicast route; nothing where there is none.
+        /// The position of the multicast route; `None` if there is none.
         route: Option<usize>,
     },
     /// Time to live or hop limit.
     Hops {
-        /// As the packet says.
+        /// The packet's value.
         left: u8,
     },
-    /// Whether it fits the link it would leave by.
+    /// The comparison of the packet's length with the MTU of its egress link.
     Fits {
-        /// That interface; its MTU is zero where it is gone.
+        /// The output interface. Its MTU is zero if it no longer exists.
         interface: InterfaceId,
         /// Length of the IP packet, in bytes.
         length: usize,
-        /// The longest it takes, in bytes.
+        /// The MTU, in bytes.
         mtu: u16,
     },
-    /// Whether the link-layer address of the next hop is known.
+    /// The link-layer address of the next hop.
     NextHop {
-        /// The adjacency, where the route names one.
+        /// The adjacency, if the route names one.
         adjacency: Option<AdjacencyId>,
-        /// Its link-layer address, where known.
+        /// Its link-layer address, if resolved.
         mac: Option<Mac>,
     },
     /// A rule was tried.
     Rule {
         /// Position among the rules of the snapshot.
         rule: usize,
-        /// The first condition that does not hold; the rule matches where there is none.
+        /// The first condition that does not hold. `None`: the rule matches.
         unmet: Option<Condition>,
     },
-    /// It takes this path: a position in the snapshot.
+    /// The packet takes the path at this position in the snapshot.
     Path(usize),
-    /// It is one for the router's own protocols.
+    /// The packet goes to the router's own protocols.
     Exception(Exception),
 }
 
-/// Somebody the classifier tells what it finds.
+/// Receives the findings of the classifier.
 pub trait Witness: Copy {
-    /// The classifier has found something.
+    /// Called for each finding.
     fn saw(self, finding: impl FnOnce() -> Finding);
 }
 
-/// Nobody.
+/// Ignores all findings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwitnessed;
 

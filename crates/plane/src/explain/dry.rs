@@ -1,4 +1,4 @@
-//! A world in which nothing is done: what the host decides is noted.
+//! A world without side effects: the host's actions become steps of the explanation.
 
 use super::{Expected, Step, Steps, Way};
 use crate::classify::{COPIED, Target};
@@ -14,13 +14,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use units::{Instant, InterfaceId, VrfId};
 
-/// What becomes of the packet, its path, and who is awaited.
+/// The packet's fate, its path, and the unresolved neighbours.
 type Outcomes = (Expected, Option<usize>, Vec<(InterfaceId, IpAddr)>);
 
-/// As much as one packet can concern.
+/// Sufficient for one packet.
 const LIMITS: TableLimits = TableLimits { adjacencies: 4096, routes: 1 << 22 };
 
-/// What becomes of a packet that the host is given, the path it took last, and the neighbours that something waits for.
+/// Runs the host on the packet. Returns the packet's fate, its last path, and the neighbours being resolved.
 pub(super) fn run(way: Way<'_>, pool: Pool, mut concerned: Vec<IpAddr>, packet: Packet, target: Target) -> Outcomes {
     concerned.extend(self::concerned(&packet));
     concerned.extend(translated(way));
@@ -31,12 +31,13 @@ pub(super) fn run(way: Way<'_>, pool: Pool, mut concerned: Vec<IpAddr>, packet: 
     let mut world =
         Dry { way, tables: &tables, pool, onward: VecDeque::new(), expected: None, path: None, quiet: true };
     let mut host = Host::new(way.question.snapshot.limits);
-    // What it announces by itself is no matter of this packet.
+    // The host's own announcements do not concern this packet.
     host.adopt(&mut world);
     let wanted = |known: &&NeighbourReport| concerned.contains(&known.address) || hops.contains(&known.address);
     for known in way.question.reports.iter().flat_map(|report| &report.neighbours).filter(wanted) {
         host.recall(known, &mut world);
     }
+    // From here on the host acts on the packet of the question.
     world.quiet = false;
     world.onward.push_back((packet, target));
     while let Some((packet, target)) = world.onward.pop_front() {
@@ -46,15 +47,16 @@ pub(super) fn run(way: Way<'_>, pool: Pool, mut concerned: Vec<IpAddr>, packet: 
     let awaited: Vec<(InterfaceId, IpAddr)> = asked.map(|asked| (asked.interface, asked.address)).collect();
     if world.expected.is_none() {
         let waits = |&(interface, address): &_| Expected::Waits { interface, address };
-        // The host ends every packet, sends it on, keeps it for a neighbour, or has it wait for its other fragments.
+        // The host ends every packet, forwards it, queues it for a neighbour, or keeps it until its other fragments arrive.
         world.expected = Some(awaited.first().map_or(Expected::Collected, waits));
     }
     world.quiet = true;
+    // The host returns its packets to the pool. Their drops do not belong to the explanation.
     host.drain(&mut world);
     (world.expected.unwrap_or(Expected::Collected), world.path, awaited)
 }
 
-/// The addresses a packet may be given, or may have had.
+/// The addresses before and after translation that may concern the packet.
 fn translated(way: Way<'_>) -> Vec<IpAddr> {
     let known = |state: &mut nat::State| {
         let ends = state.table.iter().flat_map(|known| [known.inside, known.outside, known.peer]);
@@ -66,7 +68,7 @@ fn translated(way: Way<'_>) -> Vec<IpAddr> {
     all.map(|address| IpAddr::V4(address.into())).collect()
 }
 
-/// The addresses a packet is about.
+/// The addresses in the packet.
 pub(super) fn concerned(packet: &Packet) -> Vec<IpAddr> {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
     let ends = if packet.meta().exception == Exception::Arp as u8 {
@@ -79,14 +81,14 @@ pub(super) fn concerned(packet: &Packet) -> Vec<IpAddr> {
     ends.map_or_else(Vec::new, Vec::from)
 }
 
-/// Tables that say of these destinations what `live` does for a flow, and of the router's own addresses too; and the
-/// next hops.
+/// A copy of the tables that routes these destinations and the router's own addresses as `live` does for this flow; and the next hops.
 fn copied(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr], flow: u32) -> (Tables, Vec<IpAddr>) {
     let (tables, mut hops) = (Tables::with_limits(LIMITS), Vec::new());
     let vrfs: BTreeSet<VrfId> = interfaces.iter().map(|interface| live.place(interface.id)).collect();
     interfaces.iter().for_each(|interface| tables.attach(interface.id, live.place(interface.id)));
     let special = |(prefix, outcome)| RouteChange { vrf: VrfId::MAIN, prefix, origin: Origin::Local, outcome };
     let always = desired::always().map(special);
+    // Of the other routes only those that cover a destination are copied, below.
     let own = Routes::following(interfaces, |interface| live.place(interface));
     let own = own.iter().filter_map(|(&(vrf, prefix, origin), goal)| match *goal {
         Goal::Plain(outcome) => Some(RouteChange { vrf, prefix, origin, outcome }),
@@ -98,7 +100,7 @@ fn copied(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr], flow
     for route in asked.flat_map(|(vrf, destination)| live.covering(vrf, destination)) {
         let RouteReport { vrf, prefix, origin, .. } = route;
         let set = |outcome| tables.change_route(RouteChange { vrf, prefix, origin, outcome }).expect(fits);
-        // Of a group the packet sees one member.
+        // For a group, the packet sees one member.
         let (outcome, leads) = match route.outcome {
             Outcome::Group(group) => {
                 let member = live.groups().pick(group, flow);
@@ -107,12 +109,13 @@ fn copied(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr], flow
             outcome => (outcome, route.interface.zip(route.next_hop)),
         };
         match (outcome, leads) {
-            // The host makes these of the neighbours it knows.
+            // The host creates these itself, from its neighbours.
             _ if origin == Origin::Neighbour => {}
             (Outcome::Via(_), Some((interface, hop))) => {
                 hops.push(hop);
                 let adjacency = tables.adjacency_for(interface, hop).expect(fits);
                 set(Outcome::Via(adjacency));
+                // The route holds the adjacency now.
                 tables.release(adjacency);
             }
             (Outcome::Via(_), None) => {}
@@ -122,20 +125,20 @@ fn copied(live: &Tables, interfaces: &[Interface], destinations: &[IpAddr], flow
     (tables, hops)
 }
 
-/// The host's world, with tables of its own.
+/// The host's world, with its own tables.
 struct Dry<'a> {
     way: Way<'a>,
     tables: &'a Tables,
     pool: Pool,
-    /// Packets classified again, with where they go.
+    /// Packets to be classified again, with their targets.
     onward: VecDeque<(Packet, Target)>,
     expected: Option<Expected>,
     path: Option<usize>,
-    /// Nothing is noted: it has to do with other packets.
+    /// While true, nothing is recorded: the host acts for other packets.
     quiet: bool,
 }
 
-/// Whether the packet is the one that was asked about, and not one the host has made.
+/// True if this is the packet of the question, and not one that the host generated.
 fn is_original(packet: &Packet) -> bool {
     packet.meta().flags & Meta::GENERATED == 0
 }

@@ -1,5 +1,5 @@
-//! What an instruction that the packet carries would be asked to do, and where. It is not executed: nothing is written, and
-//! whether the packet ends there depends on what others have left.
+//! The instruction of a packet, and the places that would execute it. It is not executed: nothing is written. The packet may end at a place,
+//! which depends on the state that other packets left there.
 
 use super::{Step, Way};
 use crate::hook::Asked;
@@ -9,24 +9,24 @@ use units::PortId;
 /// An instruction at a place that executes it, or a place that does not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Instructed {
-    /// What it asks for.
+    /// The instruction.
     pub asked: Asked,
-    /// The port; none for the centre.
+    /// The port. `None` for the centre.
     pub port: Option<PortId>,
-    /// Whether it leaves there, or comes in.
+    /// True at the output, false at the input.
     pub leaves: bool,
-    /// Whether the place executes it.
+    /// True if the place executes it.
     pub executed: bool,
 }
 
 impl Way<'_> {
-    /// Notes what would be executed where the packet came in by `port`, and in the middle.
+    /// Adds the instructions at the input port `port` and in the centre.
     pub(super) fn instructed_at_input(&self, port: PortId, packet: &Packet) {
         self.instructed(Some(port), false, packet);
         self.instructed(None, false, packet);
     }
 
-    /// Notes what would be executed where it leaves by `port`.
+    /// Adds the instructions at the output port `port`.
     pub(super) fn instructed_at_output(&self, port: PortId, packet: &Packet) {
         self.instructed(Some(port), true, packet);
     }

@@ -1,12 +1,11 @@
-//! What the router would do with a packet, step by step, and why: a dry run.
+//! A dry run: shows step by step what the router does with a packet, and why.
 //!
-//! Nothing here decides anything. The packet goes through the very classifier, functions and host that a worker has, with
-//! a witness that hears why and a world that only notes what it is told to do; so what is explained is what would happen.
-//! Nothing is counted, nothing is sent, and neither routes nor neighbours change: the host, which learns from what it
-//! hears, works on tables of its own with a copy of what concerns this packet ([`dry`]).
+//! The packet goes through the same classifier, functions and host as in a worker. A witness receives the classifier's findings, and a world
+//! without side effects records the host's actions. So an explanation is exact. Nothing is counted or sent, and neither routes nor neighbours
+//! change. The host learns from packets; so it has its own tables with a copy of the entries that concern this packet ([`dry`]).
 //!
-//! What it cannot foresee is what depends on other packets: a full queue, a rate limit that is used up, the other fragments
-//! of its packet, what a queueing scheme will do with a backlog. How things stand there is in the reports it was given.
+//! A dry run cannot predict effects of other packets: a full queue, an exhausted rate limit, the packet's other fragments, decisions of a
+//! queueing scheme about a backlog. The current state of these is in the reports of [`Question`].
 
 mod dry;
 mod instruction;
@@ -29,42 +28,42 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use units::{Instant, InterfaceId, PortId};
 
-/// Frames there are for the packet and whatever is made because of it: more than the longest packet has fragments.
+/// Frames for the packet and all packets it causes: more than the longest packet has fragments.
 const FRAMES: usize = 128;
 const SUPER_FRAMES: usize = 2;
 
-/// The router a packet is put to.
+/// The state of the router that is asked about a packet.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
-    /// The generation that runs.
+    /// The running generation.
     pub snapshot: &'a Snapshot,
     /// The routes and adjacencies.
     pub tables: &'a Tables,
-    /// What the workers tell of themselves: their neighbours, and how their ports and queues stand.
+    /// The reports of the workers: neighbours, ports and queues.
     pub reports: &'a [WorkerReport],
-    /// When it comes in.
+    /// The time of the packet's arrival.
     pub now: Instant,
-    /// The functions that its paths may have.
+    /// The functions available to its paths.
     pub functions: &'a Functions,
 }
 
-/// Something that would happen to the packet, or because of it.
+/// A step in the packet's processing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// The classifier finds something.
+    /// A finding of the classifier.
     Found(Finding),
     /// The routes that cover the destination just looked up, the longest prefix first: see [`Tables::covering`].
     Routes(Vec<RouteReport>),
-    /// What is known of the next hop just found.
+    /// The neighbour entry of the next hop just found.
     Neighbour {
-        /// On whose link.
+        /// The interface of its link.
         interface: InterfaceId,
         /// Its address.
         address: IpAddr,
-        /// What is known; nothing where it was never heard or asked.
+        /// The entry; `None` if there is none.
         known: Option<NeighbourReport>,
     },
-    /// A function of a path works on it.
+    /// A function of a path processes it.
     Function {
         /// The path's position in the snapshot.
         path: usize,
@@ -75,20 +74,19 @@ pub enum Step {
         /// The frame after.
         after: Vec<u8>,
     },
-    /// The host sends a frame because of it: an answer, an error, a question to a neighbour.
+    /// The host sends a frame in response: a reply, an ICMP error, a solicitation.
     Answers {
         /// The interface it leaves by.
         interface: InterfaceId,
         /// The frame.
         frame: Vec<u8>,
     },
-    /// A copy of it is made, to leave by this interface: what becomes of that one comes next, and what it comes to is among
-    /// [`Expected::Copied`].
+    /// A replica is made for this interface. Its own steps follow, and its fate is in [`Expected::Copied`].
     Copy {
         /// The interface.
         interface: InterfaceId,
     },
-    /// A part of it, which is cut off because the whole is longer than the link takes, leaves by this port.
+    /// A fragment of it leaves by this port, because the packet is longer than the MTU.
     Fragment {
         /// The port.
         port: PortId,
@@ -97,11 +95,11 @@ pub enum Step {
     },
     /// It carries an instruction for this place.
     Instruction(Instructed),
-    /// The host sends it on: it is classified again.
+    /// The host forwards it: it is classified again.
     Again,
 }
 
-/// What becomes of it.
+/// The packet's fate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Expected {
     /// It is given to the link of this port.
@@ -113,37 +111,37 @@ pub enum Expected {
         /// The frame as it leaves.
         frame: Vec<u8>,
     },
-    /// Each interface of its group gets a copy: what becomes of them, in their order.
+    /// Each interface of its group gets a replica: their fates, in the order of interfaces.
     Copied(Vec<Expected>),
-    /// It ends here having done its work: it was for the router itself, or was cut into fragments.
+    /// It is consumed: it was for the router itself, or was fragmented.
     Consumed,
     /// It is dropped.
     Dropped(DropReason),
-    /// It waits until a neighbour answers.
+    /// It is queued until a neighbour is resolved.
     Waits {
-        /// On whose link.
+        /// The interface of its link.
         interface: InterfaceId,
         /// Its address.
         address: IpAddr,
     },
-    /// It is part of a packet, and waits for other parts: it is for the router itself, or is translated by what the first says.
+    /// It is a fragment, and is kept until the others arrive: it is for the router itself, or its translation needs the first fragment.
     Collected,
 }
 
-/// What the router would do.
+/// The result of a dry run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explanation {
-    /// One thing after the other.
+    /// The steps, in their order.
     pub steps: Vec<Step>,
-    /// What it comes to.
+    /// The packet's fate.
     pub expected: Expected,
-    /// The path it takes last, as a position in the snapshot; nothing where it is refused before it takes one.
+    /// The last path it takes, as a position in the snapshot. `None` if it is refused before.
     pub path: Option<usize>,
-    /// The neighbours that something waits for: the packet, its fragments, or what is said about it.
+    /// The neighbours to be resolved: for the packet, its fragments, or ICMP errors about it.
     pub awaited: Vec<(InterfaceId, IpAddr)>,
 }
 
-/// The steps so far. The classifier tells it what it finds.
+/// The steps so far. As a witness it adds the classifier's findings.
 #[derive(Default)]
 struct Steps(RefCell<Vec<Step>>);
 
@@ -159,10 +157,10 @@ impl Witness for &Steps {
     }
 }
 
-/// What the router would do with `frame`, were it to come in by `port` now.
+/// Explains what the router does with `frame` if it arrives on `port` now.
 ///
 /// # Panics
-/// When the snapshot has no such port.
+/// If the snapshot has no such port.
 pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanation {
     let view = question.snapshot.port(port).expect("the caller names a port of the snapshot");
     let steps = Steps::default();
@@ -179,6 +177,7 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
     let target = way.classifier(question.tables).one((port, view), question.now, &mut packet);
     way.instructed_at_input(port, &packet);
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
+    // After the classification, which needs no translations: only now the packet's addresses are known.
     let nat = question.snapshot.translations.sample(question.snapshot.nat.as_ref(), l3, question.now);
     let way = Way { nat: &nat, ..way };
     let concerned = dry::concerned(&packet);
@@ -195,7 +194,7 @@ pub fn explain(question: &Question<'_>, port: PortId, frame: &[u8]) -> Explanati
     Explanation { steps, expected, path, awaited }
 }
 
-/// A step with what is known besides.
+/// Adds the covering routes and the neighbour entry to a step.
 fn detailed(question: &Question<'_>, step: Step) -> Vec<Step> {
     let known = |interface, address| {
         let all = question.reports.iter().flat_map(|report| &report.neighbours);
@@ -229,7 +228,7 @@ fn detailed(question: &Question<'_>, step: Step) -> Vec<Step> {
     }
 }
 
-/// Every path at every port, each an instance of its own, numbered by position; behind them the two of the host.
+/// Each path at each port is an instance, numbered by position. The two instances of the host follow.
 fn dispatch(snapshot: &Snapshot) -> Dispatch {
     let (paths, ports) = (snapshot.paths.len(), snapshot.ports.len());
     let host = ((paths * ports) as Target, (paths * ports) as Target + 1);
@@ -241,7 +240,7 @@ fn dispatch(snapshot: &Snapshot) -> Dispatch {
     Dispatch::new((paths, ports), best_effort, host, served)
 }
 
-/// The way of one packet.
+/// The way of one packet through the router.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     question: &'a Question<'a>,
@@ -256,19 +255,19 @@ impl Way<'_> {
         Classifier { snapshot: self.question.snapshot, tables, dispatch: self.dispatch, witness: self.steps }
     }
 
-    /// The position of the path of an instance, and its port; nothing for those of the host.
+    /// The position of the path of an instance, and its port. `None` for the instances of the host.
     fn position(&self, target: Target) -> Option<(usize, PortId)> {
         let ports = self.question.snapshot.ports.len();
         let of_host = target == self.dispatch.control || target == self.dispatch.general;
         (!of_host && ports > 0).then(|| (usize::from(target) / ports, PortId::at(usize::from(target) % ports)))
     }
 
-    /// The position of the path a packet has been given.
+    /// The position of the packet's path.
     fn path_of(&self, packet: &Packet) -> Option<usize> {
         self.question.snapshot.paths.iter().position(|path| path.id == packet.meta().path)
     }
 
-    /// Follows a packet until it ends or the host receives it. Answers its fate and its last path, or the packet and its target.
+    /// Follows a packet until it ends or the host receives it. Returns its fate and its last path, or the packet and its target.
     fn go_on(
         &self,
         tables: &Tables,
@@ -290,10 +289,12 @@ impl Way<'_> {
             if packet.is_offloaded() && !segment::ready_for_host(&mut packet) {
                 break (packet, Expected::Dropped(DropReason::BadOffload));
             }
+            // All other exceptions are for the host.
             let onward = [Exception::Again as u8, Exception::Dispatched as u8].contains(&packet.meta().exception);
             if !onward {
                 return Err((packet, self.dispatch.control));
             }
+            // The same bound as in a worker: functions and classifier could pass a packet to each other for ever.
             if packet.meta_mut().go_round() > ROUNDS {
                 break (packet, Expected::Dropped(DropReason::Rounds));
             }
@@ -304,7 +305,7 @@ impl Way<'_> {
         Ok((expected, path))
     }
 
-    /// What becomes of the copies of a packet; the path they take.
+    /// The fates of the replicas of a packet, and their path.
     fn copies(&self, tables: &Tables, packet: Packet, pool: &mut Pool) -> (Expected, Option<usize>) {
         let snapshot = self.question.snapshot;
         let (position, path) = (packet.meta().adjacency.index(), usize::from(packet.meta().version));
@@ -325,7 +326,7 @@ impl Way<'_> {
             }
             let target = self.dispatch.instance(path, egress.port);
             let copied = self.go_on(tables, target, copy, pool);
-            // A link that has changed since the lookup of a moment ago.
+            // The link has changed since the lookup just before.
             copied.map_or_else(
                 |(copy, _)| {
                     pool.give(copy);
@@ -339,8 +340,7 @@ impl Way<'_> {
         (Expected::Copied(copied), Some(path))
     }
 
-    /// Runs the functions of a path. Answers the packet with what becomes of it, or the packet alone where the host is to
-    /// have it.
+    /// Runs the functions of a path. Returns the packet with its fate, or the packet alone if it goes to the host.
     fn forward(&self, tables: &Tables, target: Target, mut packet: Packet) -> Result<(Packet, Expected), Packet> {
         let Some((path, port)) = self.position(target).filter(|_| target != REFUSED) else {
             let reason = refusal(&packet).unwrap_or(DropReason::PortRemoved);

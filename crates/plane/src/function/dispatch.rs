@@ -1,10 +1,8 @@
-//! The function `dispatch`: finishes a classification that takes more than a look at headers, and gives the packet to the path
-//! that is meant for what it carries (spec Q-06).
+//! The function `dispatch`: classifies packets by their payload, and gives each to the path for its content (spec Q-06).
 //!
-//! The classifier has sent everything that may carry it here, at what the classifier may cost; looking into payloads is paid
-//! for by this path, out of its own share. The name of a server stands in one packet of a connection: the others of TCP follow
-//! that one by a table of flows. A packet that came before it, as the handshake of TCP does, has gone by this path, and may be
-//! overtaken by it.
+//! The classifier is cheap: it sends all packets here that may match. This path pays for reading payloads, out of its own CPU share. The
+//! server's name is in one packet of a connection. Later TCP packets follow that one by a table of flows. Earlier packets of the connection,
+//! such as its handshake, use this path, and a later packet on the other path may overtake them.
 
 use super::{Context, Counter, Function, Registration};
 use packet::wire::application::{self, MOST_NAME};
@@ -14,7 +12,7 @@ use plan::{Call, Carries, DispatchRule};
 use units::declare::{Declaration, DeclaredCost, OptionDeclaration, Unit};
 use units::{Nanos, PathId};
 
-/// A rule at work.
+/// A rule with its counters.
 #[derive(Clone, Debug)]
 struct Rule {
     rule: DispatchRule,
@@ -32,20 +30,20 @@ pub(super) const REGISTRATION: Registration = Registration {
 #[derive(Clone, Debug)]
 pub struct Dispatching {
     rules: Vec<Rule>,
-    /// What no rule was about.
+    /// Packets and bytes that matched no rule.
     others: (u64, u64),
-    /// Flows of TCP whose path is known, by their hash: a later one takes the place of an earlier with the same.
+    /// TCP flows with a known path, by their hash. A later flow replaces an earlier one with the same hash.
     flows: Box<[Flow]>,
 }
 
-/// A flow and its rule, counted from 1; zero is none.
+/// A flow and its rule, counted from 1. Zero: no rule.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     hash: u32,
     rule: u16,
 }
 
-/// What of a packet rules are about.
+/// The part of a packet that rules match.
 enum Seen<'a> {
     Tcp(&'a [u8]),
     Udp(&'a [u8]),
@@ -56,7 +54,7 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 
 impl Dispatching {
-    /// As the configuration names it.
+    /// Its declaration.
     pub const DECLARATION: Declaration = Declaration {
         name: "dispatch",
         summary: "look into the payload, and give the packet to the path that a rule in `dispatch` of the path names",
@@ -72,7 +70,7 @@ impl Dispatching {
         }],
     };
 
-    /// As `call` says, with these rules, each with the path it leads to.
+    /// Builds the function from `call` and these rules, each with its target path.
     pub fn of(call: &Call, rules: &[(DispatchRule, PathId)]) -> Dispatching {
         let rule =
             |(rule, path): &(DispatchRule, PathId)| Rule { rule: rule.clone(), path: *path, packets: 0, bytes: 0 };
@@ -84,7 +82,7 @@ impl Dispatching {
         }
     }
 
-    /// The rule that a packet is for, as its place.
+    /// The index of the rule that a packet matches.
     fn judge(&mut self, key: u64, packet: &Packet) -> Option<usize> {
         let bytes = packet.bytes();
         let fields = Fields::of(bytes)?;
@@ -94,10 +92,13 @@ impl Dispatching {
             return self.find(&Seen::Udp(payload));
         }
         let hash = flow_hash(bytes, fields.l3_offset, key);
+        // A mask suffices, because the table's size is a power of two.
         let place = hash as usize & (self.flows.len() - 1);
         let flags = upper.get(13).copied().unwrap_or(0);
         let known = self.flows[place];
+        // A SYN begins a new connection, whose rule is not known yet.
         if flags & SYN == 0 && known.rule > 0 && known.hash == hash {
+            // After a reset the same ports may carry another connection.
             if flags & RST != 0 {
                 self.flows[place] = Flow::default();
             }
@@ -107,7 +108,7 @@ impl Dispatching {
         if let Some(found) = found {
             self.flows[place] = Flow { hash, rule: found as u16 + 1 };
         } else if known.hash == hash {
-            // Another connection between the same two ends.
+            // A new connection between the same endpoints.
             self.flows[place] = Flow::default();
         }
         found
@@ -116,6 +117,7 @@ impl Dispatching {
     fn find(&self, seen: &Seen<'_>) -> Option<usize> {
         let mut text = [0; MOST_NAME];
         let (payload, tls, http, dns) = match seen {
+            // A handshake or a pure acknowledgement has no payload.
             Seen::Tcp([]) => return None,
             Seen::Tcp(payload) => {
                 (payload, application::tls_server_name(payload), application::http_host(payload), None)

@@ -1,4 +1,4 @@
-//! The function `filter`: a list of rules in the manner of nftables, of which the first that holds decides.
+//! The function `filter`: a list of rules in the manner of nftables. The first matching rule decides.
 //!
 //! Rules are tried in order, sets in logarithmic time. Each counts the packets that it decides about.
 
@@ -9,7 +9,7 @@ use plan::{FilterFields, FilterRule, FilterVerdict};
 use units::declare::{Declaration, DeclaredCost};
 use units::{InterfaceId, Nanos};
 
-/// A rule at work.
+/// A rule with its counters.
 #[derive(Clone, Debug)]
 struct Rule {
     rule: FilterRule,
@@ -25,12 +25,12 @@ pub(super) const REGISTRATION: Registration =
 #[derive(Clone, Debug)]
 pub struct Filter {
     rules: Vec<Rule>,
-    /// What no rule was about.
+    /// Packets and bytes that matched no rule.
     others: (u64, u64),
 }
 
 impl Filter {
-    /// As the configuration names it.
+    /// Its declaration.
     pub const DECLARATION: Declaration = Declaration {
         name: "filter",
         summary: "accept, drop and reject by the rules in `filter` of the path",
@@ -39,7 +39,7 @@ impl Filter {
         options: &[],
     };
 
-    /// With these rules, each with the interface its packets are to have come in by.
+    /// Builds the function from these rules, each with its required input interface.
     pub fn of(rules: &[(FilterRule, Option<InterfaceId>)]) -> Filter {
         let rule = |(rule, interface): &(FilterRule, _)| Rule {
             rule: rule.clone(),
@@ -50,7 +50,7 @@ impl Filter {
         Filter { rules: rules.iter().map(rule).collect(), others: (0, 0) }
     }
 
-    /// The verdict on a packet; what is no IP packet is nothing to a filter.
+    /// The verdict on a packet. Frames without an IP header are accepted.
     #[inline]
     fn judge(&mut self, packet: &Packet) -> FilterVerdict {
         let length = packet.len() as u64;
@@ -73,7 +73,7 @@ impl Filter {
     }
 }
 
-/// What rules look at.
+/// The fields that rules match.
 #[inline]
 fn fields(packet: &Packet) -> Option<(plan::Fields, FilterFields)> {
     let bytes = packet.bytes();

@@ -1,7 +1,7 @@
-//! IP forwarding proper: lowers the time to live and gives the packet the link header of its next hop.
+//! IP forwarding proper: decrements the time to live and gives the packet the link header of its next hop.
 //!
-//! RFC 1812 5.3.1 (time to live), RFC 1624 (incremental checksum), RFC 8200 3 (hop limit). The classifier has already
-//! found that the packet may go on.
+//! RFC 1812 5.3.1 (time to live), RFC 1624 (incremental checksum), RFC 8200 3 (hop limit). The classifier has already decided that the packet
+//! may be forwarded.
 
 use super::{Context, Function, Registration};
 use crate::multicast::{COPY, THROUGH};
@@ -17,7 +17,7 @@ pub(super) const REGISTRATION: Registration = Registration { declaration: Ip::DE
 pub struct Ip;
 
 impl Ip {
-    /// As the configuration names it.
+    /// Its declaration.
     pub const DECLARATION: Declaration = Declaration {
         name: "ip",
         summary: "forward by IP: lower the time to live, write the link header of the next hop",
@@ -33,6 +33,7 @@ impl Function for Ip {
         let (mut all, mut lost) = (true, false);
         for packet in packets {
             let meta = packet.meta();
+            // The same adjacency in the same version means the same link header.
             let like_the_last = meta.adjacency == last.adjacency && meta.version == last.version;
             let plain = meta.l3 == PLAIN && meta.flags & Meta::IPV6 == 0 && meta.refused | meta.exception == 0;
             if like_the_last && plain && last.apply(packet) {
@@ -41,6 +42,7 @@ impl Function for Ip {
             if packet.meta().refused | packet.meta().exception == 0 {
                 forward(context, packet, lost);
                 last = Rewrite::of(packet);
+                // Later packets of the batch must not overtake this one.
                 lost |= packet.meta().exception != 0;
             }
             all &= packet.meta().refused | packet.meta().exception == 0;
@@ -52,8 +54,7 @@ impl Function for Ip {
 /// Offset of the network header behind an Ethernet header without a tag.
 const PLAIN: u16 = 14;
 
-/// The link header the last packet was given: the next one to the same neighbour gets the same. Lives no longer than its
-/// batch.
+/// The link header of the last packet. The next packet to the same neighbour gets the same one. It is reset for each batch.
 struct Rewrite {
     adjacency: AdjacencyId,
     version: u16,
@@ -63,11 +64,11 @@ struct Rewrite {
 impl Rewrite {
     const NONE: Rewrite = Rewrite { adjacency: AdjacencyId(u32::MAX), version: 0, addresses: [0; 12] };
 
-    /// What `packet`, just forwarded, was given, if its link header has no tag.
+    /// The link header of `packet`, which was just forwarded, if it has no tag.
     fn of(packet: &Packet) -> Rewrite {
         let meta = packet.meta();
         match packet.bytes().first_chunk::<12>() {
-            // Copies to different groups have one adjacency, and different addresses.
+            // Replicas to different groups have the same adjacency, but different addresses.
             Some(&addresses) if meta.exception == 0 && meta.l3 == PLAIN && meta.adjacency < THROUGH => {
                 Rewrite { adjacency: meta.adjacency, version: meta.version, addresses }
             }
@@ -75,7 +76,7 @@ impl Rewrite {
         }
     }
 
-    /// Forwards a plain IPv4 packet; false, and nothing done, where it is too short to be one.
+    /// Forwards a plain IPv4 packet. Returns false, and changes nothing, if it is too short to be one.
     #[inline(always)]
     fn apply(&self, packet: &mut Packet) -> bool {
         let Some(frame) = packet.bytes_mut().first_chunk_mut::<{ PLAIN as usize + ipv4::HEADER }>() else {
@@ -90,12 +91,12 @@ impl Rewrite {
     }
 }
 
-/// Lowers the time to live and rewrites the link header. Leaves an exception where the next hop was lost since the route
-/// was looked up; another address of the same next hop will do, unless a packet before this one has found none and shall
-/// not be overtaken (`lost`).
+/// Decrements the time to live and rewrites the link header. If the next hop was lost since the route lookup, the packet becomes an exception. A
+/// changed address of the same next hop is fine, unless an earlier packet has lost its next hop and must not be overtaken (`lost`).
 #[inline(always)]
 pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
     let meta = *packet.meta();
+    // A pass-through frame leaves unchanged.
     if meta.adjacency == THROUGH {
         return;
     }
@@ -104,6 +105,7 @@ pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
         return rewrite(context, packet, mac);
     }
     let mut link = context.tables.adjacencies().load(meta.adjacency);
+    // The adjacency has changed since the packet was classified.
     if link.version() != meta.version {
         let (now, interface) = context.tables.adjacencies().hop(meta.adjacency);
         if lost || !now.is_resolved() || interface != meta.out_interface {
@@ -115,7 +117,7 @@ pub(crate) fn forward(context: Context<'_>, packet: &mut Packet, lost: bool) {
     rewrite(context, packet, link.mac());
 }
 
-/// The link-layer address of the group that a copy goes to (RFC 1112 6.4, RFC 2464 7).
+/// The link-layer address of a replica's group (RFC 1112 6.4, RFC 2464 7).
 #[cold]
 fn group_mac(packet: &Packet) -> Mac {
     let l3 = packet.bytes().get(usize::from(packet.meta().l3)..).unwrap_or_default();
@@ -127,7 +129,7 @@ fn group_mac(packet: &Packet) -> Mac {
     .unwrap_or_default()
 }
 
-/// Lowers the time to live and writes the link header, to `mac`.
+/// Decrements the time to live and writes the link header, to `mac`.
 #[inline(always)]
 fn rewrite(context: Context<'_>, packet: &mut Packet, mac: Mac) {
     let meta = *packet.meta();
@@ -188,7 +190,7 @@ mod tests {
 
     const OUT: InterfaceId = InterfaceId(0);
 
-    /// A packet that was looked up when the adjacency was as it is now.
+    /// A packet whose route was looked up with the present state of the adjacency.
     fn classified(pool: &mut Pool, tables: &Tables, adjacency: AdjacencyId) -> Packet {
         let (here, there) = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(10, 0, 0, 1));
         let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
@@ -200,8 +202,8 @@ mod tests {
         packet
     }
 
-    /// Packets of a flow lie in one batch: the first was to go by a next hop that is lost since, the second by one that has
-    /// another address since. The second alone may go there; behind the first it waits, or it would go before it.
+    /// Two packets of a flow are in one batch. The next hop of the first is lost since the lookup; that of the second has changed its address.
+    /// Alone, the second would be forwarded. Behind the first it must wait, to keep the order.
     #[test]
     fn behind_a_packet_whose_next_hop_is_lost_none_goes_by_one_that_has_changed() {
         let (tables, snapshot, mut pool) = (Tables::new(), Snapshot::empty(), Pool::new(Region::new(8)));

@@ -1,7 +1,7 @@
-//! Packet functions: what a path does to its packets between classification and the link.
+//! Packet functions: the work of a path on its packets between classification and the link.
 //!
-//! A function works on packets in place and ends none itself: it sets `Meta::refused` (a drop reason plus one) or
-//! `Meta::exception` (a code of [`packet::Exception`]), and the forwarding task sees to the rest.
+//! A function processes packets in place and ends none itself. It sets `Meta::refused` (a drop reason plus one) or `Meta::exception` (a code of
+//! [`packet::Exception`]), and the forwarding task does the rest.
 
 mod dispatch;
 mod filter;
@@ -27,38 +27,38 @@ use std::sync::Arc;
 use units::declare::Declaration;
 use units::{Instant, Nanos};
 
-/// What a function may look at.
+/// The data that a function may read.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The time of this step.
     pub now: Instant,
-    /// The configuration that runs.
+    /// The running configuration.
     pub snapshot: &'a Snapshot,
     /// Routes and adjacencies.
     pub tables: &'a Tables,
-    /// Translated connections: those of the tables, unless this is only to see what would be.
+    /// Translated connections. In a dry run, a copy of them.
     pub nat: &'a Nat,
-    /// How long a packet may take before it is dropped; none: as long as it takes.
+    /// The maximum time for a packet before it is dropped. `None`: unlimited.
     pub limit: Option<Nanos>,
-    /// Time a function wants spent besides what it does: whoever meters the worker sees to it, by the clock or by adding it.
+    /// Extra time that a function requests. The worker's meter spends it, by the clock or by adding it.
     pub asked: &'a Cell<Nanos>,
 }
 
 /// A packet function of one path on one worker.
 pub trait Function: Send {
-    /// Does its work on each packet that is neither refused nor an exception yet. Answers whether every packet goes on:
-    /// false where one is refused or an exception now.
+    /// Processes each packet that is neither refused nor an exception yet. Returns true if all packets continue, false if one is refused or an
+    /// exception now.
     fn process(&mut self, context: Context<'_>, packets: &mut [Packet]) -> bool;
-    /// What it has counted, always under the same names in the same order.
+    /// Its counters, always with the same names in the same order.
     fn counters(&self) -> Vec<Counter> {
         Vec::new()
     }
 }
 
-/// Something a function counts.
+/// A counter of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// What: a rule, a fate.
+    /// Its name: a rule, a fate.
     pub name: String,
     /// Packets.
     pub packets: u64,
@@ -66,7 +66,7 @@ pub struct Counter {
     pub bytes: u64,
 }
 
-/// A function as it is registered: how a configuration names it, and how it is made for a path.
+/// A registered function: its declaration, and how to make it for a path.
 #[derive(Clone, Copy)]
 pub struct Registration {
     /// Its name, its options and its cost.
@@ -75,11 +75,11 @@ pub struct Registration {
     pub make: fn(&Call, &PathSpec) -> Box<dyn Function>,
 }
 
-/// The functions that come with the router. To add one is a file, and a line here.
+/// The built-in functions. A new function is a file, and a line here.
 pub const FUNCTIONS: &[Registration] =
     &[dispatch::REGISTRATION, filter::REGISTRATION, ip::REGISTRATION, spin::REGISTRATION, nat::REGISTRATION];
 
-/// The functions that the paths of a router may have.
+/// The functions available to the paths of a router.
 #[derive(Clone)]
 pub struct Functions(Arc<[Registration]>);
 
@@ -110,7 +110,7 @@ impl Functions {
     /// The functions of a path, in order.
     ///
     /// # Errors
-    /// A path calls one that is not registered: its configuration was checked against others.
+    /// A path calls a function that is not registered, because its configuration was checked against another catalogue.
     pub fn build(&self, path: &PathSpec) -> Result<Vec<Box<dyn Function>>, UnknownFunction> {
         let build = |call: &Call| {
             let function = self.0.iter().find(|function| function.declaration.name == call.name);
@@ -121,7 +121,7 @@ impl Functions {
     }
 }
 
-/// A name no function has: the configuration was not checked.
+/// The name of an unknown function: the configuration was not checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownFunction(String);
 
@@ -133,7 +133,7 @@ impl std::fmt::Display for UnknownFunction {
 
 impl std::error::Error for UnknownFunction {}
 
-/// Runs the functions of a path on `packets`. Answers whether one of them is refused or an exception now.
+/// Runs the functions of a path on `packets`. Returns true if one of them is refused or an exception now.
 #[inline]
 pub(crate) fn run(
     functions: &mut [Box<dyn Function>],
@@ -151,7 +151,7 @@ pub(crate) fn run(
     odd
 }
 
-/// The same, and tells the observer what each function does to the packets that it follows.
+/// The same, and reports to the observer how each function changes traced packets.
 #[cold]
 fn run_followed(
     functions: &mut [Box<dyn Function>],

@@ -1,5 +1,5 @@
-//! The function `nat`: the packets of a path that leave for the outside come from one of our addresses, and what comes back to
-//! it goes inside. What it does is in [`nat`]; its rules are the configuration's `[nat]`.
+//! The function `nat`. Packets of a path that leave for the outside get one of the router's addresses as their source, and replies to it are
+//! translated back to the inside. The translation is in [`nat`]; its rules are the configuration's `[nat]`.
 
 use super::{Context, Function, Registration};
 use ::nat::settle;
@@ -15,7 +15,7 @@ pub(super) const REGISTRATION: Registration =
 pub struct Translation;
 
 impl Translation {
-    /// As the configuration names it.
+    /// Its declaration.
     pub const DECLARATION: Declaration = Declaration {
         name: "nat",
         summary: "IPv4 address and port translation, by the rules of [nat]",

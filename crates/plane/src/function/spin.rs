@@ -1,8 +1,8 @@
-//! A function that does nothing and takes long: work of a known cost, to try schedulers with (Qie et al. 2001, section 4).
+//! A function that only spends time: work of a known cost, to try schedulers with (Qie et al. 2001, section 4).
 //!
-//! It says how long each packet is to take; the worker's meter sees to it, in virtual time by adding it and on a real
-//! processor by waiting for the cycle counter. Costs of single packets may be spread: evenly around the mean, or with a few
-//! that are far dearer, as functions are whose work depends on the data (spec Q-53).
+//! It requests a time for each packet. The worker's meter spends it, in virtual time by adding it, and on a real processor by waiting for the
+//! cycle counter. The costs of packets may vary: evenly around the mean, or with a few that are far more expensive, like functions whose work
+//! depends on the data (spec Q-53).
 
 use super::{Context, Function, Registration};
 use packet::{DropReason, Packet};
@@ -18,19 +18,19 @@ pub(super) const REGISTRATION: Registration =
 pub struct Spin {
     cost: u64,
     kilobyte: u64,
-    /// How far a packet may be below or above `cost`, in millionths of it.
+    /// The maximum deviation of a packet's cost from `cost`, in millionths of it.
     spread: u64,
-    /// How many packets cost `rare_cost` instead, in millionths.
+    /// The share of packets that cost `rare_cost` instead, in millionths.
     rare: u64,
     rare_cost: u64,
-    /// The numbers drawn so far; the same in every run with the same seed.
+    /// The state of the random numbers, the same in every run with the same seed.
     state: u64,
 }
 
-/// The longest a packet may take: an hour, which stands for a function that does not return. What takes more than 10 ms is
-/// for preemptible paths alone: the watchdog would take the worker for stuck.
+/// The maximum cost of a packet: an hour, which simulates a function that does not return. Costs above 10 ms are only for preemptible paths,
+/// because otherwise the watchdog considers the worker stuck.
 const LONGEST: u64 = 3_600_000_000_000;
-/// The longest that 1000 bytes may add.
+/// The maximum cost of 1000 bytes.
 const LONGEST_KILOBYTE: u64 = 10_000_000;
 
 const fn option(
@@ -44,7 +44,7 @@ const fn option(
 }
 
 impl Spin {
-    /// As the configuration names it.
+    /// Its declaration.
     pub const DECLARATION: Declaration = Declaration {
         name: "spin",
         summary: "take time and do nothing: to try schedulers with",
@@ -60,7 +60,7 @@ impl Spin {
         ],
     };
 
-    /// As `call` says.
+    /// Builds the function from `call`.
     pub fn of(call: &Call) -> Spin {
         let of = |name| call.option(name).unwrap_or(0);
         Spin {
@@ -73,7 +73,7 @@ impl Spin {
         }
     }
 
-    /// What a packet of so many bytes takes, in nanoseconds.
+    /// The cost of a packet of this length, in nanoseconds.
     #[inline]
     fn draw(&mut self, bytes: u64) -> u64 {
         let mut cost = self.cost;
@@ -86,8 +86,7 @@ impl Spin {
         cost + self.kilobyte * bytes / 1000
     }
 
-    /// A number below `bound`: the high bits of a product (Lemire 2019) with the next of SplitMix64 (Steele, Lea, Flood
-    /// 2014).
+    /// A random number below `bound`: the high bits of a product (Lemire 2019) with the next number of SplitMix64 (Steele, Lea, Flood 2014).
     fn below(&mut self, bound: u64) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -97,7 +96,7 @@ impl Spin {
     }
 }
 
-/// The mean of a packet, and of each 1000 bytes.
+/// The mean cost of a packet, and of each 1000 bytes.
 fn mean(options: &[(&'static str, u64)]) -> (Nanos, Nanos) {
     let of = |name: &str| options.iter().find(|(option, _)| *option == name).map_or(0, |(_, value)| *value);
     let (often, rare) = (1_000_000 - of("rare"), of("rare"));
@@ -115,7 +114,7 @@ impl Function for Spin {
             }
             let cost = self.draw(packet.len() as u64);
             if cost > most {
-                // Stopped when its time is up, as a function is that somebody watches (spec Q-41).
+                // Stops when the limit is reached, like a function whose time is supervised (spec Q-41).
                 packet.meta_mut().refused = DropReason::CpuLimit.index() as u8 + 1;
                 all = false;
             }
@@ -141,7 +140,7 @@ mod tests {
         Call::parse(text, &Functions::default().declarations(), "function").unwrap()
     }
 
-    /// What each of `count` packets of `length` bytes is asked to take, and whether it was stopped.
+    /// The cost of each of `count` packets of `length` bytes, and whether it was stopped.
     fn run(text: &str, (count, length): (usize, usize), limit: Option<Nanos>) -> Vec<(u64, bool)> {
         let (tables, snapshot, mut pool) = (Tables::new(), Snapshot::empty(), Pool::new(Region::new(2)));
         let mut spin = Spin::of(&call(text));

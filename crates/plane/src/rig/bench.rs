@@ -1,5 +1,5 @@
-//! Functions on a bench: packets that were classified, and one function after the other on them, without queues, tasks and
-//! ports. What a function costs is said as a ratio to the straight-line loop on the same packets.
+//! Benchmarks of functions: classified packets, and one function after the other on them, without queues, tasks and ports. The cost of a
+//! function is a ratio to that of the straight-line loop on the same packets.
 
 use super::Rig;
 use crate::classify::{Classifier, Dispatch, Target, Unwitnessed};
@@ -14,14 +14,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use units::{Instant, InterfaceId, Nanos, PortId};
 
-/// A generation that runs, its functions, and the host that deals with options.
+/// A running generation, its functions, and the host that processes options.
 pub struct Bench {
     rig: Rig,
     snapshot: Arc<Snapshot>,
     tables: Arc<Tables>,
     dispatch: Dispatch,
     host: Host,
-    /// What the host has let go on.
+    /// Packets that the host has forwarded.
     onward: Vec<Packet>,
 }
 
@@ -34,7 +34,7 @@ impl Bench {
         let rig = Rig::running(frames, crate::snapshot::Layout::Three, config);
         let (snapshot, tables) = (rig.router.snapshot().clone(), rig.router.tables().clone());
         let (paths, ports) = (snapshot.paths.len(), snapshot.ports.len());
-        // Every path has a place at every port; which one is nobody's matter here.
+        // Every path has an instance at every port. Which target it has does not matter here.
         let places = (0..paths).flat_map(|path| (0..ports).map(move |port| (path, PortId::at(port), 2)));
         let best_effort = snapshot.paths.iter().position(|path| path.id == crate::snapshot::BEST_EFFORT).unwrap_or(0);
         let dispatch = Dispatch::new((paths, ports), best_effort, (0, 1), places);
@@ -56,7 +56,7 @@ impl Bench {
         self.rig.packet(frame)
     }
 
-    /// The packet comes in by the first port, as these bytes, and is classified.
+    /// The packet arrives at the first port, with these bytes, and is classified.
     pub fn arrive(&self, packet: &mut Packet, frame: &[u8]) {
         assert!(packet.fill(frame), "it is as long as it was");
         let port = PortId(0);
@@ -81,7 +81,7 @@ impl Bench {
             .expect("they are known")
     }
 
-    /// Runs functions on packets. Answers whether all go on, and the time the functions ask for.
+    /// Runs functions on packets. Returns true if all continue, and the time the functions request.
     #[inline(never)]
     pub fn run(&self, functions: &mut [Box<dyn Function>], packets: &mut [Packet]) -> (bool, Nanos) {
         let asked = Cell::default();
@@ -94,8 +94,8 @@ impl Bench {
         (all, asked.get())
     }
 
-    /// What packets with options go through: the host looks at the options and writes into them, they are classified again,
-    /// and forwarded. Answers how many were.
+    /// The general path of packets with options: the host reads the options and writes into them, and the packets are classified again and
+    /// forwarded. Returns the number forwarded.
     #[inline(never)]
     pub fn general(&mut self, forward: &mut [Box<dyn Function>], packets: &mut Vec<Packet>) -> usize {
         let Bench { rig, snapshot, tables, dispatch, host, onward } = self;
@@ -112,7 +112,7 @@ impl Bench {
     }
 }
 
-/// The host's world: what it lets go on is classified again and kept.
+/// The host's world: packets that it forwards are classified again and kept.
 struct Outlet<'a> {
     now: Instant,
     snapshot: &'a Snapshot,

@@ -1,4 +1,4 @@
-//! Batches of changes put to a router that runs: what fuzzers and tests make of any text.
+//! Applies batches of route and neighbour changes to a running router: for fuzzers and tests with any text.
 
 use super::Rig;
 use fib::{Origin, Outcome, RouteQuery, RouteReport};
@@ -8,31 +8,31 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use units::{InterfaceId, Mac, VrfId};
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It cannot be read.
+    /// The text cannot be parsed.
     Unread,
-    /// It was read and cannot be made.
+    /// It was parsed, but cannot be applied.
     Refused,
-    /// All of it was made.
+    /// It was applied completely.
     Made,
 }
 
-/// Where a route leads: to nothing by a name, or to next hops with their weights.
+/// The target of a route: a named outcome, or next hops with their weights.
 type End = (Option<&'static str>, Vec<(InterfaceId, IpAddr, u16)>);
 
 /// The routes that edits have added.
 type Added = BTreeMap<(VrfId, Prefix), End>;
 
-/// Neighbours that lines speak of, with the address each has behind them.
+/// Neighbours that the lines name, with their address after the batch.
 type Given = BTreeMap<(Name, IpAddr), Option<Mac>>;
 
-/// Puts `source` to a router that has no added routes and neighbours: every error is told where it is, a batch with an
-/// error changes nothing, and one without does line by line what it says. Takes everything away again.
+/// Applies `source` to a router without added routes and neighbours. Every error must report its line. A batch with an error must change
+/// nothing, and one without must do what each line says. Removes all changes again.
 ///
 /// # Panics
-/// Where any of that is not so.
+/// If one of these rules is broken.
 pub fn exercise(rig: &mut Rig, source: &str) -> Verdict {
     let plan = rig.router.plan().expect("it runs").clone();
     let held = held(rig);
@@ -70,7 +70,7 @@ pub fn exercise(rig: &mut Rig, source: &str) -> Verdict {
     Verdict::Made
 }
 
-/// What holds for everything a reader is told.
+/// Rules for all diagnostics.
 fn judge(source: &str, found: &Diagnostics) {
     let lines = source.split_inclusive('\n').count().max(1);
     assert!(found.errors().next().is_some() && found.list().len() <= MOST_DIAGNOSTICS);
@@ -82,7 +82,7 @@ fn judge(source: &str, found: &Diagnostics) {
     assert!(!found.render(false).contains('\u{1b}'), "no control sequence reaches a terminal");
 }
 
-/// Groups and adjacencies that somebody holds, and prefixes there is room for.
+/// The numbers of groups and adjacencies held, and of prefixes that fit.
 fn held(rig: &Rig) -> (usize, usize, usize) {
     let tables = rig.router.tables();
     (tables.groups_held(), tables.adjacencies_held(), tables.room())
@@ -107,7 +107,7 @@ fn added(rig: &Rig) -> Added {
     rig.router.tables().routes(&query, usize::MAX).iter().map(|route| ((route.vrf, route.prefix), end(route))).collect()
 }
 
-/// What lines say, one after the other.
+/// The routes and neighbours after these lines, in their order.
 fn told(rig: &Rig, lines: &[BatchLine]) -> (Added, Given) {
     let (mut routes, mut neighbours) = (Added::new(), Given::new());
     let vrf = |name: &Option<Name>| rig.router.vrf(name.as_deref().unwrap_or("main")).expect("it was read");

@@ -1,6 +1,6 @@
-//! A whole router in memory, between hosts that are one end of a wire each: for tests and benchmarks.
+//! A complete router in memory, with a host at the far end of each wire: for tests and benchmarks.
 //!
-//! It runs the plane as the daemon does, but in the caller's thread and in the caller's time.
+//! It runs the plane as the daemon does, but in the caller's thread and with the caller's time.
 
 mod bench;
 pub mod edits;
@@ -32,8 +32,7 @@ use units::{Generation, Instant, Nanos};
 
 /// Packets each direction of a wire holds.
 const WIRE: usize = 4096;
-/// A configuration of two ports, `lan` and `wan`, with a host on each whose addresses are known: [`Udp::crossing`] goes from one to
-/// the other.
+/// A configuration of two ports, `lan` and `wan`, with a host on each whose addresses are known. [`Udp::crossing`] sends from one to the other.
 pub const LAN_AND_WAN: &str = r#"
 version = 1
 [port.lan]
@@ -58,29 +57,28 @@ pub fn flow_key(secret: u64) -> u64 {
 /// Super-frames of a rig: as a router has by default.
 const SUPER_FRAMES: usize = 256;
 
-/// What a rig has at the near end of a wire instead of the plain end.
+/// Wraps the near end of a wire in another port.
 pub type Wrap = Box<dyn FnMut(Memory) -> Box<dyn Port>>;
 
-/// Opens `memory:` ports and keeps their far ends. Anything else is not there.
+/// Opens `memory:` ports and keeps their far ends. Other devices do not exist.
 #[derive(Default)]
 pub struct Wires {
-    /// The far ends, by the name behind `memory:`; those of further queues have `#` and their number behind it.
+    /// The far ends, by the name behind `memory:`. Further queues append `#` and their number.
     pub far: BTreeMap<String, Memory>,
-    /// What the near ends take besides plain packets, by the same name; nothing where not said.
+    /// The offloads of near ends, by the same name. None by default.
     pub offloads: BTreeMap<String, Offloads>,
-    /// Wires stand in for devices of every kind, and their far ends have the names of their ports.
+    /// Wires replace devices of every kind, and their far ends have the names of their ports.
     stand_in: bool,
-    /// How many queues each port has at most; one where it is zero.
+    /// The maximum number of queues of each port; zero means one.
     pub queues: usize,
-    /// Packets each direction of a new wire holds; 4096 where it is zero.
+    /// The capacity of a new wire in each direction, in packets; zero means 4096.
     pub length: usize,
-    /// What becomes of the near end of each new wire; it is the port itself where this is nothing.
+    /// Wraps the near end of each new wire. `None`: the wire itself is the port.
     pub wrap: Option<Wrap>,
 }
 
 impl Wires {
-    /// Wires in place of whatever a configuration names: it runs without any of its devices. Their far ends have the
-    /// names of the ports.
+    /// Wires that replace all devices of a configuration, so that it runs without them. Their far ends have the names of the ports.
     pub fn standing_in() -> Wires {
         Wires { stand_in: true, ..Wires::default() }
     }
@@ -122,6 +120,7 @@ impl Opener for Wires {
                 Some(f) => {
                     let rates =
                         FaultRates { loss: f.loss, corrupt: f.corrupt, truncate: f.truncate, duplicate: f.duplicate };
+                    // Each queue has its own sequence of faults.
                     Box::new(Faulty::new(port, rates, f.seed.wrapping_add(queue as u64)))
                 }
             })
@@ -151,7 +150,7 @@ impl Rig {
         Rig::with_limits(frames, layout, TableLimits::default(), observer)
     }
 
-    /// The same, with tables that take so much.
+    /// The same, with these limits of the tables.
     pub fn with_limits(frames: usize, layout: Layout, tables: TableLimits, observer: Box<dyn Observer>) -> Rig {
         let mut observer = Some(observer);
         let build = Build {
@@ -168,7 +167,7 @@ impl Rig {
         Rig { router, worker, wires: Wires::default(), pool, now: Instant::new(1), batch: Batch::new() }
     }
 
-    /// A router that runs `config`, its announcements made and forgotten.
+    /// A router that runs `config`. Its own announcements are discarded.
     ///
     /// # Panics
     /// When the configuration is wrong.
@@ -176,7 +175,7 @@ impl Rig {
         Rig::offloading(frames, layout, config, &[])
     }
 
-    /// The same, with wires by name that take more than plain packets.
+    /// The same, with wires by name that have offloads.
     ///
     /// # Panics
     /// When the configuration is wrong.
@@ -220,7 +219,7 @@ impl Rig {
         while let Step::Ran = self.step(&mut Flat(Nanos::new(10))) {}
     }
 
-    /// Lets `span` pass, with the worker run whenever it wants to be.
+    /// Lets `span` pass, and runs the worker whenever it is due.
     pub fn pass(&mut self, span: Nanos) {
         let end = self.now + span;
         loop {
@@ -244,12 +243,12 @@ impl Rig {
         packet
     }
 
-    /// The host at `wire` sends a frame. It waits at the router's port until the worker runs.
+    /// The host at `wire` sends a frame. It stays in the router's port until the worker runs.
     pub fn send(&mut self, wire: &str, frame: &[u8]) {
         self.send_as(wire, frame, Offload::NONE);
     }
 
-    /// The host at `wire` sends a frame to which something is still to be done.
+    /// The host at `wire` sends a frame with pending offloads.
     ///
     /// # Panics
     /// When that makes no sense: see [`Packet::set_offload`].
@@ -261,12 +260,12 @@ impl Rig {
         far.transmit(self.now, &mut self.batch, &mut self.pool);
     }
 
-    /// Everything the host at `wire` has received since it was last asked.
+    /// The frames that the host at `wire` has received since the last call.
     pub fn received(&mut self, wire: &str) -> Vec<Vec<u8>> {
         self.received_as(wire).into_iter().map(|(frame, _)| frame).collect()
     }
 
-    /// The same, with what is still to be done to each frame.
+    /// The same, with the pending offloads of each frame.
     pub fn received_as(&mut self, wire: &str) -> Vec<(Vec<u8>, Offload)> {
         let far = self.wires.far.get_mut(wire).expect("the wire is there");
         let mut frames = Vec::new();
@@ -280,7 +279,7 @@ impl Rig {
         frames
     }
 
-    /// What the worker has counted; its ledgers are checked first.
+    /// The worker's report, after a check of its ledgers.
     pub fn report(&self) -> WorkerReport {
         self.worker.audit();
         self.worker.report()

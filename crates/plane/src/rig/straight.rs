@@ -1,5 +1,5 @@
-//! The straight-line forwarding loop: the least a router can do to a packet, in one loop without queues, tasks, paths or
-//! counters. What the plane costs is said as a ratio to it.
+//! The straight-line forwarding loop: the minimum work of a router on a packet, in one loop without queues, tasks, paths or counters. The cost
+//! of the plane is a ratio to that of this loop.
 //!
 //! Parse and check Ethernet and IPv4, look the destination up in DIR-24-8, lower the time to live with the checksum,
 //! rewrite the link header. The frames lie in the same pool memory as the plane's.
@@ -9,7 +9,7 @@ use packet::Packet;
 use packet::wire::ipv4;
 use units::Mac;
 
-/// So many packets before its turn, the table's entry for a packet is prefetched; twice as many before, its bytes. From 4 to 10 it makes no
+/// The prefetch distance. The table's entry is prefetched so many packets ahead, the packet's bytes twice as many. Values from 4 to 10 make no
 /// difference.
 const AHEAD: usize = 8;
 
@@ -34,7 +34,7 @@ impl<'a> StraightLine<'a> {
         StraightLine { tables, mac: mac.number(), rewrites: (0..adjacencies).map(rewrite).collect() }
     }
 
-    /// Forwards every packet in place, one after the other. Answers how many could be.
+    /// Forwards every packet in place, one after the other. Returns the number forwarded.
     #[inline(never)]
     pub fn run(&self, packets: &mut [Packet]) -> usize {
         let mut forwarded = 0;
@@ -45,8 +45,8 @@ impl<'a> StraightLine<'a> {
         forwarded
     }
 
-    /// The same, where the memory of the packets behind is prefetched: what is known of a packet, its bytes, and the table's entry for it. It is
-    /// faster where frames or routes do not fit into the caches near the processor, and slower where they do.
+    /// The same with prefetching of the packets ahead: their records, their bytes, and their entries in the table. It is faster if frames or
+    /// routes do not fit into the caches near the processor, and slower if they do.
     #[inline(never)]
     pub fn run_ahead(&self, packets: &mut [Packet]) -> usize {
         let mut forwarded = 0;
@@ -69,7 +69,7 @@ impl<'a> StraightLine<'a> {
         forwarded
     }
 
-    /// Checks the headers of a frame. Answers where it goes.
+    /// Checks the headers of a frame. Returns its destination.
     #[inline(always)]
     fn destination(&self, packet: &mut Packet) -> Option<u32> {
         let bytes = packet.bytes_mut();
@@ -87,7 +87,7 @@ impl<'a> StraightLine<'a> {
         Some(u32::from_be_bytes([header[16], header[17], header[18], header[19]]))
     }
 
-    /// Lowers the time to live and writes the link header, where the table's word names an adjacency.
+    /// Lowers the time to live and writes the link header, if the table's word names an adjacency.
     #[inline(always)]
     fn rewrite(&self, packet: &mut Packet, word: u32) -> bool {
         let Some(frame) = packet.bytes_mut().first_chunk_mut::<34>() else { return false };

@@ -13,7 +13,7 @@ use units::{Instant, Nanos, WorkerId};
 
 /// The router, its wires, and the pool of the hosts at their far ends.
 pub struct Team {
-    /// Whether tasks take turns, and ports keep theirs though they have nothing: for who counts steps.
+    /// Schedules tasks round-robin, with greedy ports, so that idle ports keep their turns: for callers that count steps.
     pub in_turns: bool,
     /// The control side.
     pub router: Router,
@@ -99,11 +99,10 @@ impl Team {
         self.workers[worker].step(self.now, &mut Flat(Nanos::new(10)))
     }
 
-    /// Runs each worker until it finds nothing more to do, and all of them again as long as one has moved a packet.
-    /// Answers until when.
+    /// Runs each worker until it is idle, and repeats this as long as one has moved a packet. Returns the time at which a worker is due next.
     pub fn settle(&mut self) -> Instant {
         let (mut until, mut quiet) = (Instant::FAR, 0);
-        // A question goes to the first worker, the answer to another, and its packets on their way.
+        // Three rounds: a request goes to the first worker, the reply to another, and then its packets continue.
         while quiet < 3 {
             let mut moved = Moved(0);
             until = Instant::FAR;
@@ -120,7 +119,7 @@ impl Team {
         until
     }
 
-    /// Lets `span` pass, with the workers run whenever one wants to be.
+    /// Lets `span` pass, and runs the workers whenever one is due.
     pub fn pass(&mut self, span: Nanos) {
         let end = self.now + span;
         loop {
@@ -152,7 +151,7 @@ impl Team {
         far.transmit(self.now, &mut self.batch, &mut self.pool);
     }
 
-    /// Everything the host at `wire` has received since it was last asked.
+    /// The frames that the host at `wire` has received since the last call.
     pub fn received(&mut self, wire: &str) -> Vec<Vec<u8>> {
         let far = self.wires.far.get_mut(wire).expect("the wire is there");
         let mut frames = Vec::new();
@@ -166,7 +165,7 @@ impl Team {
         frames
     }
 
-    /// What the workers have counted; their ledgers are checked first.
+    /// The workers' reports, after a check of their ledgers.
     pub fn reports(&self) -> Vec<WorkerReport> {
         self.workers.iter().for_each(Worker::audit);
         self.workers.iter().map(Worker::report).collect()

@@ -1,7 +1,7 @@
-//! Several frames in one run of bytes: what fuzzers make of the things that take more than one.
+//! Several frames in one byte string: for fuzz targets that need more than one frame.
 
-/// The frames of `bytes`: each has two bytes of its length before it and one that says how many tenths of a second pass
-/// before it comes. Stops where there is no more.
+/// The frames of `bytes`. Before each frame are two bytes with its length and one with the time before its arrival, in tenths of a second. Stops
+/// at the end of the bytes.
 pub fn frames(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -13,10 +13,10 @@ pub fn frames(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// The bytes that [`frames`] reads these from.
+/// The byte string from which [`frames`] reads these frames.
 ///
 /// # Panics
-/// Where a frame is longer than 65535 bytes.
+/// If a frame is longer than 65535 bytes.
 pub fn bytes<'a>(frames: impl IntoIterator<Item = (u8, &'a [u8])>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (tenths, frame) in frames {

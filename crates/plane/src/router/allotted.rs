@@ -1,4 +1,4 @@
-//! What the tasks of a generation get of a core: as admission divides it.
+//! The CPU shares of a generation's tasks, as admission divides the cores.
 
 use super::Router;
 use super::measured::Span;
@@ -14,8 +14,7 @@ use units::{Nanos, PathId, Share};
 pub(super) struct Shares(Option<Allotment>);
 
 impl Shares {
-    /// Of `plan`, where things cost so much. Refused where a reservation does not fit, unless whoever asks wants to see
-    /// what happens then.
+    /// The shares of `plan` at these costs. A reservation that does not fit is refused, unless `admission` only warns.
     pub fn of(plan: &Plan, costs: &Costs, admission: Admission) -> Result<Shares, ApplyError> {
         match admit(plan, costs) {
             Ok(allotment) => Ok(Shares(Some(allotment))),
@@ -28,7 +27,7 @@ impl Shares {
         }
     }
 
-    /// The share of a path the router has of its own.
+    /// The share of a built-in path.
     pub fn own(&self, path: PathId) -> Share {
         let least = Share::of(1, 50);
         match (&self.0, path) {
@@ -46,7 +45,8 @@ impl Shares {
         self.0.as_ref()?.ports.iter().find(|allotted| allotted.name == port.name)
     }
 
-    /// The share of a configured path. What does not fit gets what it asks for, and all have less.
+    /// The share of a configured path. If the reservations do not fit, each path gets the share that it requests, and all get proportionally
+    /// less.
     pub fn of_path(&self, path: &PathPlan) -> Share {
         let said = || path.cpu.share.map(|share| Share::of(share.get().into(), 1_000_000));
         let asked = || {
@@ -58,7 +58,7 @@ impl Shares {
         allotted.or_else(said).or_else(asked).unwrap_or(Share::of(1, 50))
     }
 
-    /// How long a path waits for more packets.
+    /// The maximum time that a path waits for more packets.
     pub fn max_wait(&self, path: &PathPlan) -> Option<Nanos> {
         path.cpu.max_wait.or_else(|| self.path(path)?.max_wait)
     }
@@ -77,16 +77,16 @@ impl Shares {
 }
 
 impl Router {
-    /// Divides the processor anew by what packets have cost lately ([`Router::learn`]): what was assumed or measured when the
-    /// configuration was applied may be far from it, and who receives more than can leave does so in vain (spec Q-27). It is
-    /// the same generation still. Answers whether some task gets more or less now; where that is little, or what was
-    /// promised would not fit, all stay with what they have.
+    /// Divides the processor again by recent packet costs ([`Router::learn`]). The costs at the time of the apply may be wrong by far, and a
+    /// router that receives more than it can transmit wastes the work (spec Q-27). The generation stays the same. Returns true if the share of
+    /// some task changes. If all changes are small, or a reservation would not fit, all tasks keep their shares.
     pub fn divide(&mut self) -> bool {
         let Some(plan) = &self.plan else { return false };
         let costs = self.measured.costs(plan, &self.names, Some(plan), Span::Lately);
         let Ok(shares) = Shares::of(plan, &costs, Admission::Refuse) else { return false };
         let mut snapshot = (*self.snapshot).clone();
         let mut differs = false;
+        // All shares are set, but the workers get them only if one differs notably.
         let mut give = |has: &mut Share, share: Share| {
             differs |= is_another(*has, share);
             *has = share;
@@ -114,13 +114,13 @@ impl Router {
     }
 }
 
-/// Whether a share is so far from another that it makes a difference: an eighth of it.
+/// True if two shares differ by more than an eighth of the greater one.
 fn is_another(has: Share, share: Share) -> bool {
     let (has, share) = (has.as_f64(), share.as_f64());
     (has - share).abs() > 0.125 * has.max(share)
 }
 
-/// What `path` was found to cost, where that is what the refusal goes by.
+/// The measured cost of `path` for an error message, if the refusal is based on it.
 fn found(plan: &Plan, costs: &Costs, path: &str) -> String {
     let figure =
         plan.paths.iter().zip(&costs.paths).find(|(plan, _)| plan.name == path).map(|(_, path)| path.functions);

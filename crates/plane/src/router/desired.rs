@@ -1,4 +1,4 @@
-//! The routes a configuration asks for: its own, and those that follow from its addresses.
+//! The routes of a configuration: its static routes, and those derived from interface addresses.
 
 use super::Names;
 use fib::{GroupError, NextHop, Origin, Outcome, Tables};
@@ -13,10 +13,10 @@ use units::{AdjacencyId, GroupId, InterfaceId, VrfId};
 /// A route's VRF, destination and origin.
 pub(crate) type Key = (VrfId, Prefix, Origin);
 
-/// What a route is to lead to.
+/// The target of a route.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Goal {
-    /// Anything but a gateway.
+    /// Any outcome without a gateway.
     Plain(Outcome),
     /// A gateway.
     Via(InterfaceId, IpAddr),
@@ -25,7 +25,7 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// What the route of a plan is to lead to; nothing where it names an interface that is not there.
+    /// The target of a route of the plan. `None` if it names an interface that does not exist.
     pub(super) fn of(action: &RouteAction, names: &Names) -> Option<Goal> {
         let hop = |hop: &plan::NextHopPlan| {
             let &interface = names.interfaces.get(&hop.interface)?;
@@ -56,13 +56,13 @@ impl Routes {
         routes
     }
 
-    /// The routes that follow from addresses; `place` says in which VRF an interface is.
+    /// The routes derived from addresses. `place` returns the VRF of an interface.
     pub fn following(interfaces: &[Interface], place: impl Fn(InterfaceId) -> VrfId) -> Routes {
         let mut routes = Routes(HashMap::with_capacity(8 * interfaces.len()));
         for interface in interfaces {
             let vrf = place(interface.id);
             if vrf != VrfId::MAIN {
-                // The main one has them from the start.
+                // The main VRF has these routes from the start.
                 let special = always().map(|(prefix, outcome)| ((vrf, prefix, Origin::Local), Goal::Plain(outcome)));
                 routes.0.extend(special);
             }
@@ -85,16 +85,18 @@ impl Routes {
                 put(address.into(), 32, Origin::Broadcast, Outcome::Broadcast(id));
             }
         }
+        // Link-local addresses belong to their interface and have no routes: see `Snapshot::is_own6_on`.
         for attached in interface.ipv6.iter().filter(|attached| !attached.address.is_unicast_link_local()) {
             put(attached.address.into(), 128, Origin::Local, Outcome::Local(id));
             put(attached.address.into(), attached.length, Origin::Connected, Outcome::Connected(id));
+            // The subnet-router anycast address (RFC 4291 2.6.1) is an address of the router.
             if let Some(anycast) = attached.subnet_router() {
                 put(anycast.into(), 128, Origin::Local, Outcome::Local(id));
             }
         }
     }
 
-    /// The keys of routes that `other` has not.
+    /// The keys of routes that `other` lacks.
     pub fn without<'a>(&'a self, other: &'a Routes) -> impl Iterator<Item = Key> + 'a {
         self.0.keys().filter(|key| !other.0.contains_key(key)).copied()
     }
@@ -111,17 +113,17 @@ impl Routes {
         self.0.remove(key);
     }
 
-    /// How many there are.
+    /// The number of routes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// The adjacencies and groups of the gateways that routes name, held until the routes hold them themselves.
+/// The adjacencies and groups of the gateways in routes. They are held until the routes themselves hold them.
 pub(super) struct Gateways {
     tables: Arc<Tables>,
     held: HashMap<(InterfaceId, IpAddr), AdjacencyId>,
-    /// By the gateways, and the group that the route led to before.
+    /// By the gateways, and the previous group of the route.
     groups: HashMap<(Arc<[NextHop]>, Option<GroupId>), GroupId>,
     /// The group of each route that leads to one.
     of: HashMap<Key, GroupId>,
@@ -133,7 +135,7 @@ impl Gateways {
         Gateways { tables: tables.clone(), held: HashMap::new(), groups: HashMap::new(), of: HashMap::new() }
     }
 
-    /// Holds what each of `routes` leads to that `old` has not, or that leads elsewhere there.
+    /// Holds the gateways of each route that `old` lacks or that has another target there.
     pub fn of(routes: &Routes, old: &Routes, tables: &Arc<Tables>) -> Result<Gateways, GroupError> {
         let mut gateways = Gateways::new(tables);
         for (key, goal) in routes.iter().filter(|(key, goal)| old.get(key) != Some(goal)) {
@@ -142,7 +144,7 @@ impl Gateways {
         Ok(gateways)
     }
 
-    /// Holds what a route leads to. Answers what the route says.
+    /// Holds the gateways of a route. Returns the route's outcome.
     pub fn hold(&mut self, &(vrf, prefix, origin): &Key, goal: &Goal) -> Result<Outcome, GroupError> {
         Ok(match goal {
             Goal::Plain(outcome) => *outcome,
@@ -168,7 +170,7 @@ impl Gateways {
         })
     }
 
-    /// What a route says whose goal is held.
+    /// The outcome of a route whose gateways are held.
     pub fn outcome(&self, key: &Key, goal: &Goal) -> Outcome {
         match goal {
             Goal::Plain(outcome) => *outcome,
@@ -185,7 +187,7 @@ impl Drop for Gateways {
     }
 }
 
-/// Destinations that are no matter of routes, whatever is configured (RFC 1812 5.3.7, RFC 4291 2.4).
+/// Destinations that never depend on configured routes (RFC 1812 5.3.7, RFC 4291 2.4).
 pub(crate) fn always() -> impl Iterator<Item = (Prefix, Outcome)> {
     let v4 = [([0, 0, 0, 0], 8), ([127, 0, 0, 0], 8), ([224, 0, 0, 0], 4), ([240, 0, 0, 0], 4)];
     let v4 = v4.into_iter().map(|(octets, length)| (IpAddr::from(Ipv4Addr::from(octets)), length));

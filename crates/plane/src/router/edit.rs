@@ -1,8 +1,7 @@
-//! Routes and neighbours that come and go while the router runs, beside those of the configuration.
+//! Routes and neighbours added and removed through the API while the router runs.
 //!
-//! They are no part of a generation: they stay when another configuration is applied, as long as there are the
-//! interfaces and VRFs they name, and end with the router. A batch is checked as a whole before anything changes;
-//! its changes then become visible one by one.
+//! They do not belong to a generation. They survive an apply as long as the interfaces and VRFs that they name exist, and they end with the
+//! router. A batch is checked completely before anything changes. Then its changes become visible one by one.
 
 use super::Router;
 use super::desired::{Gateways, Goal};
@@ -15,38 +14,38 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use units::{InterfaceId, Mac, VrfId};
 
-/// Batches from this size on are brought into the order of the tables first: neighbouring routes share memory.
+/// Batches of at least this size are sorted in the order of the tables first, because neighbouring routes share memory.
 const SORTED: usize = 1024;
 /// Routes between two reports of progress.
 const PROGRESS: usize = 16384;
 
-/// Why a line cannot be done. Nothing was changed.
+/// Why a line cannot be carried out. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EditError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
-    /// What to do.
+    /// What to change.
     pub hint: String,
 }
 
-/// What a batch has changed.
+/// The changes of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EditSummary {
-    /// Routes set: new ones and ones that led elsewhere.
+    /// Routes set: new ones and ones with a changed target.
     pub routes_added: usize,
-    /// Routes taken away.
+    /// Routes removed.
     pub routes_removed: usize,
-    /// Routes set to a destination that the configuration has a route to: that one is used.
+    /// Routes that are not used, because the configuration has a route to the same destination.
     pub routes_shadowed: usize,
     /// Neighbours set.
     pub neighbours_added: usize,
-    /// Neighbours taken away.
+    /// Neighbours removed.
     pub neighbours_removed: usize,
 }
 
-/// A batch that can be done: everything it needs is held.
+/// A batch that is ready: all its resources are held.
 pub struct Edits {
     tables: Arc<Tables>,
     routes: Vec<RouteChange>,
@@ -55,15 +54,15 @@ pub struct Edits {
     _gateways: Gateways,
 }
 
-/// The state after the lines read so far, where they have changed it.
+/// The state after the lines read so far, where they change it.
 struct Draft<'r> {
     router: &'r Router,
     routes: HashMap<(VrfId, Prefix), Outcome>,
     neighbours: HashMap<(InterfaceId, IpAddr), Option<Mac>>,
-    /// Neighbours of each interface that are given by then, where that was counted.
+    /// The number of neighbours of each interface after these lines, where it was needed.
     crowds: HashMap<InterfaceId, usize>,
     gateways: Gateways,
-    /// Prefixes that still fit.
+    /// Prefixes that still fit into the tables.
     room: usize,
     summary: EditSummary,
     changes: Vec<RouteChange>,
@@ -72,8 +71,8 @@ struct Draft<'r> {
 type Refusal = (String, String);
 
 impl Router {
-    /// Checks a batch that was read against the plan that runs, and takes hold of all it needs. Changes nothing. Every
-    /// line that cannot be done is told, up to `most`.
+    /// Checks a batch against the running configuration and holds all resources it needs. Changes nothing. Reports every line that cannot be
+    /// carried out, at most `most`.
     pub fn prepare_edits(&self, lines: &[BatchLine], most: usize) -> Result<Edits, Vec<EditError>> {
         let mut draft = Draft {
             router: self,
@@ -97,7 +96,7 @@ impl Router {
         if errors.is_empty() { Ok(draft.finish()) } else { Err(errors) }
     }
 
-    /// Makes the changes of a batch. `progress` is told now and then how many routes are done.
+    /// Makes the changes of a batch. `progress` is called from time to time with the number of finished routes.
     pub fn make_edits(&mut self, edits: Edits, mut progress: impl FnMut(usize)) -> EditSummary {
         let mut done = 0;
         for chunk in edits.routes.chunks(PROGRESS) {
@@ -120,7 +119,7 @@ impl Router {
 }
 
 impl Edits {
-    /// Routes that will be set or taken away.
+    /// The number of routes to be set or removed.
     pub fn routes(&self) -> usize {
         self.routes.len()
     }
@@ -140,7 +139,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Where the route of an edit leads after the lines so far.
+    /// The outcome of the route of an edit after the lines so far.
     fn route(&self, vrf: VrfId, to: Prefix) -> Outcome {
         let changed = self.routes.get(&(vrf, to)).copied();
         changed.unwrap_or_else(|| self.router.tables.route(vrf, to, Origin::Api))
@@ -158,6 +157,7 @@ impl Draft<'_> {
         let goal = Goal::of(&route.action, names).ok_or_else(gone)?;
         let held = self.gateways.hold(&(vrf, route.to, Origin::Api), &goal);
         let outcome = held.map_err(|error| (error.to_string(), "use fewer gateways".to_string()))?;
+        // Only a prefix that is new to the tables needs room. Removed routes free none, because a sorted batch may add before it removes.
         if self.route(vrf, route.to) == Outcome::NoRoute && !self.router.tables.contains(vrf, route.to) {
             let full = || {
                 let limit = self.router.tables.limits().routes;
@@ -240,16 +240,16 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Whether a neighbour was added, by an edit before or by one of these lines.
+    /// True if a neighbour was added, by an earlier edit or by one of these lines.
     fn is_given(&self, key: (InterfaceId, IpAddr)) -> bool {
         self.neighbours.get(&key).map_or(self.router.given.contains_key(&key), Option::is_some)
     }
 
-    /// How many neighbours of an interface are given, by the configuration and by edits.
+    /// The number of neighbours of an interface that the configuration and edits have added.
     fn crowd(&mut self, interface: InterfaceId) -> &mut usize {
         let (given, statics) = (&self.router.given, &self.router.statics);
         self.crowds.entry(interface).or_insert_with(|| {
-            // Where both give one, it counts once.
+            // A neighbour that both have added counts once.
             let added = given.keys().filter(|key| key.0 == interface && !statics.contains_key(*key)).count();
             added + statics.keys().filter(|key| key.0 == interface).count()
         })
@@ -258,13 +258,14 @@ impl Draft<'_> {
     fn finish(self) -> Edits {
         let Draft { router, mut changes, neighbours, summary, gateways, .. } = self;
         if changes.len() >= SORTED {
-            // Of the changes of one destination the last stands, and only it is made.
+            // Of several changes to one destination only the last is made.
             changes.sort_by_key(|change| (change.vrf, change.prefix));
+            // `dedup` keeps the first of equal keys. Reversed, that is the last change.
             changes.reverse();
             changes.dedup_by_key(|change| (change.vrf, change.prefix));
             changes.reverse();
         }
-        // Of those that came and went within the batch nobody need hear.
+        // Neighbours that were added and removed within the batch change nothing.
         let told = neighbours.into_iter().filter(|(key, mac)| mac.is_some() || router.given.contains_key(key));
         let neighbours = told.map(|((interface, address), mac)| (interface, address, mac)).collect();
         Edits { tables: router.tables.clone(), routes: changes, neighbours, summary, _gateways: gateways }

@@ -1,4 +1,4 @@
-//! Where instructions are executed: what a configuration says of ephemeral state, by ids, and the stations for it.
+//! The packet hooks of a configuration with ephemeral state, by ids.
 
 use super::prepared::ApplyError;
 use super::{Names, Router};
@@ -11,19 +11,19 @@ use std::sync::Arc;
 use units::{PacketRate, Rate};
 
 impl Router {
-    /// Instructions that packets carry are executed by what `maker` makes, from the next configuration on that says so.
+    /// Packet hooks are made by `maker`, from the next configuration on that has ephemeral state.
     pub fn execute_by(&mut self, maker: Arc<dyn Maker>) {
         self.maker = Some(maker);
     }
 
-    /// Whether a file that `plan` names has changed since it was read, where the running generation names it as well.
+    /// True if the running generation names the same files as `plan`, and one has changed since it was read.
     pub fn renews(&self, plan: &Plan) -> bool {
         let (Some(state), Some(maker)) = (&plan.state, &self.maker) else { return false };
         let running = self.snapshot.stations.as_ref().filter(|stations| stations.wanted.plan == *state);
         running.is_some_and(|running| running.wanted.print != maker.print(state, self.build.limits.secret))
     }
 
-    /// What `plan` wants executed; none where nothing is.
+    /// The packet hooks for `plan`. `None` if it has no ephemeral state.
     pub(super) fn stations(&self, plan: &Plan, names: &Names) -> Result<Option<Arc<Stations>>, ApplyError> {
         let Some(state) = &plan.state else { return Ok(None) };
         let Some(maker) = &self.maker else {
@@ -47,7 +47,7 @@ impl Router {
         Ok(Some(Arc::new(Stations { wanted, marks: Marks::of(state), maker: maker.clone() })))
     }
 
-    /// What becomes of the station of each worker.
+    /// The change of each worker's hook.
     pub(super) fn make_stations(&self, stations: Option<&Stations>) -> Result<Vec<NewHook>, ApplyError> {
         let before = self.snapshot.stations.as_deref();
         let each = |what: fn() -> NewHook| self.mailboxes.iter().map(|_| what()).collect();
@@ -65,7 +65,7 @@ impl Router {
         }
     }
 
-    /// Gives workers their stations, and rings between them with the first.
+    /// Gives workers their hooks. With the first hooks they also get the handoff rings between them.
     pub(super) fn hand_out(&self, made: Vec<NewHook>, changes: &mut [Change]) {
         let first = |snapshot: &Snapshot| snapshot.stations.is_none();
         let comes = made.iter().any(|station| matches!(station, NewHook::Comes(_)));
@@ -80,7 +80,8 @@ impl Router {
     }
 }
 
-/// The ports whose devices can bring more than their stores hold (spec E-04), where the plan does not say what the line brings: else it was told of where it was read.
+/// Ports whose devices can fill more entries than their stores hold (spec E-04), if the plan has no line rate for them. With a line rate, the
+/// check of the plan has reported it.
 pub(super) fn overflowing(plan: &Plan, names: &Names) -> Vec<ApplyError> {
     let Some(state) = plan.state.as_ref().filter(|state| !state.single_store) else { return Vec::new() };
     let untold = |port: &&PortPlan| port.state.at != Places::None && port.cpu.line_rate.is_none();

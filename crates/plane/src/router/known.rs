@@ -1,21 +1,21 @@
-//! What is known beforehand of what packets cost: a simulated world says it, a real machine has to find out.
+//! Packet costs known in advance. A simulated world provides them; on a real machine they must be measured.
 
 use plan::admission::{Costs, Figure, Source};
 use units::Nanos;
 
-/// What a packet of any port costs, where neither the configuration says it nor anybody has measured it.
+/// The cost of a packet at any port, used if it is neither configured nor measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KnownCosts {
-    /// Receiving and classifying it; none: not known.
+    /// Receiving and classifying it. `None`: unknown.
     pub input: Option<Nanos>,
-    /// The queueing scheme and transmitting it; none: not known.
+    /// The queueing scheme and transmitting it. `None`: unknown.
     pub output: Option<Nanos>,
-    /// The functions of the built-in path `best-effort`; none: not known.
+    /// The functions of the built-in path `best-effort`. `None`: unknown.
     pub best_effort: Option<Nanos>,
 }
 
 impl KnownCosts {
-    /// Puts what is known in the place of what was assumed.
+    /// Replaces assumed costs by known ones.
     pub(super) fn replace_guesses(&self, costs: &mut Costs) {
         let better = |figure: &mut Figure, known: Option<Nanos>| {
             if let (Some(cost), Source::Assumed) = (known, figure.source) {
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_replaces_guesses_and_nothing_else() {
+    fn known_costs_replace_only_assumed_costs() {
         let text = r#"
             version = 1
             [port.a]

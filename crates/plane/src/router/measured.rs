@@ -1,5 +1,4 @@
-//! What packets and switches have cost so far, as the workers have metered them: admission goes by it where a
-//! configuration does not say.
+//! The costs of packets and task switches so far, as the workers have measured them. Admission uses them if the configuration states no cost.
 
 use super::Names;
 use super::known::KnownCosts;
@@ -11,14 +10,14 @@ use plan::{PathPlan, Plan};
 use std::collections::HashMap;
 use units::{Nanos, PathId, PortId, Rate};
 
-/// What a packet was found to cost.
+/// A measured packet cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
-    /// On average since the beginning.
+    /// The average since the start.
     always: Nanos,
-    /// The same of late: packets that come in a flood cost less, for they come together.
+    /// The average of late. Packets in a flood cost less, because they arrive in large batches.
     lately: Nanos,
-    /// How many say so.
+    /// The number of packets measured.
     packets: u64,
 }
 
@@ -30,7 +29,7 @@ impl Found {
         }
     }
 
-    /// In the place of what was found before.
+    /// Smooths the recent cost with the previous one.
     fn follow(self, before: Option<&Found>) -> Found {
         let lately =
             before.map_or(self.lately, |before| Nanos::new((before.lately.get() + self.lately.get()).div_ceil(2)));
@@ -38,35 +37,35 @@ impl Found {
     }
 }
 
-/// Over how long costs are averaged.
+/// The period over which costs are averaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Span {
-    /// All the time: a promise is not given or refused by a moment.
+    /// Since the start: momentary costs must not decide whether a reservation is admitted.
     Always,
-    /// The last reports: what is divided now is for the load that there is now.
+    /// The last reports: the division of the processor follows the present load.
     Lately,
 }
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
-    /// Zero: nobody knows.
+    /// The cost of a task switch. Zero: unknown.
     pub switch: Nanos,
-    /// What was known before anything was measured.
+    /// Costs known before any measurement.
     pub known: KnownCosts,
     inputs: HashMap<PortId, Found>,
     outputs: HashMap<PortId, Found>,
-    /// With whether it is more than was declared.
+    /// With true if the cost exceeds the declared one.
     paths: HashMap<PathId, (Found, bool)>,
 }
 
 impl Measured {
-    /// Where only a switch was timed so far.
+    /// Only the cost of a task switch has been measured so far.
     pub fn start(switch: Nanos) -> Measured {
         Measured { switch, ..Measured::default() }
     }
 
-    /// What the workers tell; of what several of them do, what the one with most packets tells. What nothing is told of stays.
+    /// Learns costs from the workers' reports. If several workers report a cost, the one with most packets counts. Costs without a report stay.
     pub fn learn(&mut self, reports: &[WorkerReport]) {
         let switch = reports.iter().map(|report| report.switch_cost).max();
         self.switch = switch.filter(|&cost| cost > Nanos::ZERO).unwrap_or(self.switch);
@@ -78,7 +77,7 @@ impl Measured {
             match (task.kind, task.port) {
                 ("input", Some(port)) => keep(heard.inputs.entry(port).or_default()),
                 ("output" | "reserved", Some(port)) => keep(heard.outputs.entry(port).or_default()),
-                // Paths that share a task cost what they cost together: they have the same functions, or want no promise.
+                // Paths that share a task get the task's cost: they have the same functions, or no reservation.
                 _ => {
                     for path in &task.paths {
                         let (known, exceeds) = heard.paths.entry(*path).or_default();
@@ -100,8 +99,8 @@ impl Measured {
         }
     }
 
-    /// What everything in `plan` costs: as it says; else as measured; else as assumed. A path that was found to cost more
-    /// than was declared costs what was found. What was found of a path counts while its functions are those of `running`.
+    /// The costs of everything in `plan`: as declared, else as measured, else as assumed. If a path's measured cost exceeds the declared one,
+    /// the measured cost is used. A path's measurement is valid only while it has the same functions as in `running`.
     pub fn costs(&self, plan: &Plan, names: &Names, running: Option<&Plan>, span: Span) -> Costs {
         let mut costs = Costs::assumed(plan);
         if costs.switch_source != Source::Declared && self.switch > Nanos::ZERO {
@@ -115,7 +114,7 @@ impl Measured {
         };
         for (port, costs) in plan.ports.iter().zip(&mut costs.ports) {
             let Some(id) = names.ports.get(&port.name) else { continue };
-            // A link that the port pretends to have is behind the scheme, and before the device.
+            // With an emulated link, the rate of the device does not apply: the emulated link is between the scheme and the device.
             if let Some((rate, room)) =
                 names.rates.get(id).filter(|(rate, _)| port.link.is_none() && *rate != Rate::MAX)
             {

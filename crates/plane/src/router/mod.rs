@@ -1,9 +1,10 @@
-//! The control side of the plane: turns plans into generations and has the workers adopt them.
+//! The control side of the plane: turns plans into generations, which the workers adopt.
 //!
-//! An apply has three parts. [`Router::prepare`] does everything that can fail and changes nothing. [`Router::publish`]
-//! hands the generation to every worker; each adopts it between two of its steps. When all have, [`Router::complete`]
-//! brings the routes up to date. Routes that only the old generation could use are withdrawn before the workers are
-//! told, routes that need the new one are added after: no packet ever follows a route to a place that is not there.
+//! An apply has three parts. [`Router::prepare`] does everything that can fail and changes nothing. [`Router::publish`] posts the generation to
+//! every worker, and each adopts it between two of its steps. When all have adopted it, [`Router::complete`] updates the routes.
+//!
+//! Routes that only the old generation can use are withdrawn before the publication. Routes that need the new generation are added after its
+//! adoption. So no packet ever follows a route to a missing interface.
 
 mod allotted;
 pub(crate) mod desired;
@@ -42,7 +43,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
 use units::{Generation, InterfaceId, Mac, Nanos, PathId, PortId, Rate, VrfId, WorkerId};
 
-/// What a router is made of, besides its configuration.
+/// The build parameters of a router, besides its configuration.
 pub struct Build {
     /// Frames of the pool.
     pub frames: usize,
@@ -50,9 +51,9 @@ pub struct Build {
     pub super_frames: usize,
     /// Workers.
     pub workers: u16,
-    /// How many tasks a packet passes.
+    /// The number of tasks for each packet.
     pub layout: Option<Layout>,
-    /// What switching from one task to another was found to cost; zero: to be found out.
+    /// The measured cost of a task switch. Zero: to be measured.
     pub switch_cost: Nanos,
     /// Limits of the router's own protocols.
     pub limits: HostLimits,
@@ -71,40 +72,40 @@ pub struct Router {
     names: Names,
     routes: Routes,
     statics: HashMap<(InterfaceId, IpAddr), Mac>,
-    /// Neighbours that came by edits.
+    /// Neighbours added by edits.
     given: HashMap<(InterfaceId, IpAddr), Mac>,
     measured: Measured,
     policies: Policies,
-    /// Who makes stations; none where instructions are not executed.
+    /// Makes packet hooks. `None` if the router does not execute instructions.
     maker: Option<Arc<dyn crate::hook::Maker>>,
-    /// Who makes the functions of paths.
+    /// Makes the functions of paths.
     functions: Functions,
-    /// Who makes the CPU schedulers of workers.
+    /// Makes the CPU schedulers of workers.
     schedulers: Schedulers,
 }
 
-/// Ids by name. An id keeps its name for as long as the router runs, and none is given twice.
+/// Ids by name. An id keeps its name for as long as the router runs, and is never used for another.
 #[derive(Clone, Debug, Default)]
 struct Names {
     ports: HashMap<Name, PortId>,
     interfaces: HashMap<Name, InterfaceId>,
     paths: HashMap<String, PathId>,
-    /// All that ever were.
+    /// Includes VRFs that no longer exist.
     vrfs: HashMap<Name, VrfId>,
-    /// The VRF of each interface, the main one left out.
+    /// The VRF of each interface outside of the main VRF.
     places: HashMap<InterfaceId, VrfId>,
     macs: HashMap<PortId, Mac>,
-    /// What the devices say of themselves, where they say anything.
+    /// The MAC addresses of devices that report one.
     devices: HashMap<PortId, Mac>,
-    /// What their links carry, as they said when they were opened, and how many packets the devices hold before them.
+    /// The link rates that devices reported when they were opened, and the number of packets each device buffers.
     rates: HashMap<PortId, (Rate, u32)>,
-    /// How many queues a device was opened with.
+    /// The number of queues with which a device was opened.
     queues: HashMap<PortId, usize>,
     next: [usize; 3],
 }
 
 impl Names {
-    /// The VRF of a name in a plan that was prepared.
+    /// The VRF of a name in a prepared plan.
     fn vrf(&self, name: Option<&Name>) -> VrfId {
         name.and_then(|name| self.vrfs.get(name)).copied().unwrap_or(VrfId::MAIN)
     }
@@ -125,14 +126,14 @@ impl Router {
         Router::with_limits(build, TableLimits::default(), observer)
     }
 
-    /// The same, with tables that take so much. Panics where that is less than every router has.
+    /// The same, with these limits of the tables. Panics if they are too small for any router.
     pub fn with_limits(
         mut build: Build,
         limits: TableLimits,
         mut observer: impl FnMut(WorkerId) -> Box<dyn Observer>,
     ) -> (Router, Vec<Worker>) {
         let region = Region::with_super_frames(build.frames, build.super_frames);
-        // What waits to be put together leaves most frames to others.
+        // Reassembly may hold at most an eighth of the frames.
         build.limits.fragments = build.limits.fragments.min(build.frames / 8);
         let tables = Arc::new(Tables::with_limits(limits));
         let ids = (0..build.workers.max(1)).map(WorkerId);
@@ -164,6 +165,7 @@ impl Router {
             mailboxes,
             plan: None,
             snapshot: Arc::new(Snapshot::empty()),
+            // The next ids of ports, interfaces and paths. Paths 0 to 2 are built in.
             names: Names { next: [0, 0, 3], ..Names::default() },
             routes: Routes::default(),
             statics: HashMap::new(),
@@ -177,29 +179,28 @@ impl Router {
         (router, workers)
     }
 
-    /// The functions that paths may have.
+    /// The functions available to paths.
     pub fn functions(&self) -> &Functions {
         &self.functions
     }
 
-    /// Paths of the configurations to come may have this function as well. It is in no catalogue by itself: a plan is checked against
-    /// one with [`Functions::declarations`].
+    /// Makes this function available to the paths of future configurations. It is in no catalogue by itself: a plan is checked against one with
+    /// [`Functions::declarations`].
     pub fn register_function(&mut self, function: Registration) {
         self.functions = self.functions.with(function);
     }
 
-    /// The CPU schedulers that a configuration may name.
+    /// The CPU schedulers available to configurations.
     pub fn cpu_schedulers(&self) -> &Schedulers {
         &self.schedulers
     }
 
-    /// Configurations to come may name this CPU scheduler as well, where they are checked against a catalogue with
-    /// [`Schedulers::declarations`].
+    /// Makes this CPU scheduler available to future configurations. These must be checked against a catalogue with [`Schedulers::declarations`].
     pub fn register_cpu_scheduler(&mut self, scheduler: cpu::Registration) {
         self.schedulers = self.schedulers.with(scheduler);
     }
 
-    /// Numbers generations from the one after `last` on, for a router that goes on with a history. Before the first one.
+    /// Numbers generations after `last`, for a router that continues a history. Must be called before the first generation.
     pub fn continue_from(&mut self, last: Generation) {
         assert!(self.plan.is_none(), "there is a generation already");
         let mut empty = Snapshot::empty();
@@ -207,12 +208,12 @@ impl Router {
         self.snapshot = Arc::new(empty);
     }
 
-    /// Says how to wake `worker` when it sleeps.
+    /// Sets the wakeup of `worker`.
     pub fn on_post(&mut self, worker: WorkerId, nudge: Nudge) {
         self.bells[worker.index()].hang(nudge);
     }
 
-    /// Posts a command to every worker; `make` makes one for each.
+    /// Posts a command to every worker. `make` makes one for each.
     pub fn post(&self, mut make: impl FnMut() -> Command) {
         for (mailbox, bell) in self.mailboxes.iter().zip(&self.bells) {
             mailbox.post(make());
@@ -236,17 +237,17 @@ impl Router {
         &self.tables
     }
 
-    /// The configuration that runs.
+    /// The running configuration.
     pub fn plan(&self) -> Option<&Arc<Plan>> {
         self.plan.as_ref()
     }
 
-    /// The generation that runs.
+    /// The running generation.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// The VRF of this name, where some interface is or was in it; `main` is the main one.
+    /// The VRF of this name, if an interface is or was in it. `main` is the main VRF.
     pub fn vrf(&self, name: &str) -> Option<VrfId> {
         if name == "main" { Some(VrfId::MAIN) } else { self.names.vrfs.get(name).copied() }
     }
@@ -256,20 +257,20 @@ impl Router {
         self.names.vrfs.iter().map(|(name, &vrf)| (vrf, name.clone())).collect()
     }
 
-    /// Divides the processor by these costs from the next configuration on, where that does not say others and none was
-    /// measured.
+    /// Sets known costs. From the next configuration on they divide the processor, unless costs are configured or measured.
     pub fn know(&mut self, costs: KnownCosts) {
         self.measured.known = costs;
     }
 
-    /// Goes by what the workers have measured from now on, wherever a configuration does not say what things cost.
+    /// Learns the costs that the workers have measured. They apply where the configuration states no costs.
     pub fn learn(&mut self, reports: &[WorkerReport]) {
         self.measured.learn(reports);
     }
 
-    /// Hands a prepared generation to the workers. Routes that it has no place for are withdrawn first.
+    /// Posts a prepared generation to the workers. Routes that it cannot use are withdrawn first.
     pub fn publish(&mut self, prepared: Prepared) -> Published {
         let Prepared { plan, snapshot, changes, names, routes, gateways, statics, .. } = prepared;
+        // Before the workers adopt the generation: then they may lack the interfaces of these routes.
         let gone: Vec<Key> = self.routes.without(&routes).collect();
         for key in gone {
             let (vrf, prefix, origin) = key;
@@ -278,10 +279,11 @@ impl Router {
             self.routes.remove(&key);
         }
         self.names = names;
+        // Only for the first generation: another key would move every flow to another member of its group.
         if self.plan.is_none() {
             self.tables.set_flow_key(self.build.limits.key(self.names.flow_key(&plan)));
         }
-        // Before a worker hears of an interface: what it learns there belongs to its VRF.
+        // Before the workers adopt the interface: the neighbours they learn there belong to its VRF.
         for interface in &snapshot.interfaces {
             let vrf = self.names.places.get(&interface.id).copied().unwrap_or(VrfId::MAIN);
             self.tables.attach(interface.id, vrf);
@@ -300,9 +302,10 @@ impl Router {
         Published { plan, snapshot, routes, gateways, statics, waiting: acknowledgements }
     }
 
-    /// Brings routes and static neighbours up to date, once every worker runs the generation.
+    /// Updates routes and static neighbours once every worker runs the generation.
     pub fn complete(&mut self, published: Published) -> Generation {
         let Published { plan, snapshot, routes, gateways, statics, .. } = published;
+        // No worker uses the removed interfaces any more.
         for interface in self.snapshot.interfaces.iter().filter(|i| snapshot.interface(i.id).is_none()) {
             self.tables.remove_interface(interface.id);
         }
@@ -326,7 +329,7 @@ impl Router {
         self.snapshot.generation
     }
 
-    /// Withdraws what edits have given to VRFs and interfaces that are there no more.
+    /// Withdraws routes and neighbours of edits whose VRFs and interfaces no longer exist.
     fn withdraw_stranded(&mut self) {
         let there: Vec<VrfId> = self.snapshot.interfaces.iter().map(|i| self.tables.place(i.id)).collect();
         for &vrf in self.names.vrfs.values().filter(|vrf| !there.contains(vrf)) {
@@ -345,6 +348,7 @@ impl Router {
     }
 
     fn update_statics(&mut self, statics: HashMap<(InterfaceId, IpAddr), Mac>) {
+        // If an edit has added the same neighbour, it takes effect again.
         for (&(interface, address), _) in self.statics.iter().filter(|(key, _)| !statics.contains_key(key)) {
             self.post(|| Command::Neighbour(interface, address, self.given.get(&(interface, address)).copied()));
         }
@@ -357,7 +361,7 @@ impl Router {
     }
 }
 
-/// A generation on its way to the workers.
+/// A generation that the workers are adopting.
 pub struct Published {
     plan: Arc<Plan>,
     snapshot: Arc<Snapshot>,
@@ -368,13 +372,14 @@ pub struct Published {
 }
 
 impl Published {
-    /// Whether every worker runs it by now; one that is gone is not waited for.
+    /// True if every worker runs the generation. Workers that have ended are ignored.
     pub fn is_adopted(&mut self) -> bool {
+        // An error other than `Empty` means that the worker has ended.
         self.waiting.retain(|receiver| receiver.try_recv().err() == Some(TryRecvError::Empty));
         self.waiting.is_empty()
     }
 
-    /// Waits for every worker that is not gone; false where one has not adopted it within `patience`.
+    /// Waits for every worker that has not ended. False if one has not adopted it within `patience`.
     pub fn wait(&mut self, patience: Duration) -> bool {
         while let Some(receiver) = self.waiting.last() {
             match receiver.recv_timeout(patience) {

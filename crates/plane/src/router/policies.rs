@@ -1,6 +1,6 @@
-//! Policies at work (spec N-23): what is wanted at a port brings its scheme, while packets flow.
+//! Policies (spec N-23): the objectives of packets at a port select its scheme while packets flow.
 //!
-//! The objective in force is state, as neighbours are: which scheme it means is in the configuration that runs.
+//! The objective in force is state, like neighbours. The scheme for an objective is in the running configuration.
 
 use super::Router;
 use super::prepare::broken;
@@ -15,31 +15,31 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use units::{Instant, Nanos, PortId};
 
-/// Another objective has come into force, or should have.
+/// Another objective has come into force, or could not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Choice {
-    /// At this port.
+    /// The port.
     pub port: PortId,
-    /// Which.
+    /// The decision.
     pub decision: Decision,
-    /// The scheme that serves it; none where the one before does, too.
+    /// The new scheme. `None` if the previous one serves this objective too.
     pub scheme: Option<String>,
-    /// Why the port keeps the one before.
+    /// Why the port keeps the previous scheme.
     pub failed: Option<ApplyError>,
 }
 
-/// How a policy stands at a port.
+/// The state of a policy at a port.
 #[derive(Clone, Debug)]
 pub struct PolicyReport {
     /// The port.
     pub port: PortId,
     /// The objective in force.
     pub objective: Objective,
-    /// How often another came into force.
+    /// The number of changes so far.
     pub changes: u64,
-    /// For how long all stays as it is.
+    /// The time until the next change is possible.
     pub held: Nanos,
-    /// What was counted in the last window.
+    /// The packets and bytes of the last window.
     pub lately: Demand,
 }
 
@@ -47,15 +47,15 @@ pub struct PolicyReport {
 #[derive(Default)]
 pub(super) struct Policies {
     controllers: BTreeMap<PortId, Controller>,
-    /// Schemes that others have replaced come here, for their memory to be given back.
+    /// Receives replaced schemes, whose memory is freed here.
     retiring: Vec<Receiver<Vec<(PortId, Queueing)>>>,
 }
 
-/// How long to wait where a worker has not taken the change before yet: nothing more is posted to one that does not move.
+/// The wait if a worker has not carried out the previous change yet. Nothing more is posted to a stalled worker.
 const PATIENCE: Nanos = Nanos::millis(100);
 
 impl Policies {
-    /// Whether every worker has the schemes that were decided on.
+    /// True if every worker has carried out the last change of schemes.
     fn settled(&self) -> bool {
         self.retiring.iter().all(|retired| !matches!(retired.try_recv(), Err(TryRecvError::Empty)))
     }
@@ -66,17 +66,17 @@ impl Policies {
 }
 
 impl Router {
-    /// The scheme that `plan` gives to one of its ports as things stand.
+    /// The scheme that `plan` selects for one of its ports under the objective in force.
     pub(super) fn scheme_of<'p>(&self, plan: &'p Plan, port: &'p PortPlan, id: PortId) -> &'p Call {
         plan.scheme(port, self.policies.in_force(id))
     }
 
-    /// The objective in force at a port of `plan`; none where it has no policy.
+    /// The objective in force at a port of `plan`. `None` if it has no policy.
     pub(super) fn objective_of(&self, port: &PortPlan, id: PortId) -> Option<Objective> {
         port.policy.as_ref().map(|_| self.policies.in_force(id))
     }
 
-    /// Goes by the policies of the configuration that runs.
+    /// Applies the policies of the running configuration.
     pub(super) fn adopt_policies(&mut self) {
         let Some(plan) = self.plan.clone() else { return };
         let rules = |port: &PortPlan| Some((*self.names.ports.get(&port.name)?, plan.policy(port)?.into()));
@@ -88,14 +88,14 @@ impl Router {
         }
     }
 
-    /// How long until it is worth to [consult](Router::consult) the policies; nothing where there are none.
+    /// The time until the next [`consult`](Router::consult). `None` without policies.
     pub fn consults_in(&self, now: Instant) -> Option<Nanos> {
         let least = if self.policies.settled() { Nanos::ZERO } else { PATIENCE };
         self.policies.controllers.values().map(|controller| controller.next(now).max(least)).min()
     }
 
-    /// Has the policies decide by what the workers tell, and the ports change. Not while a generation is on its way to them; while
-    /// a change is, nothing is decided.
+    /// Lets the policies decide by the workers' reports, and posts the changes. Must not be called while a generation is on its way to the
+    /// workers. While a change of schemes is on its way, nothing is decided.
     pub fn consult(&mut self, now: Instant, reports: &[WorkerReport]) -> Vec<Choice> {
         if !self.policies.settled() {
             return Vec::new();
@@ -116,6 +116,7 @@ impl Router {
         match self.reschedule(port, decision) {
             Ok(scheme) => choice.scheme = scheme,
             Err(error) => {
+                // The port keeps its scheme, so the controller must not believe in the change.
                 self.policies.controllers.entry(port).and_modify(|controller| controller.withdraw(decision));
                 choice.failed = Some(error);
             }
@@ -123,18 +124,20 @@ impl Router {
         choice
     }
 
-    /// Gives a port the scheme of an objective. Answers its text, where it is another.
+    /// Gives a port the scheme of an objective. Returns the scheme's text if it changes.
     fn reschedule(&mut self, id: PortId, Decision { from, to, .. }: Decision) -> Result<Option<String>, ApplyError> {
         let (Some(plan), Some(view)) = (self.plan.clone(), self.snapshot.port(id)) else { return Ok(None) };
         let Some(port) = plan.ports.iter().find(|port| port.name == view.name) else { return Ok(None) };
         let scheme = plan.scheme(port, to);
         let differs = scheme != plan.scheme(port, from);
+        // Only building can fail, so it comes before any change.
         let schemes = if differs { self.schemes(port, scheme)? } else { Vec::new() };
         let mut snapshot = (*self.snapshot).clone();
         if let Some(Some(view)) = snapshot.ports.get_mut(id.index()) {
             (view.scheme, view.objective) = (scheme.clone(), Some(to));
         }
         self.snapshot = Arc::new(snapshot);
+        // Objectives may share a scheme: then only the report of the objective changes.
         if !differs {
             return Ok(None);
         }
@@ -149,7 +152,7 @@ impl Router {
         Ok(Some(scheme.to_string()))
     }
 
-    /// A scheme of a port for each worker.
+    /// A scheme of a port, one for each worker.
     pub(super) fn schemes(&self, port: &PortPlan, scheme: &Call) -> Result<Vec<Queueing>, ApplyError> {
         let workers = self.mailboxes.len();
         let (mut sharing, change): (Sharing, SchemeChange) = (Sharing::among(workers), port.scheme_change);
@@ -162,7 +165,7 @@ impl Router {
         (0..workers).map(one).collect()
     }
 
-    /// How the policies stand.
+    /// The state of all policies.
     pub fn policies(&self, now: Instant) -> Vec<PolicyReport> {
         let report = |(&port, controller): (&PortId, &Controller)| PolicyReport {
             port,

@@ -1,4 +1,4 @@
-//! Preparing a generation: everything that can fail, with nothing changed yet.
+//! Prepares a generation: does everything that can fail, and changes nothing yet.
 
 use super::allotted::Shares;
 use super::desired::{self, Gateways, Routes};
@@ -25,42 +25,40 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use units::{Generation, InterfaceId, Mac, PathId, PortId, VrfId};
 
-/// Packets that wait at most in each queue of the built-in paths.
+/// The maximum length of each queue of the built-in paths, in packets.
 const OWN_CAPACITY: usize = 512;
-/// Packets that wait at most in each queue of the path `best-effort`: a full batch of sixteen ports that get their turns
-/// before the path gets its own.
+/// The maximum length of each queue of the path `best-effort`, in packets: a full batch of each of sixteen ports that run before the path does.
 const BEST_EFFORT_CAPACITY: usize = 4096;
 
-/// The class of what the router says itself, that its neighbours may go on knowing it: before all others.
+/// The class of the router's own protocols, without which its neighbours would lose it: above all others.
 const CONTROL_CLASS: u8 = u8::MAX;
 
-/// Ids of 16 bits are given once each; the last means none.
+/// Ids have 16 bits and are never reused. The last value means none.
 const LAST_ID: usize = 65534;
 
-/// Packets between two workers that share a queue of a device, in each direction: what comes in some 100 us at full rate,
-/// for as long a worker may be busy with something else.
+/// Packets in each direction between two workers that share a queue of a device: the arrivals of about 100 us at full rate. A worker may be busy
+/// for that long.
 const RELAY: usize = 1024;
 
-/// What one worker needs for a generation.
+/// The parts of a generation for one worker.
 #[derive(Default)]
 struct Share {
     ports: Vec<NewPort>,
-    /// Other schemes for links that stay.
+    /// New schemes for existing links.
     schemes: Vec<(PortId, Queueing)>,
-    /// Other links that ports pretend to have.
+    /// New emulated links of ports.
     links: Vec<(PortId, Option<NewLink>)>,
     functions: Vec<NewFunctions>,
 }
 
-/// Opens what the plan says is behind a port.
+/// Opens the device of a port.
 pub trait Opener {
-    /// Opens the device of `plan`: one port for each of its queues, at least one and at most `queues`. It keeps no frame
-    /// of `region` before it is asked to receive.
+    /// Opens the device of `plan`. Returns one port for each of its queues, at least one and at most `queues`. It keeps no frame of `region`
+    /// before its first receive.
     fn open(&mut self, plan: &PortPlan, region: &Arc<Region>, queues: usize) -> Result<Vec<Box<dyn Port>>, ApplyError>;
-    /// Opens what the decorators of `plan` need (a capture file), and answers for each of `queues` queues how to put them
-    /// around its port.
+    /// Opens the resources of the decorators of `plan` (a capture file). Returns for each of `queues` queues how to wrap its port.
     fn decorate(&mut self, plan: &PortPlan, queues: usize) -> Result<Vec<Decorate>, ApplyError>;
-    /// Reads the file of a trace that the link of `plan` goes by.
+    /// Reads the trace file for the link of `plan`.
     fn read(&mut self, plan: &PortPlan, file: &str) -> Result<Vec<u8>, ApplyError> {
         Err(ApplyError {
             place: format!("port {}", plan.name),
@@ -68,20 +66,20 @@ pub trait Opener {
             hint: "write trace = \"lte\" for a trace that is made up".into(),
         })
     }
-    /// Who hears of every packet at the link that the port of `plan` pretends to have.
+    /// Observes every packet at the emulated link of the port.
     fn witness(&mut self, _plan: &PortPlan) -> Option<Box<dyn LinkWitness>> {
         None
     }
 }
 
 impl Router {
-    /// Prepares `plan`: opens its new ports, builds its schemes and functions, makes the snapshot. Answers every reason
-    /// it cannot run, and in that case has changed nothing.
+    /// Prepares `plan`: opens its new ports, builds its schemes and functions, makes the snapshot. Otherwise returns every reason why it cannot
+    /// run, and has changed nothing.
     pub fn prepare(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
         self.prepare_by(plan, plan.cpu.admission, opener).and_then(Prepared::strictly)
     }
 
-    /// The same for a plan that was admitted before and is gone back to: what was measured since does not refuse it.
+    /// The same for a rollback to a plan that was admitted before: measurements since then do not refuse it.
     pub fn prepare_return(&self, plan: &Plan, opener: &mut dyn Opener) -> Result<Prepared, Vec<ApplyError>> {
         self.prepare_by(plan, Admission::Warn, opener)
     }
@@ -94,6 +92,7 @@ impl Router {
     ) -> Result<Prepared, Vec<ApplyError>> {
         let mut errors = Vec::new();
         let mut names = self.names.clone();
+        // An upper bound, because existing names keep their ids.
         if names.next.iter().any(|&next| next + plan.interfaces().count() + plan.paths.len() > LAST_ID) {
             let reason = "more ports, interfaces or paths have come and gone than there are ids".to_string();
             let hint = "restart the router".to_string();
@@ -108,6 +107,7 @@ impl Router {
             return Err(vec![error]);
         }
         let interfaces = interfaces(plan, &mut names);
+        // Averages since the start, so that a moment does not decide about admission.
         let costs = self.measured.costs(plan, &names, self.plan.as_deref(), Span::Always);
         let parts = match Shares::of(plan, &costs, admission) {
             Ok(parts) => parts,
@@ -145,6 +145,7 @@ impl Router {
             HostLimits { icmp_rate: plan.icmp_rate.into(), icmp_burst: plan.icmp_burst.into(), ..self.build.limits },
         );
         snapshot.nat = nat;
+        // Translated connections survive the change of generation.
         snapshot.translations = self.snapshot.translations.clone();
         snapshot.multicast = multicast(plan, &names);
         let snapshot = Arc::new(snapshot.executing(stations));
@@ -164,7 +165,7 @@ impl Router {
         Ok(Prepared { plan, snapshot, changes, names, routes, gateways, statics, overflowing, overflow_anew })
     }
 
-    /// What is wrong where there are more routes than fit beside those that the API has added.
+    /// The error if the routes do not fit beside those that the API has added.
     fn without_room(&self, routes: &Routes) -> Option<ApplyError> {
         let (limit, given) = (self.tables.limits().routes, self.tables.given());
         let count = routes.len() + desired::always().count();
@@ -176,7 +177,7 @@ impl Router {
         })
     }
 
-    /// The interfaces that would have more neighbours that are given than can be remembered.
+    /// The interfaces whose static neighbours exceed the limit.
     fn crowded(&self, plan: &Plan, names: &Names) -> Vec<ApplyError> {
         let limit = self.build.limits.neighbours_per_interface;
         let mut given: BTreeMap<&plan::Name, HashSet<IpAddr>> = BTreeMap::new();
@@ -195,8 +196,8 @@ impl Router {
         given.into_iter().filter_map(full).collect()
     }
 
-    /// Opens the ports that are new or have another device, and prepares new decorators and schemes for the rest: what
-    /// did not change stays, above all a capture that is being written.
+    /// Opens the ports that are new or have another device, and prepares changed decorators and schemes for the rest. Unchanged parts stay,
+    /// above all a capture file that is being written.
     fn prepare_ports(
         &self,
         plan: &Plan,
@@ -205,6 +206,7 @@ impl Router {
         shares: &mut [Share],
         errors: &mut Vec<ApplyError>,
     ) {
+        // A port that is removed and returns later is a new port with a new id.
         names.ports.retain(|name, _| plan.ports.iter().any(|port| port.name == *name));
         for new in &plan.ports {
             let old = self.plan.as_ref().and_then(|plan| plan.ports.iter().find(|old| old.name == new.name));
@@ -216,13 +218,14 @@ impl Router {
                 reopened || old.is_some_and(|old| (&old.capture, old.faults) != (&new.capture, new.faults));
             let scheme = self.scheme_of(plan, new, id);
             let before = old.zip(self.plan.as_deref()).map(|(old, plan)| self.scheme_of(plan, old, id));
+            // An unchanged scheme stays, with its queues and state.
             let scheme = Some(scheme).filter(|scheme| before != Some(*scheme));
             if let Err(error) = self.prepare_port(new, id, (reopened, redecorated, scheme), opener, names, shares) {
                 errors.push(error);
             }
             if old.map_or(new.link.is_some(), |old| old.link != new.link) {
                 match new_link(new, opener) {
-                    // There is one worker where there is such a link.
+                    // A port with an emulated link has a single worker.
                     Ok(link) => shares[0].links.push((id, link)),
                     Err(error) => errors.push(error),
                 }
@@ -232,7 +235,7 @@ impl Router {
         errors.extend(self.policies_that_cannot(plan));
     }
 
-    /// What is wrong with schemes that policies may bring later: each that is new is built once, for that is what may fail.
+    /// The faults of schemes that policies may select later. Each new scheme is built once, because only building can fail.
     fn policies_that_cannot(&self, plan: &Plan) -> Vec<ApplyError> {
         let known = |scheme: &Call| {
             self.plan.iter().flat_map(|plan| &plan.policies).any(|policy| policy.schemes.values().any(|s| s == scheme))
@@ -247,7 +250,7 @@ impl Router {
         tried.collect()
     }
 
-    /// What each worker gets of one port.
+    /// The parts of one port for each worker.
     fn prepare_port(
         &self,
         plan: &PortPlan,
@@ -264,6 +267,7 @@ impl Router {
         if reopened {
             let queues = opener.open(plan, &self.region, shares.len())?;
             assert!((1..=shares.len()).contains(&queues.len()), "a port for each queue, and at most as many as asked");
+            // The reopened device may report another address, or none.
             names.devices.remove(&id);
             names.devices.extend(queues[0].mac().map(|mac| (id, mac)));
             names.queues.insert(id, queues.len());
@@ -285,21 +289,22 @@ impl Router {
                 Some(decorate) => {
                     share.ports.push(NewPort { id, port: Opened::Redecorated(decorate), scheme });
                 }
+                // Relays have no decorators, and unchanged decorators stay: only the scheme changes.
                 None => share.schemes.extend(scheme.map(|scheme| (id, scheme))),
             }
         }
         Ok(())
     }
 
-    /// The queue of port `id` that `worker` owns, of `queues`. Where there are fewer than workers, ports begin with
-    /// different workers, so that none has all the receiving to do.
+    /// The queue of port `id` that `worker` owns, of `queues`. If there are fewer queues than workers, the first owner differs from port to
+    /// port, so that all workers share the receiving.
     fn queue_of(&self, worker: usize, id: PortId, queues: usize) -> Option<usize> {
         let workers = self.mailboxes.len();
         let shift = if queues == workers { 0 } else { id.index() % workers };
         Some((worker + workers - shift) % workers).filter(|&queue| queue < queues)
     }
 
-    /// Gives each worker its queue, and those that have none a relay to one.
+    /// Gives each worker its queue. Workers without a queue get a relay to one that has.
     fn share_out(&self, id: PortId, queues: Vec<Box<dyn Port>>, decorations: Vec<Decorate>) -> Vec<Opened> {
         let workers = self.mailboxes.len();
         let count = queues.len();
@@ -308,6 +313,7 @@ impl Router {
         let mut opened: Vec<Option<Opened>> = (0..workers).map(|_| None).collect();
         let without = (0..workers).filter(|&worker| self.queue_of(worker, id, count).is_none());
         for (position, worker) in without.enumerate() {
+            // Spread the relays evenly over the queues.
             let queue = position % count;
             let owner = owner(queue).expect("every queue has an owner");
             let (ours, theirs) = (self.bells[owner].clone(), self.bells[worker].clone());
@@ -323,12 +329,14 @@ impl Router {
         opened.into_iter().flatten().collect()
     }
 
-    /// The ports as classifiers see them.
+    /// The ports as the classifier needs them.
     fn views(&self, plan: &Plan, shares: &Shares, names: &Names) -> Vec<Option<PortView>> {
+        // Indexed by port id: removed ports leave holes.
         let mut views = vec![None; names.next[0]];
         for port in &plan.ports {
             let id = names.ports[&port.name];
             let of = |vlan: Option<u16>| port.interfaces.iter().find(|i| i.vlan == vlan);
+            // `u16::MAX` is never given out: untagged frames have no interface.
             let untagged = of(None).map_or(InterfaceId(u16::MAX), |i| names.interfaces[&i.name]);
             let vlans = port.interfaces.iter().filter_map(|i| Some((i.vlan?, names.interfaces[&i.name]))).collect();
             let (name, scheme) = (port.name.clone(), self.scheme_of(plan, port, id).clone());
@@ -349,7 +357,7 @@ impl Router {
         views
     }
 
-    /// Builds the functions of paths that are new, changed, or have a new port to serve.
+    /// Builds the functions of paths that are new, changed, or have a new port.
     fn prepare_functions(
         &self,
         plan: &Plan,
@@ -377,7 +385,7 @@ impl Router {
     }
 }
 
-/// The link that a port pretends to have, with its trace.
+/// The emulated link of a port, with its trace.
 fn new_link(plan: &PortPlan, opener: &mut dyn Opener) -> Result<Option<NewLink>, ApplyError> {
     let Some(link) = &plan.link else { return Ok(None) };
     let mut unread = None;
@@ -409,7 +417,7 @@ fn mac_of(plan: &PortPlan, device: Option<Mac>) -> Mac {
     })
 }
 
-/// Gives each VRF of the plan an id; those that had one before keep it.
+/// Gives each VRF of the plan an id. Existing VRFs keep theirs.
 fn place_vrfs(plan: &Plan, names: &mut Names) -> Result<(), ApplyError> {
     for (_, interface) in plan.interfaces() {
         let Some(name) = interface.vrf.as_ref().filter(|name| !names.vrfs.contains_key(*name)) else { continue };
@@ -431,7 +439,7 @@ fn interfaces(plan: &Plan, names: &mut Names) -> Vec<Interface> {
         let vrf = names.vrf(interface.vrf.as_ref());
         let place = |id: &InterfaceId| names.places.get(id).copied().unwrap_or(VrfId::MAIN);
         if names.interfaces.get(&interface.name).is_some_and(|id| place(id) != vrf) {
-            // What comes in by it is another's: it is another interface of the same name.
+            // An interface that moves to another VRF gets a new id, so that no state of the old VRF applies to it.
             names.interfaces.remove(&interface.name);
         }
         let id = *names.interfaces.entry(interface.name.clone()).or_insert_with(|| InterfaceId::at(next));
@@ -509,7 +517,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
         path_spec.cost = path.cpu.cost.or(declared.map(|figure| figure.cost)).map(|cost| cost.packet);
         paths.push(path_spec);
     }
-    // Where rules lead is known when all paths have their ids; that there is such a path was checked.
+    // Targets of dispatch rules are resolved when all paths have ids. The check of the plan ensures that they exist.
     let leads = |rule: &plan::DispatchRule| names.paths.get(&rule.path).copied().unwrap_or(BEST_EFFORT);
     for (spec, path) in paths.iter_mut().skip(BUILT_IN).zip(&plan.paths) {
         spec.dispatch = path.dispatch.iter().map(|rule| (rule.clone(), leads(rule))).collect();
@@ -517,7 +525,7 @@ fn paths(plan: &Plan, shares: &Shares, names: &mut Names) -> Vec<PathSpec> {
     paths
 }
 
-/// What a plan says of translation, by ids.
+/// The plan's address translation, by ids.
 fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: u64) -> nat::Rules {
     let ids: Vec<InterfaceId> = plan.outside.iter().filter_map(|name| names.interfaces.get(name).copied()).collect();
     let own = |id: &InterfaceId| interfaces.iter().find(|interface| interface.id == *id);
@@ -543,7 +551,7 @@ fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: 
     }
 }
 
-/// What a plan says of multicast groups, by ids.
+/// The plan's multicast routes, by ids.
 fn multicast(plan: &Plan, names: &Names) -> MulticastRoutes {
     let route = |group: &plan::MulticastPlan| {
         let key = GroupKey { vrf: names.vrf(group.vrf.as_ref()), group: group.group, source: group.source };
@@ -553,7 +561,7 @@ fn multicast(plan: &Plan, names: &Names) -> MulticastRoutes {
     MulticastRoutes::new(plan.multicast.iter().filter_map(route).collect())
 }
 
-/// The rules of the configured paths: they come after the three built-in ones.
+/// The rules of the configured paths, which come after the three built-in ones.
 fn rules(plan: &Plan, names: &Names) -> Vec<Rule> {
     let rule = |(position, path): (usize, &plan::PathPlan)| {
         let interface = path.matching.iif.as_ref().map(|name| names.interfaces.get(name.as_str()).copied());

@@ -1,4 +1,4 @@
-//! A generation that is ready to be published, and why one is not.
+//! A generation that is ready to be published, or the reason why it is not.
 
 use super::Names;
 use super::desired::{Gateways, Routes};
@@ -14,11 +14,11 @@ use units::{InterfaceId, Mac};
 /// Why a configuration cannot run here and now. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ApplyError {
-    /// What of the configuration: `port lan`.
+    /// The part of the configuration: `port lan`.
     pub place: String,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
-    /// What to do about it.
+    /// What to change.
     pub hint: String,
 }
 
@@ -41,15 +41,15 @@ pub struct Prepared {
     pub(super) statics: HashMap<(InterfaceId, IpAddr), Mac>,
     /// Ports whose devices can overflow their stores.
     pub(super) overflowing: Vec<ApplyError>,
-    /// Whether these are others than before, or by other numbers.
+    /// True if these ports or their numbers differ from those of the running generation.
     pub(super) overflow_anew: bool,
 }
 
 impl Prepared {
-    /// What whoever wants it should know, and that it can run all the same.
+    /// Warnings about a configuration that can run nevertheless.
     pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
         let ports = if self.overflow_anew { &self.overflowing[..] } else { &[] };
-        // One for all: on a router of many ports it is mostly true of all.
+        // One warning for all ports, because on a router with many ports it mostly concerns all.
         let (first, more) = (ports.first(), ports.len().saturating_sub(1));
         first.into_iter().map(move |first| match more {
             0 => first.to_string(),
@@ -58,7 +58,7 @@ impl Prepared {
         })
     }
 
-    /// Refused where a store may overflow, and the plan says that none is to.
+    /// Refuses the generation if a store may overflow and the configuration is strict.
     pub(super) fn strictly(self) -> Result<Prepared, Vec<ApplyError>> {
         let strict = self.plan.state.as_ref().is_some_and(|state| state.strict);
         if strict && !self.overflowing.is_empty() { Err(self.overflowing) } else { Ok(self) }

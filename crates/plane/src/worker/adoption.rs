@@ -25,16 +25,16 @@ use std::fmt;
 use std::sync::Arc;
 use units::{Instant, PortId, WorkerId};
 
-/// What the control side has asked for, and how far it is.
+/// The state of an adoption that the control side has requested.
 pub(super) struct Adoption {
     pub mailbox: Arc<Mailbox>,
-    /// How many commands had been posted when the mailbox was last read.
+    /// The number of commands posted when the mailbox was last read.
     pub seen: u64,
     /// The generation to adopt as soon as the paths are empty.
     pub pending: Option<Change>,
-    /// In the middle of adopting a generation.
+    /// True in the middle of an adoption.
     pub adopting: bool,
-    /// Since when a new configuration waits for the paths to be empty.
+    /// The time since which a new configuration waits for the paths to be empty.
     pub waits_since: Option<Instant>,
 }
 
@@ -59,7 +59,7 @@ impl Worker {
             match command {
                 Command::Adopt(mut change, reply) => {
                     if self.adoption.pending.is_some() {
-                        // The control side waits for each change; one that comes all the same takes its turn.
+                        // The control side waits for each change. If another one comes nevertheless, the pending one is adopted first.
                         while !self.paths_are_empty() {
                             self.flush();
                         }
@@ -94,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// Only the first worker speaks for the router, and changes what is known of neighbours.
+    /// True for the first worker, which alone speaks for the router and changes neighbours.
     pub(super) fn speaks(&self) -> bool {
         self.id == WorkerId(0) && self.ports.states.iter().next().is_some()
     }
@@ -106,6 +106,7 @@ impl Worker {
 
     pub(super) fn adopt(&mut self, now: Instant) {
         let Some(change) = self.adoption.pending.take() else { return };
+        // A panic before this is reset leaves a half-adopted generation, from which `restart` refuses to continue.
         self.adoption.adopting = true;
         (self.tasks.quiet, self.adoption.waits_since) = (0, None);
         let Change { snapshot, ports, schemes, links, functions, registered, schedulers, station, mesh, reply } =
@@ -142,6 +143,7 @@ impl Worker {
                 self.ports.start_closing(port, now, &mut self.tasks);
             }
         }
+        // After the ports: the paths get an instance for each of them.
         self.paths.rebuild_paths(&snapshot, functions, &mut self.ports, &mut self.tasks, &mut self.accounting);
         self.paths.set_aside(&snapshot);
         self.rule(&snapshot, now);
@@ -182,7 +184,7 @@ impl Worker {
         self.protocols.statics = statics;
     }
 
-    /// Drops what other workers have handed over, or sends it where that is all it waits for.
+    /// Drops the packets that other workers have handed over. Packets that only await transmission are sent as far as the port has room.
     fn empty_rings(&mut self) {
         let Worker {
             ports: Ports { states: ports, .. },
@@ -208,6 +210,7 @@ impl Worker {
         if let Crew::First(colleagues) = crew {
             for colleague in colleagues {
                 while let Ok(packet) = colleague.handed.pop() {
+                    // On a ring a packet belongs to no pool and no ledger: import it first, so that both add up.
                     accounting.pool.import(1);
                     accounting.ledger.take_over(1);
                     accounting.drop(packet, DropReason::Shutdown);
@@ -217,8 +220,8 @@ impl Worker {
         self.hooks.discard_brought(DropReason::Shutdown, &mut self.accounting);
     }
 
-    /// Says farewell to hosts, and drops everything else the worker holds: it is about to end. A second call, when no worker runs any more, drops also what
-    /// others have handed over since.
+    /// Says farewell to hosts, and drops everything else the worker holds: it is about to end. A second call, when no worker runs any more, also
+    /// drops packets that others have handed over since.
     pub fn shut_down(&mut self, now: Instant) {
         self.accounting.now = now;
         let control = self.paths.dispatch.control;
@@ -226,6 +229,7 @@ impl Worker {
             host.farewell(world);
             host.drain(world);
         });
+        // Transmits the farewells, which the host has just queued.
         for port in self.ports.states.ids() {
             self.ports.transmit(
                 (port, Part::All),

@@ -1,5 +1,5 @@
-//! Packets that carry instructions, on one worker: shown to its station where they come in, in the middle and where they
-//! leave; brought from the worker that received them to the one they belong to (adr 0040).
+//! Packet hooks on one worker. Packets with instructions visit the hook at the input port, in the centre, and at the output port. They are
+//! handed from the worker that received them to their owner (adr 0040).
 
 use super::adoption::NewHook;
 use super::instances::Instances;
@@ -14,16 +14,16 @@ use packet::accounting::Accounting;
 use packet::{BATCH, Batch, DropReason, Meta, Packet};
 use units::{Instant, Nanos, PortId};
 
-/// What a worker has for ephemeral state.
+/// A worker's state for packet hooks.
 pub(super) struct Hooks {
     pub station: Option<Box<dyn PacketHook>>,
-    /// When the station is to be looked after.
+    /// The next time to call the hook's `tend`.
     pub due: Instant,
-    /// How soon where it has executed something and was not looked after before; and how often at most.
+    /// The delay of `tend` after an execution, and its minimum interval.
     pace: Nanos,
-    /// The rings; none where there is no other worker.
+    /// The rings to the other workers. `None` if there are none.
     pub mesh: Option<Box<OwnerRings>>,
-    /// Instructions executed since somebody asked.
+    /// Instructions executed since the last [`Hooks::take_executed`].
     executed: u32,
 }
 
@@ -34,24 +34,24 @@ impl Default for Hooks {
 }
 
 impl Hooks {
-    /// True where packets may belong to another worker than the one that received them.
+    /// True if packets may belong to another worker than the one that received them.
     #[inline(always)]
     pub fn have_owners(&self) -> bool {
         self.mesh.is_some()
     }
 
-    /// Whether something has come for this worker.
+    /// True if other workers have handed packets to this one.
     pub fn has_mail(&self) -> bool {
         self.mesh.as_ref().is_some_and(|mesh| mesh.has_mail())
     }
 
-    /// Instructions executed since this was asked last.
+    /// Instructions executed since the last call.
     #[inline(always)]
     pub fn take_executed(&mut self) -> u32 {
         std::mem::take(&mut self.executed)
     }
 
-    /// A batch was taken from where packets wait for a place, and whether there may be more.
+    /// Reports that a batch was dequeued for a place, and whether there may be more.
     #[inline(always)]
     pub fn polled(&mut self, at: Place, now: Instant, batch: &Batch, more: bool) {
         if let Some(station) = &mut self.station {
@@ -64,14 +64,14 @@ impl Hooks {
         self.mesh.as_ref().map_or(0, |mesh| mesh.handed)
     }
 
-    /// Packets that other workers have handed to this one and that wait for it.
+    /// Packets that other workers have handed to this one, still queued.
     pub fn waiting(&self) -> u64 {
         self.mesh.as_ref().map_or(0, |mesh| mesh.waiting())
     }
 
-    /// Takes on what a generation says.
+    /// Adopts the hook of a generation.
     pub fn adopt(&mut self, station: NewHook, mesh: Option<Box<OwnerRings>>, now: Instant) {
-        // What lies on the rings there are is not to be lost.
+        // Existing rings stay, because they may hold packets.
         self.mesh = self.mesh.take().or(mesh);
         match station {
             NewHook::Stays => {}
@@ -86,15 +86,15 @@ impl Hooks {
         }
     }
 
-    /// Does what is due.
+    /// Calls the hook's `tend`.
     #[cold]
     pub fn tend(&mut self, now: Instant) {
         let due = self.station.as_mut().map_or(Instant::FAR, |station| station.tend(now));
+        // A hook that always has work must not delay packets: at most one call in `pace`.
         self.due = if due == Instant::FAR { due } else { due.max(now + self.pace) };
     }
 
-    /// Shows packets of a batch that has come in by `port` to the station, those that were refused left out. What ends gets
-    /// no target.
+    /// Passes the packets of a batch received on `port` to the hook, except refused ones. Packets that end get no target.
     #[inline(never)]
     pub fn arrived(
         &mut self,
@@ -108,7 +108,7 @@ impl Hooks {
         let place = Place::Input(port);
         let known = &scratch.dedicated[..packets.len()];
         let mut visited = station.visit(place, asked(&**station, place, Some(state)), now, (&mut *packets, known));
-        // Whoever shows them where they leave does that only if it is worth it.
+        // At the output, packets are passed to the hook only if one of them needs it.
         scratch.hooked = visited.output;
         if visited.central {
             let place = Place::Central;
@@ -118,6 +118,7 @@ impl Hooks {
             visited.executed += there.executed;
         }
         self.executed += visited.executed;
+        // A hook ends a packet by `refused`. The target must agree, or the packet would be enqueued.
         if !visited.all {
             for (packet, target) in packets.iter().zip(&mut scratch.targets) {
                 *target = if packet.meta().refused == 0 { *target } else { REFUSED };
@@ -126,8 +127,8 @@ impl Hooks {
         self.due = self.due.min(now + self.pace);
     }
 
-    /// The last packets of a batch that has come in by a port, from the `first` on, are not executed here: they are marked, and counted at the places where they
-    /// ask for it. Where they leave that is done for those whose path leads there: not for copies, nor for what waits for a next hop or has options.
+    /// Marks the last `passing` packets of a batch received on a port as unexecuted. They are counted at the places that they request. At the
+    /// output this is done only for packets whose path leads there: not for replicas, packets queued for a next hop, and packets with options.
     #[cold]
     pub fn passed_by(
         &mut self,
@@ -153,8 +154,8 @@ impl Hooks {
         }
     }
 
-    /// Shows packets that are about to leave by `port` to the station. Those that do not leave by it, because they are to be
-    /// classified again or concern the router, are left out. Answers whether all go on.
+    /// Passes the packets that are about to leave by `port` to the hook. Packets to be classified again and packets for the local protocols are
+    /// left out. Returns true if all packets continue.
     #[inline(never)]
     pub fn leaving(&mut self, port: PortId, state: Option<&PortState>, now: Instant, packets: &mut [Packet]) -> bool {
         let Some(station) = &mut self.station else { return true };
@@ -162,6 +163,7 @@ impl Hooks {
         let variables = asked(&**station, place, state);
         let leaves = |packet: &Packet| packet.meta().exception == 0;
         let mut all = true;
+        // A visit needs a contiguous slice, so visit each run of leaving packets by itself.
         for packets in packets.chunk_by_mut(|one, next| leaves(one) == leaves(next)) {
             if packets.first().is_some_and(leaves) {
                 let visited = station.visit(place, variables, now, (packets, UNKNOWN));
@@ -174,7 +176,7 @@ impl Hooks {
     }
 }
 
-/// What is known of packets after an instruction may have ended some of them.
+/// Updates the classifier's knowledge of packets after an instruction may have ended some of them.
 fn known_still<'a>(packets: &[Packet], known: &'a mut [bool], all: bool) -> &'a Dedicated {
     if !all {
         for (packet, known) in packets.iter().zip(&mut *known) {
@@ -191,7 +193,7 @@ fn asked(station: &dyn PacketHook, place: Place, state: Option<&PortState>) -> V
 }
 
 impl Worker {
-    /// Takes packets that other workers have received for this one, as far as the ports they came in by take any.
+    /// Accepts packets that other workers have received for this one, as far as their input ports accept any.
     pub(super) fn take_brought(&mut self) {
         let Some(mesh) = &self.hooks.mesh else { return };
         for from in 0..mesh.sources() {
@@ -204,7 +206,7 @@ impl Worker {
         }
     }
 
-    /// The batch was received by another worker, and is classified here.
+    /// Classifies a batch that another worker has received.
     fn arrive_brought(&mut self, port: PortId) {
         let Some(state) = self.ports.states.get_mut(port) else {
             let Worker { vector: Vector { batch, .. }, accounting, .. } = self;
@@ -213,20 +215,20 @@ impl Worker {
         state.brought += self.vector.batch.len() as u64;
         let counted = state.received_bytes;
         self.classify(port, None, 0);
-        // What is forwarded in the input task was received in it.
+        // Packets forwarded in the input task count as received in it.
         self.vector.injecting = true;
         self.enqueue(port);
         self.vector.injecting = false;
         if let Some(state) = self.ports.states.get_mut(port) {
-            // Whoever received them has counted their bytes.
+            // The receiving worker has counted their bytes.
             state.received_bytes = counted;
         }
     }
 }
 
 impl Hooks {
-    /// Hands those packets of a batch that has come in by `port` to the workers they belong to. What finds no room stays, and
-    /// is refused, or is put aside to [pass](Worker::let_pass). Answers whether some of the rest belong here, whatever their flow: they are marked.
+    /// Hands the packets of a batch received on `port` to their owners. Packets that do not fit are refused, or kept aside to
+    /// [pass](Worker::let_pass). Returns true if some of the rest belong here regardless of their flow: they are marked.
     #[inline(never)]
     pub(in crate::worker) fn hand_to_owners(
         &mut self,
@@ -243,6 +245,7 @@ impl Hooks {
         let (Some(state), Some(stations)) = (ports.get_mut(port), &snapshot.stations) else {
             return false;
         };
+        // The loops below read the headers of every packet: fetch them together.
         batch.as_slice().iter().for_each(Packet::prefetch_bytes);
         let everybody = station.follows(accounting.now);
         let may = |packet: &Packet| packet.meta().refused == 0 && stations.marks.may_be_on(packet.bytes());
@@ -256,12 +259,13 @@ impl Hooks {
             let owner = l3.and_then(|at| station.owner(packet.bytes().get(at..)?, accounting.now));
             match owner {
                 Some(owner) if owner.worker != accounting.worker.index() && mesh.leads_to(owner.worker) => {
+                    // The owner reads the port before it classifies the packet, and does not know the time of arrival.
                     let meta = packet.meta_mut();
                     meta.in_port = port;
                     meta.timestamp = if stamped { meta.timestamp } else { accounting.now };
                     mesh.sort(owner, packet);
                 }
-                // Its own, or of somebody who is gone; or nobody's in particular.
+                // The packet belongs to this worker, to one that has ended, or to none in particular.
                 owner => {
                     packet.meta_mut().rounds = if owner.is_some() { STAYS } else { 0 };
                     mesh.kept.push(packet);
@@ -276,6 +280,7 @@ impl Hooks {
         state.received_bytes += bytes;
         let OwnerRings { late, passing, .. } = &mut **mesh;
         for mut packet in late.drain() {
+            // On the ring `rounds` carried the queue. Classification expects zero.
             packet.meta_mut().rounds = 0;
             if station.passes() {
                 passing.push(packet);
@@ -287,7 +292,7 @@ impl Hooks {
         true
     }
 
-    /// Puts packets that found no room on their way to the worker they belong to behind those of the batch that stay: they go on here. Answers how many.
+    /// Appends packets that did not fit into their owner's queue to the batch: they continue here unexecuted. Returns their number.
     #[cold]
     pub(in crate::worker) fn let_pass(&mut self, vector: &mut Vector) -> usize {
         let Vector { batch, .. } = vector;
@@ -298,8 +303,8 @@ impl Hooks {
         count
     }
 
-    /// Fills the batch with packets that worker `from` has received by one port. Answers which; none where there are none, or
-    /// that port waits.
+    /// Fills the batch with packets that worker `from` has received on one port. Returns the port. `None` if there are none or the port must
+    /// wait.
     pub(in crate::worker) fn next_brought(
         &mut self,
         from: usize,
@@ -313,27 +318,29 @@ impl Hooks {
         let mesh = hooks.mesh.as_mut()?;
         let port = mesh.peek(from)?.meta().in_port;
         if !ports.knows(port) {
-            // Of a generation that this worker is about to adopt.
+            // A port of a generation that this worker is about to adopt.
             return None;
         }
+        // Earlier packets of this port are stalled before a full path. Later ones must not overtake them.
         if ports.get(port).is_some_and(|state| state.stalled.is_some()) {
             return None;
         }
         while batch.len() < BATCH && mesh.peek(from).is_some_and(|packet| packet.meta().in_port == port) {
             mesh.take(from).into_iter().for_each(|packet| batch.push(packet));
         }
+        // On a ring a packet belongs to no pool and no ledger.
         accounting.pool.import(batch.len());
         accounting.ledger.take_over(batch.len() as u64);
         hooks.polled(Place::Central, accounting.now, batch, batch.room() == 0);
         Some(port)
     }
 
-    /// Packets that were handed to workers that are gone, counted once.
+    /// Packets that were handed to workers that have ended, counted once.
     pub(in crate::worker) fn forsaken_on_the_way(&mut self) -> usize {
         self.mesh.as_mut().map_or(0, |mesh| mesh.forsaken())
     }
 
-    /// Drops what other workers have brought and nobody will look at.
+    /// Drops packets from other workers that will not be processed.
     pub(in crate::worker) fn discard_brought(&mut self, reason: DropReason, accounting: &mut Accounting) {
         let hooks = &mut *self;
         let Some(mesh) = &mut hooks.mesh else { return };
@@ -346,7 +353,7 @@ impl Hooks {
         }
     }
 
-    /// Drops what is in hand, uncounted: the worker has failed.
+    /// Drops the packets being handled, uncounted: the worker has failed.
     pub(in crate::worker) fn clear_brought(&mut self) {
         if let Some(mesh) = &mut self.mesh {
             mesh.clear();

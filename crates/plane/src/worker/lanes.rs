@@ -1,7 +1,7 @@
-//! One queue of a device for several workers: its owner receives and transmits, and each of the others has a relay to it.
+//! One queue of a device shared by several workers. Its owner receives and transmits, and each of the others has a relay to it.
 //!
-//! What is received is spread by the hash of its flow, so that a flow is always on one worker; what is not IP stays with
-//! the owner. What the others want transmitted goes out in turns, beside what the owner's own link sends.
+//! Received packets are spread by the hash of their flow, so that a flow is always on one worker. Frames without IP stay with the owner. The
+//! owner transmits the packets of the others in turns, besides those of its own link.
 
 use crate::relay::Lane;
 use packet::accounting::Accounting;
@@ -11,14 +11,14 @@ use packet::wire::{ethertype, flow_hash};
 use packet::{Batch, DropReason, Packet};
 use units::PortId;
 
-/// What a packet has for `rounds` until it is classified that belongs to the worker that received it, whatever its flow.
+/// The value of `rounds`, until classification, of a packet that belongs to the worker that received it, regardless of its flow.
 pub(super) const STAYS: u8 = u8::MAX;
 
-/// The number of the hash by which flows are spread. Another than the schemes', so that their queues are not filled unevenly. The key
-/// holds for a router's life, so that a flow stays on its worker for as long as the number of workers is the same.
+/// The seed of the hash that spreads flows. It differs from the schemes' seeds, so that their queues fill evenly. The key stays the same while
+/// the router runs, so that a flow stays on its worker as long as the number of workers does.
 pub(crate) const SPREAD: u64 = 0x8c3f_0e61_d7a5_492b;
 
-/// The owner's side of what a queue of a device is to other workers.
+/// The owner's side of a shared device queue.
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
     /// See [`Lanes::unsent`].
@@ -27,20 +27,20 @@ pub(crate) struct Lanes {
     sorted: Vec<Batch>,
     own: Batch,
     out: Batch,
-    /// The lane that transmits first next time.
+    /// The lane that is served first next time.
     turn: usize,
-    /// Whether the odd packet is the owner's this time.
+    /// True if the odd packet is the owner's this time.
     odd: bool,
     attached: bool,
-    /// Workers that are gone, a bit for each lane: the owner has their flows.
+    /// Workers that have ended, a bit for each lane. The owner takes their flows.
     gone: u64,
-    /// Keys the hash by which flows are spread.
+    /// The key of the hash that spreads flows.
     key: u64,
-    /// Workers that were found to be gone the last time it was looked.
+    /// Workers that had ended at the last check.
     leaving: u64,
 }
 
-/// What became of a batch that was spread.
+/// The result of spreading a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Spread {
     /// Packets handed over.
@@ -68,7 +68,7 @@ impl Lanes {
         }
     }
 
-    /// Whether every other worker receives by now: nothing is received for one that does not yet.
+    /// True if every other worker receives. Before that nothing is received for any.
     #[inline]
     pub fn is_attached(&mut self) -> bool {
         if !self.attached {
@@ -77,8 +77,8 @@ impl Lanes {
         self.attached
     }
 
-    /// Hands the packets of other workers over; in `batch` stay the owner's, and those that found no room: they are
-    /// refused. All keep their order. Where they are `marked` some are the owner's whatever their flow.
+    /// Hands packets to the other workers. The owner's packets stay in `batch`, and so do packets that did not fit: they are refused. All keep
+    /// their order. If `marked`, some packets are the owner's regardless of their flow.
     #[inline]
     pub fn spread(
         &mut self,
@@ -92,6 +92,7 @@ impl Lanes {
             let stays = marked && packet.meta().rounds == STAYS;
             match if stays { 0 } else { member(&packet, workers, self.key) } {
                 0 => self.own.push(packet),
+                // Bit `other` is that of lane `other - 1`: see `forsaken`.
                 other if self.gone >> other & 1 != 0 => self.own.push(packet),
                 other => self.sorted[other - 1].push(packet),
             }
@@ -103,7 +104,7 @@ impl Lanes {
                 continue;
             }
             if !stamped {
-                // Where it is received next, nobody knows when it came.
+                // Stamp them here, because the next worker does not know the time of arrival.
                 sorted.as_mut_slice().iter_mut().for_each(|packet| packet.meta_mut().timestamp = accounting.now);
             }
             let bytes = sorted.bytes();
@@ -116,7 +117,7 @@ impl Lanes {
         spread
     }
 
-    /// Transmits what other workers want transmitted, as far as `port`, called `id`, has room. Answers how many packets.
+    /// Transmits packets of other workers, as far as `port`, called `id`, has room. Returns their number.
     #[inline]
     pub fn drain(&mut self, id: PortId, port: &mut dyn Port, accounting: &mut Accounting) -> usize {
         let mut drained = 0;
@@ -126,6 +127,7 @@ impl Lanes {
             if room == 0 {
                 return drained;
             }
+            // Equal shares for all lanes with packets. At least one packet each, so that the loop always progresses.
             let share = (room / active).max(1);
             let (count, mut left) = (self.lanes.len(), room);
             for i in 0..count {
@@ -144,6 +146,7 @@ impl Lanes {
             }
             port.transmit(accounting.now, &mut self.out, &mut accounting.pool);
             accounting.ledger.send((packets - self.out.len()) as u64);
+            // The medium has refused the packets that are still in `out`.
             for packet in self.out.drain() {
                 // The other worker's link has counted it as sent.
                 self.unsent.add(wire_length(&packet));
@@ -156,13 +159,12 @@ impl Lanes {
         drained
     }
 
-    /// Packets that other workers' links have counted as sent, and that the medium has refused.
+    /// Packets that other workers' links have counted as sent, but the medium has refused.
     pub fn unsent(&self) -> Unsent {
         self.unsent
     }
 
-    /// Where the device takes less than a moment ago, what other workers have not made fit is lost, as what was in the
-    /// device before is.
+    /// If the device has lost offloads since, drops the packets of other workers that rely on them, like packets in the device.
     #[cold]
     fn drop_unfit(&mut self, port: &dyn Port, accounting: &mut Accounting) {
         let can = port.offloads();
@@ -182,8 +184,8 @@ impl Lanes {
         std::mem::swap(&mut self.out, &mut self.own);
     }
 
-    /// Packets that were handed to workers that are gone, counted once. Their flows are the owner's the next time this is
-    /// asked: by then what they still had on its way has left.
+    /// Packets that were handed to workers that have ended, counted once. The owner takes their flows at the next call: by then the packets they
+    /// had still sent have left.
     pub fn forsaken(&mut self) -> usize {
         self.gone |= self.leaving;
         let mut packets = 0;
@@ -194,21 +196,22 @@ impl Lanes {
         packets
     }
 
-    /// Forgets what is in hand, uncounted: the worker has failed.
+    /// Drops the packets being handled, uncounted: the worker has failed.
     pub fn clear(&mut self) {
         self.sorted.iter_mut().for_each(|batch| *batch = Batch::new());
         (self.own, self.out) = (Batch::new(), Batch::new());
     }
 
-    /// Lanes with something to transmit.
+    /// The number of lanes with packets to transmit.
     #[inline]
     fn active(&self) -> usize {
         self.lanes.iter().filter(|lane| !lane.from.is_empty()).count()
     }
 
-    /// How much of `room` the owner's own link leaves to the others.
+    /// The part of `room` that the owner's own link leaves to the others.
     #[inline]
     pub fn reserve(&self, room: usize) -> usize {
+        // Rounds down and up by turns, so that the odd packet is not always on the same side.
         match self.active() {
             0 => 0,
             active if self.odd => room * active / (active + 1),
@@ -216,27 +219,27 @@ impl Lanes {
         }
     }
 
-    /// Whether something waits to be transmitted.
+    /// True if packets are queued for transmission.
     pub fn is_waiting(&self) -> bool {
         self.active() > 0
     }
 
-    /// Whether nothing is to be transmitted, nor will be.
+    /// True if nothing remains to be transmitted, now or later.
     pub fn is_finished(&self) -> bool {
         self.lanes.iter().all(|lane| lane.is_abandoned() && lane.from.is_empty())
     }
 
-    /// Lets the other workers know what `port` is like now.
+    /// Publishes the state of `port` to the other workers.
     pub fn reflect(&self, port: &dyn Port) {
         self.lanes.iter().for_each(|lane| lane.reflect(port));
     }
 
-    /// Nothing is handed over any more.
+    /// Stops handing packets over.
     pub fn stop(&mut self) {
         self.lanes.iter_mut().for_each(Lane::stop);
     }
 
-    /// Drops what other workers wanted transmitted. Answers whether they will want nothing more.
+    /// Drops queued packets of other workers. Returns true if they will send no more.
     pub fn discard(&mut self, reason: DropReason, accounting: &mut Accounting) -> bool {
         for lane in &mut self.lanes {
             while lane.take_over(&mut self.out, packet::BATCH, &mut accounting.pool) > 0 {
@@ -248,7 +251,7 @@ impl Lanes {
     }
 }
 
-/// Packets that found no room go back to the owner's, marked.
+/// Returns packets that did not fit to the owner's batch, marked as refused.
 #[inline]
 fn refuse(lane: &Lane, sorted: &mut Batch, own: &mut Batch) {
     if sorted.is_empty() {
@@ -261,8 +264,8 @@ fn refuse(lane: &Lane, sorted: &mut Batch, own: &mut Batch) {
     }
 }
 
-/// Which of `workers` a packet belongs to; the owner of the queue is 0. Fragments are told apart by their addresses only,
-/// so those of one packet stay together.
+/// The index of the worker, of `workers`, that a packet belongs to. The owner of the queue is 0. Fragments are hashed by their addresses only,
+/// so that those of one packet stay together.
 #[inline]
 fn member(packet: &Packet, workers: u64, key: u64) -> usize {
     let frame = packet.bytes();
@@ -274,7 +277,7 @@ fn member(packet: &Packet, workers: u64, key: u64) -> usize {
     ((u64::from(flow_hash(frame, at, key)) * workers) >> 32) as usize
 }
 
-/// Where the IP header begins; nothing in frames that carry something else.
+/// The offset of the IP header. `None` in other frames.
 #[inline]
 pub(super) fn network_header(frame: &[u8]) -> Option<usize> {
     const VLAN: u16 = 0x8100;
@@ -303,7 +306,7 @@ mod tests {
         Udp { link, network: (source, destination), ports, ttl: 64, length }.frame(&[])
     }
 
-    /// A flow of a client, and the answers to it.
+    /// A flow of a client, and its replies.
     fn flow(i: u32) -> [Vec<u8>; 2] {
         let (client, server) = (Ipv4Addr::from(0x0a00_0000 + i % 5000), Ipv4Addr::from(0xc000_0200 + i % 7));
         let ports = (1024 + (i % 50_000) as u16, 443);
@@ -323,8 +326,8 @@ mod tests {
         assert_ne!(one ^ other, third ^ fourth);
     }
 
-    /// Neighbouring addresses and ports, as clients have them, go to all workers alike. The way there and the way back are
-    /// two flows: they may be on different workers, which nothing here minds.
+    /// Neighbouring addresses and ports, as clients have them, spread over all workers equally. The two directions of a connection are two flows
+    /// and may be on different workers.
     #[test]
     fn flows_are_spread_evenly_and_each_stays_where_it_is() {
         const FLOWS: u32 = 40_000;
@@ -359,9 +362,9 @@ mod tests {
         }
     }
 
-    /// Fragments of a packet have no ports but in the first: all go by their addresses. What is no IP is the owner's.
+    /// Fragments have no ports but in the first: all are hashed by their addresses. Frames without IP are the owner's.
     #[test]
-    fn fragments_stay_together_and_what_is_no_ip_with_the_owner() {
+    fn fragments_stay_together_and_frames_without_ip_with_the_owner() {
         let mut pool = Pool::new(Region::new(2));
         let mut packet = pool.take().unwrap();
         for i in 0..1000 {
@@ -380,7 +383,7 @@ mod tests {
         pool.give(packet);
     }
 
-    /// A device whose offloads are switched off under way.
+    /// A device whose offloads are switched off at run time.
     struct Switched(Memory, Offloads);
 
     impl Port for Switched {
@@ -420,10 +423,10 @@ mod tests {
         (device, far, Lanes::new(vec![lane], SPREAD), port, accounting, Pool::new(region))
     }
 
-    /// A relay says what its device takes now. What was on its ring when that became less is made to fit where that takes
-    /// no cutting, and is lost with a reason where it does.
+    /// A relay reports the present offloads of its device. Packets that were on its ring before are prepared for the device if that needs no
+    /// segmentation. Otherwise they are dropped with a reason.
     #[test]
-    fn what_a_device_takes_no_longer_is_lost_with_a_reason_and_the_rest_made_to_fit() {
+    fn packets_that_need_lost_offloads_are_dropped_and_others_prepared() {
         let all = Offloads { super_frames: true, checksums: true, gather: false };
         let (mut device, mut far, mut lanes, mut port, mut accounting, mut pool) = rig(all);
         assert_eq!(port.offloads(), all);
@@ -460,7 +463,7 @@ mod tests {
         assert_eq!(port.offloads(), all);
     }
 
-    /// The flows of a worker that is gone are the owner's, and what lay on its ring is counted.
+    /// The owner takes the flows of a worker that has ended, and the packets on its ring are counted.
     #[test]
     fn the_owner_takes_on_the_flows_of_a_worker_that_is_gone() {
         let (_device, _far, mut lanes, port, mut accounting, _pool) = rig(Offloads::default());

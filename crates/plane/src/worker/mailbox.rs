@@ -1,4 +1,4 @@
-//! How the control side talks to a worker: commands it reads between steps.
+//! The interface from the control side to a worker: commands that it reads between steps.
 
 use super::report::Onlookers;
 use super::{Adopted, Change, LinksReport, Reschedule, Watched, WorkerReport};
@@ -11,34 +11,34 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{InterfaceId, Mac, PortId};
 
-/// Something for a worker to do between two steps.
+/// A command that a worker executes between two steps.
 #[derive(Debug)]
 pub enum Command {
-    /// Run this configuration, and answer its generation when it runs.
+    /// Adopts this configuration, and replies with its generation once it runs.
     Adopt(Box<Change>, Sender<Adopted>),
-    /// The configuration that runs divides the processor otherwise from now on; nothing else of it is another.
+    /// Changes only the division of the processor in the running configuration.
     Divide(Arc<Snapshot>),
-    /// A link has another scheme from now on; nothing else is another.
+    /// Changes only the scheme of one link.
     Reschedule(Box<Reschedule>),
-    /// Tell what you have counted.
+    /// Reports all counters.
     Report(Sender<WorkerReport>),
-    /// Tell of the links, or of one of them: what waits there, how long, and what the schemes remember.
+    /// Reports the links, or one of them: queued packets, their delay, and the state of the schemes.
     Links(Option<PortId>, Sender<LinksReport>),
-    /// These frames come in by a port as if its device had received them; answers how many could.
+    /// Injects these frames as if the device of a port had received them. Replies with the number accepted.
     Inject(PortId, Vec<Vec<u8>>, Sender<u64>),
-    /// A neighbour that is configured, or no longer (no address).
+    /// Adds a configured neighbour, or removes it (no address).
     Neighbour(InterfaceId, IpAddr, Option<Mac>),
-    /// Say who looks into the stores of ephemeral state; nobody where there are none.
+    /// Replies with readers of the stores of ephemeral state. Empty if there are none.
     Onlookers(Sender<Onlookers>),
-    /// Keep what the CPU scheduler does in this trace from now on, or in none; answers what was kept until now.
+    /// Records the CPU scheduler in this trace from now on, or stops. Replies with the previous trace.
     Watch(Option<Box<Trace>>, Sender<Watched>),
 }
 
-/// Commands in the order they were posted. Costs the worker one atomic load a step while it is empty.
+/// Commands in the order of posting. An empty mailbox costs the worker one atomic load a step.
 #[derive(Debug)]
 pub struct Mailbox {
     posted: AtomicU64,
-    /// Nothing once the worker is gone.
+    /// `None` once the worker has ended.
     commands: Mutex<Option<VecDeque<Command>>>,
 }
 
@@ -49,8 +49,8 @@ impl Default for Mailbox {
 }
 
 impl Mailbox {
-    /// Posts a command. Whoever sleeps for the worker has to be woken besides. Where the worker is gone the command is
-    /// dropped, and who waits for an answer sees that there will be none.
+    /// Posts a command. The caller must also wake the worker if it sleeps. If the worker has ended, the command is dropped, and its reply
+    /// channel closes.
     pub fn post(&self, command: Command) {
         if let Some(commands) = &mut *self.lock() {
             commands.push_back(command);
@@ -58,17 +58,17 @@ impl Mailbox {
         }
     }
 
-    /// The worker is gone, and with it the commands it has not read.
+    /// The worker has ended: drops the commands it has not read.
     pub(super) fn close(&self) {
         *self.lock() = None;
     }
 
-    /// Whether the worker is gone.
+    /// True if the worker has ended.
     pub fn is_closed(&self) -> bool {
         self.lock().is_none()
     }
 
-    /// How many commands were ever posted.
+    /// The number of commands posted so far.
     #[inline(always)]
     pub(super) fn posted(&self) -> u64 {
         self.posted.load(Ordering::Acquire)
@@ -79,7 +79,7 @@ impl Mailbox {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<VecDeque<Command>>> {
-        // Each change is one call on the queue: a panic elsewhere leaves it whole.
+        // Each change is one call on the queue, so a panic elsewhere leaves it consistent.
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -231,6 +231,7 @@ impl Worker {
         let retry = Nanos::new((now.since(self.ports.blocked_since).get() / 4).clamp(RETRY.0.get(), RETRY.1.get()));
         let shared =
             |state: &&PortState| state.lanes.as_ref().is_some_and(|l| l.is_waiting() || state.closing.is_some());
+        // No event signals room in the device for the lanes' packets, or that the other workers have let go of a closing port: look again soon.
         if self.ports.states.iter().any(|state| shared(&state)) {
             until = until.min(now + retry);
         }

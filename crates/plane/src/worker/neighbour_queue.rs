@@ -176,6 +176,7 @@ impl Holding {
 
     fn count(&mut self, place: Place, hop: NextHop) {
         let (at, waiting) = self.places.entry(place).or_insert((hop, 0));
+        // Later packets of this place must wait behind its latest packet.
         *at = hop;
         *waiting += 1;
         if *waiting == 1 {
@@ -187,6 +188,7 @@ impl Holding {
     /// Dequeues the oldest packet that waits for `hop`. Removes the next hop's entry with its last packet.
     pub fn pop(&mut self, hop: NextHop) -> Option<Packet> {
         let held = self.hops.get_mut(&hop)?;
+        // Remembered for `put_back`.
         self.popped_early = !held.early.is_empty();
         let packet = held.pop()?;
         if held.early.is_empty() && held.rest.is_empty() {

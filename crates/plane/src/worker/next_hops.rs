@@ -57,6 +57,7 @@ impl Worker {
         }
         state.passed += 1;
         let hop = if packet.meta().exception == Exception::Resolve as u8 {
+            // Behind earlier packets of the flow, even if the routes name another next hop by now.
             self.neighbours.held.before(&packet).or_else(|| self.neighbours.next_hop(&packet, &self.tables))
         } else if packet.meta().exception == 0 {
             self.neighbours.held.before(&packet)
@@ -129,6 +130,7 @@ impl Worker {
         let control = self.paths.dispatch.control;
         match self.with_host(control, |host, world| host.want(hop.0, hop.1, world)) {
             Some(verdict) => self.tell(hop, verdict, who),
+            // The host reaches its verdict later: remember the workers that wait for it.
             None => *self.neighbours.asked_by.entry(hop).or_default() |= who,
         }
         self.protocols.host_due = self.protocols.host.next();
@@ -287,6 +289,7 @@ impl NeighbourQueue {
     ) -> bool {
         let rounds = packet.meta_mut().go_round();
         let next = self.next_hop(&packet, tables);
+        // Bounded: with a next hop that is resolved and lost again and again, a packet could wait for ever.
         if rounds > ROUNDS || next.is_none() {
             paths.count_control(|counters| counters.dropped += 1);
             accounting.drop(packet, DropReason::NeighbourFailed);

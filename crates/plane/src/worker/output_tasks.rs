@@ -73,8 +73,8 @@ impl Ports {
         }
     }
 
-    /// Transmits at most `most` packets: first packets within their reservation, then the highest class if the scheme ranks classes, then
-    /// the oldest first, whatever their path.
+    /// Transmits at most `most` packets: first packets within their reservation, then the highest class if the scheme ranks classes, then the
+    /// oldest first among all paths.
     pub(in crate::worker) fn transmit_in_turn(
         &mut self,
         (port, part): (PortId, Part),
@@ -88,6 +88,7 @@ impl Ports {
         let Paths { instances, .. } = paths;
         let Some(state) = ports.get_mut(port) else { return (0, false) };
         let mut moved = 0;
+        // Leave a share of the device's room to the packets of other workers.
         if let Some(lanes) = &state.lanes {
             state.link.reserve = lanes.reserve(state.link.port.room());
         }

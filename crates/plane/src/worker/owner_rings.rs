@@ -1,5 +1,5 @@
-//! The ways by which packets come from the worker that received them to the one they belong to (adr 0040): a ring for each pair of workers, whose room
-//! is divided into queues, so that what is too much of one takes no room from the others.
+//! The rings that carry packets from the worker that received them to their owner (adr 0040). There is a ring for each pair of workers. Its room
+//! is divided into queues, so that an overload of one takes no room from the others.
 
 use crate::bell::Bell;
 use crate::hook::{MOST_QUEUES, Owner};
@@ -9,50 +9,50 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Packets on their way from one worker to another.
+/// The capacity of a ring, in packets.
 const RING: usize = 1024;
 
-/// How many packets of each queue have been taken, by the worker at the end of a way.
+/// The number of packets of each queue that the reader of a ring has dequeued.
 type Taken = Arc<[AtomicU32; MOST_QUEUES]>;
 
-/// A worker's ends of all ways: made with the first station and kept from then on.
+/// A worker's ends of all rings: made with the first hook and kept from then on.
 pub(crate) struct OwnerRings {
-    /// By worker; none to itself.
+    /// By worker. `None` for itself.
     to: Vec<Option<Outgoing>>,
     from: Vec<Option<Incoming>>,
-    /// What finds room, while it is handed over.
+    /// Packets that fit, while they are handed over.
     fitting: Batch,
-    /// What stays of a batch, while it is sorted.
+    /// Packets of a batch that stay, while it is sorted.
     pub kept: Batch,
-    /// What found no room on its way.
+    /// Packets that did not fit.
     pub late: Batch,
-    /// What of that passes here unexecuted.
+    /// Late packets that continue here unexecuted.
     pub passing: Batch,
     /// Packets handed over.
     pub handed: u64,
 }
 
-/// The beginning of a way.
+/// The writer's end of a ring.
 struct Outgoing {
     ring: Producer<Packet>,
     bell: Arc<Bell>,
-    /// What is to go it, while a batch is sorted.
+    /// Packets for it, while a batch is sorted.
     sorted: Batch,
-    /// Packets of each queue that have been put into the ring.
+    /// The number of packets of each queue that were put into the ring.
     put: [u32; MOST_QUEUES],
     taken: Taken,
-    /// Whether its packets were counted when the other worker had gone.
+    /// True if its packets were counted when the reader had ended.
     mourned: bool,
 }
 
-/// The end of a way.
+/// The reader's end of a ring.
 struct Incoming {
     ring: Consumer<Packet>,
     taken: Taken,
 }
 
 impl OwnerRings {
-    /// The ends of all workers, in their order.
+    /// The ends of all workers, in the order of workers.
     pub fn of(bells: &[Arc<Bell>]) -> Vec<OwnerRings> {
         let count = bells.len();
         let mesh = |_| OwnerRings {
@@ -75,12 +75,12 @@ impl OwnerRings {
         all
     }
 
-    /// Workers there may be ways from.
+    /// The number of workers that may hand packets to this one.
     pub fn sources(&self) -> usize {
         self.from.len()
     }
 
-    /// Packets that wait for this worker.
+    /// Packets queued for this worker.
     pub fn waiting(&self) -> u64 {
         self.from.iter().flatten().map(|way| way.ring.slots() as u64).sum()
     }
@@ -89,7 +89,7 @@ impl OwnerRings {
         self.from.iter().flatten().any(|way| !way.ring.is_empty())
     }
 
-    /// Packets handed to workers that are gone, counted once each.
+    /// Packets handed to workers that have ended, counted once each.
     pub fn forsaken(&mut self) -> usize {
         let gone = |way: &&mut Outgoing| way.ring.is_abandoned() && !way.mourned;
         let mourn = |way: &mut Outgoing| {
@@ -99,16 +99,16 @@ impl OwnerRings {
         self.to.iter_mut().flatten().filter(gone).map(mourn).sum()
     }
 
-    /// Whether there is a worker at the end of the way to this one.
+    /// True if there is a ring to this worker.
     #[inline]
     pub fn leads_to(&self, worker: usize) -> bool {
         self.to.get(worker).and_then(Option::as_ref).is_some_and(|way| !way.ring.is_abandoned())
     }
 
-    /// Puts a packet aside that belongs to a worker [at the end of a way](OwnerRings::leads_to).
+    /// Sets a packet aside for a worker [with a ring](OwnerRings::leads_to).
     #[inline]
     pub fn sort(&mut self, owner: Owner, mut packet: Packet) {
-        // Nobody asks for its rounds until it is classified.
+        // `rounds` is free until classification: it carries the queue.
         packet.meta_mut().rounds = owner.queue;
         match self.to.get_mut(owner.worker).and_then(Option::as_mut) {
             Some(way) => way.sorted.push(packet),
@@ -116,16 +116,19 @@ impl OwnerRings {
         }
     }
 
-    /// Hands over what was put aside, where each of so many queues has its share of the room. The rest is [late](OwnerRings::late). Answers how many packets, and their bytes.
+    /// Hands over the packets that were set aside. Each of `queues` queues has its share of the room. The rest is [late](OwnerRings::late).
+    /// Returns the number of packets, and their bytes.
     pub fn hand_over(&mut self, queues: usize) -> (usize, u64) {
         let OwnerRings { to, fitting, late, handed, .. } = self;
         let (mut packets, mut bytes, share) = (0, 0, RING / queues.clamp(1, MOST_QUEUES));
         for way in to.iter_mut().flatten().filter(|way| !way.sorted.is_empty()) {
-            // The queues that were full for one packet are for all behind it, whatever is taken meanwhile: it would be overtaken.
+            // A queue that was full for one packet is full for all behind it, even if the reader makes room meanwhile. Otherwise they would
+            // overtake it.
             let (mut free, mut full) = (way.ring.slots(), 0u16);
             const { assert!(MOST_QUEUES <= u16::BITS as usize) };
             for packet in way.sorted.drain() {
                 let queue = queue_of(&packet);
+                // Both counters wrap. `taken` may be stale, which only overestimates the queue.
                 let waits = way.put[queue].wrapping_sub(way.taken[queue].load(Ordering::Relaxed)) as usize;
                 if free == 0 || waits >= share || full >> queue & 1 != 0 {
                     full |= 1 << queue;
@@ -139,6 +142,7 @@ impl OwnerRings {
             (packets, bytes) = (packets + fitting.len(), bytes + fitting.bytes());
             if let Ok(chunk) = way.ring.write_chunk_uninit(fitting.len()) {
                 chunk.fill_from_iter(fitting.drain());
+                // After the commit of the chunk: the woken worker must see the packets.
                 way.bell.ring();
             }
         }
@@ -146,22 +150,22 @@ impl OwnerRings {
         (packets, bytes)
     }
 
-    /// The packet that worker `from` brings next.
+    /// The next packet from worker `from`.
     pub fn peek(&self, from: usize) -> Option<&Packet> {
         self.from.get(from)?.as_ref()?.ring.peek().ok()
     }
 
-    /// Takes it.
+    /// Dequeues it.
     pub fn take(&mut self, from: usize) -> Option<Packet> {
         let Incoming { ring, taken } = self.from.get_mut(from)?.as_mut()?;
         let packet = ring.pop().ok()?;
         let taken = &taken[queue_of(&packet)];
-        // Nobody else writes to it.
+        // Only this worker writes the counter, so a plain load and store suffice.
         taken.store(taken.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         Some(packet)
     }
 
-    /// Drops what is in hand, uncounted: the worker has failed.
+    /// Drops the packets being handled, uncounted: the worker has failed.
     pub fn clear(&mut self) {
         self.to.iter_mut().flatten().for_each(|way| way.sorted = Batch::new());
         let OwnerRings { fitting, kept, late, passing, .. } = self;
@@ -169,7 +173,7 @@ impl OwnerRings {
     }
 }
 
-/// The queue of a packet on its way.
+/// The queue of a packet on a ring.
 fn queue_of(packet: &Packet) -> usize {
     usize::from(packet.meta().rounds) % MOST_QUEUES
 }

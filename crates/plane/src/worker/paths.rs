@@ -126,6 +126,7 @@ impl Paths {
         // The ports of the generation that belong to this worker.
         let mine = ports.states.open().map(|(port, _)| port);
         let open: Vec<PortId> = mine.filter(|&port| snapshot.port(port).is_some()).collect();
+        // Targets change with the instances: the outputs are filled again below.
         ports.states.iter_mut().for_each(|state| state.outputs.clear());
         let mut own = [REFUSED; 2];
         let mut served = Vec::with_capacity(snapshot.paths.len() * open.len());
@@ -186,12 +187,14 @@ impl Paths {
     ) -> Target {
         let target = self.instances.next_target();
         let task = self.forwarder(path, snapshot, tasks, accounting);
+        // The highest targets have special meanings: refused, copied, undecided.
         assert!(target < UNDECIDED, "ports and paths are bounded");
         let before = kept.as_ref().and_then(|instance| instance.allowance);
         let reserved = path.cpu.reservation.map(|reserved| reserved.packets);
         let allowance = reserved.map(|rate| Allowance::of(rate, path.output_capacity, before));
         let instance = match kept {
             Some(mut instance) => {
+                // The paths are empty during an adoption, so a queue can be replaced.
                 if instance.input.capacity() != path.capacity {
                     instance.input.resize(path.capacity);
                 }
@@ -202,6 +205,7 @@ impl Paths {
                     instance.functions = functions;
                 }
                 (instance.task, instance.class, instance.allowance) = (task, path.class, allowance);
+                // No ready list has the instance any more: see `nothing_is_ready`.
                 instance.ready = false;
                 instance
             }

@@ -1,6 +1,5 @@
-//! What workers have to do with each other besides relays. The first worker speaks for the router: it has the neighbours,
-//! and the others hand it what is not simply forwarded. What goes between two workers goes over bounded rings with one
-//! writer and one reader each.
+//! Communication between workers besides relays. The first worker speaks for the router: it owns the neighbours, and the others hand it packets
+//! that are not simply forwarded. Each direction between two workers is a bounded ring with one writer and one reader.
 
 use super::Worker;
 use super::paths::Paths;
@@ -18,10 +17,10 @@ use units::{Instant, InterfaceId, WorkerId};
 
 /// Packets on their way to the first worker, from each of the others.
 const HANDED: usize = 1024;
-/// Questions and answers under way.
+/// Requests and replies in flight.
 const QUESTIONS: usize = 256;
 
-/// A next hop: the same address on two links is two of them.
+/// A next hop. The same address on two links is two next hops.
 pub(crate) type NextHop = (InterfaceId, IpAddr);
 
 /// Another worker, as the first one sees it.
@@ -41,12 +40,12 @@ pub(crate) struct Speaker {
     pub questions: Producer<NextHop>,
     pub answers: Consumer<(NextHop, Verdict)>,
     pub bell: Arc<Bell>,
-    /// What it had not taken when it went was counted.
+    /// True if the packets it left behind when it ended were counted.
     mourned: bool,
 }
 
 impl Speaker {
-    /// Packets that were handed to it and that it, which is gone, has not taken; counted once.
+    /// Packets that were handed to the first worker and that it left behind when it ended, counted once.
     pub fn forsaken(&mut self) -> usize {
         if self.mourned || !self.handed.is_abandoned() {
             return 0;
@@ -80,12 +79,12 @@ impl Crew {
         std::iter::once(Crew::First(colleagues)).chain(others).collect()
     }
 
-    /// Whether there is no other worker.
+    /// True if there is no other worker.
     pub fn is_alone(&self) -> bool {
         matches!(self, Crew::First(colleagues) if colleagues.is_empty())
     }
 
-    /// Whether anything has come for this worker.
+    /// True if another worker has sent something.
     pub fn has_mail(&self) -> bool {
         match self {
             Crew::First(colleagues) => colleagues.iter().any(|c| !c.handed.is_empty() || !c.questions.is_empty()),
@@ -98,14 +97,14 @@ impl Crew {
 pub(super) struct Peers {
     /// The ends of the rings to them.
     pub crew: Crew,
-    /// Whether there is no other worker.
+    /// True if there is no other worker.
     pub alone: bool,
-    /// They ring it when they have something for this worker.
+    /// The other workers ring it after they have sent something to this one.
     pub bell: Arc<Bell>,
 }
 
 impl Worker {
-    /// Takes what has come from other workers, as far as there is room for it.
+    /// Accepts packets and messages from other workers, as far as there is room.
     pub(super) fn take_over(&mut self, now: Instant) {
         if let Crew::First(colleagues) = &self.peers.crew {
             return (0..colleagues.len()).for_each(|index| self.take_over_from(index, now));
@@ -118,6 +117,7 @@ impl Worker {
     }
 
     fn take_over_from(&mut self, index: usize, now: Instant) {
+        // Before an adoption the paths must drain, so packets stay on the ring. Requests put no packets on paths.
         if self.adoption.pending.is_none() {
             self.peers.take_handed(index, now, &mut self.paths, &mut self.tasks, &mut self.accounting);
         }
@@ -133,7 +133,7 @@ impl Worker {
 }
 
 impl Peers {
-    /// Packets that are not simply forwarded go to the paths of the router's own protocols.
+    /// Enqueues packets that are not simply forwarded on the paths of the local protocols.
     pub(in crate::worker) fn take_handed(
         &mut self,
         index: usize,
@@ -150,6 +150,7 @@ impl Peers {
             let exception = Exception::of(packet.meta().exception);
             let target = exception.map_or(dispatch.control, |exception| dispatch.of(exception));
             let Some(instance) = instances.get_mut(target) else { return };
+            // The packets stay on the ring until there is room. If the ring fills up too, the sender drops the excess.
             if instance.input.room() == 0 {
                 return;
             }
@@ -163,8 +164,7 @@ impl Peers {
         }
     }
 
-    /// Hands what waits on a path of the router's own protocols to the worker that speaks for it. Answers how many
-    /// packets that were.
+    /// Hands the packets on a path of the local protocols to the first worker. Returns their number.
     pub(in crate::worker) fn hand_to_speaker(
         &mut self,
         target: Target,
@@ -179,6 +179,7 @@ impl Peers {
         let mut handed = 0;
         while let Some(packet) = instance.input.pop() {
             handed += 1;
+            // Without a reader a push may succeed, and the packet would be lost uncounted.
             let gone = speaker.handed.is_abandoned();
             match if gone { Err(rtrb::PushError::Full(packet)) } else { speaker.handed.push(packet) } {
                 Ok(()) => {

@@ -213,6 +213,7 @@ impl Worker {
             }
             let Worker { ports: Ports { states: ports, .. }, id, accounting, snapshot, tables, .. } = self;
             let Some(state) = ports.get_mut(port) else { continue };
+            // The relays of other workers learn the state of the device here.
             if let Some(lanes) = &state.lanes {
                 lanes.reflect(&*state.link.port);
             }
@@ -312,6 +313,7 @@ impl Ports {
         self.leave_behind(id, vector, accounting);
         let Some(mut state) = self.states.take(id) else { return };
         state.link.abandon_port(accounting);
+        // `start_closing` has left the input task running for the packets of other workers.
         if state.lanes.is_some() {
             tasks.remove(state.input, accounting.now);
         }
@@ -342,6 +344,7 @@ impl Ports {
                 for _ in 0..LEFT_BEHIND {
                     port.receive(accounting.now, batch, &mut accounting.pool);
                     batch.unlimit();
+                    // The packets left another worker's ledger when they were put on the ring.
                     accounting.ledger.take_over(batch.len() as u64);
                     batch.drain().for_each(|packet| accounting.drop_at(*id, packet, DropReason::PortRemoved));
                 }

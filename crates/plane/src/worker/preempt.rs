@@ -1,9 +1,9 @@
-//! Forwarding where the functions of a path are interrupted when their slice is over (spec Q-41): a vector is given to
-//! somebody who works on it while the core is lent, run after run, until it comes back. What it takes is the task's, as if the
-//! worker had done it itself.
+//! Preemptible forwarding: the functions of a path are interrupted at the end of their slice (spec Q-41). A vector goes to a function thread,
+//! which works on it while the core is lent, run after run, until it is done. The processor time is charged to the task, as if the worker had
+//! done the work.
 //!
-//! A vector that does not come back is given up: when it has used what the path allows, or when a new configuration has
-//! waited for it long enough. Its packets are counted as dropped, and their frames go home by themselves should it ever end.
+//! A vector that does not return is given up when it has used the path's limit, or when a new configuration has waited for it long enough. Its
+//! packets are counted as dropped. Their frames are freed if it ever ends.
 
 use super::Worker;
 use super::paths::Paths;
@@ -22,15 +22,15 @@ use packet::event::{Event, Misdeed, Stage};
 use std::sync::Arc;
 use units::{Instant, Nanos};
 
-/// How long a new configuration waits for a vector.
+/// The time that a new configuration waits for a vector.
 const PATIENCE: Nanos = Nanos::secs(1);
-/// How long work that is not scheduled waits for one: see [`Worker::flush`].
+/// The time that unscheduled work waits for a vector: see [`Worker::flush`].
 const FLUSH: Nanos = Nanos::millis(10);
-/// What the functions of an instance did wrong is told so often at most.
+/// The minimum time between two reports about the functions of an instance.
 const QUIET: Nanos = Nanos::secs(60);
 
 impl Worker {
-    /// Lends the core for what is left of a run that has `used` so much: a vector of what such a time is enough for.
+    /// Lends the core for the rest of a run that has `used` so much. A new vector has as many packets as fit into that time.
     pub(super) fn lend<M: Meter>(&mut self, target: Target, grant: Grant, used: Nanos, meter: &mut M) -> Forwarded {
         let slice = lending(grant.slice).saturating_sub(used).max(Nanos::new(1));
         let each = self.tasks.agenda.mean_cost(grant.task).get();
@@ -39,8 +39,8 @@ impl Worker {
         self.run_preemptible(target, most, slice, meter)
     }
 
-    /// Gives out a vector of at most `most` packets where none is, and lends the core for `slice`; as long as it takes, within
-    /// reason, where there is none.
+    /// Gives out a vector of at most `most` packets if none is out, and lends the core for `slice`. Without a slice, it lends the core until the
+    /// vector is done, within reason.
     pub(super) fn run_preemptible<M: Meter>(
         &mut self,
         target: Target,
@@ -65,6 +65,7 @@ impl Worker {
         }
         out.lent = self.accounting.now;
         let mut work = Work { path: Some(instance.path), port: instance.port, ..Work::new(Of::Forwarding, 0, 0) };
+        // In virtual time a finished errand stays in `back` until its cost is spent.
         if out.back.is_none() {
             match side.aside.lend(slice) {
                 Lent::Away(used) => out.used = used,
@@ -106,12 +107,12 @@ impl Worker {
         }
     }
 
-    /// Gives a vector out. Where there is none to give, or nobody to give it to, answers what was done instead.
+    /// Gives a vector out. If there is none, or no thread accepts it, returns the work done instead.
     fn give_out<M: Meter>(&mut self, target: Target, most: usize, meter: &mut M) -> Option<Forwarded> {
         let Some(instance) = self.paths.instances.get_mut(target) else { return Some(Forwarded::default()) };
         instance.fill.look(instance.input.len());
         let offloads = instance.offloads || instance.half.is_some();
-        // What is looked at packet by packet goes out packet by packet.
+        // Packets with a time limit or offloads are processed one at a time, so they go out one at a time.
         let most = if instance.limit.is_some() || offloads { 1 } else { most };
         let moved = if offloads {
             self.paths.gather(target, most, &mut self.ports, &mut self.vector, &mut self.accounting)
@@ -121,7 +122,7 @@ impl Worker {
             self.vector.batch.len()
         };
         if self.vector.batch.is_empty() {
-            // Segments of a super-frame, or nothing.
+            // The segments of a super-frame were completed, or nothing was queued.
             let used = self.lap(meter, Work { packets: moved as u32, ..Work::new(Of::Forwarding, 0, 0) });
             return Some(self.pass_on(target, Forwarded { moved, used, away: false }, meter));
         }
@@ -136,6 +137,7 @@ impl Worker {
         if side.give(batch, &mut instance.functions, (snapshot, tables), terms) {
             return None;
         }
+        // No thread accepts the vector, so it cannot be processed.
         self.vector.refuse_all(DropReason::FunctionFailed);
         self.divert(target);
         self.paths.accuse(target, Misdeed::NeverReturned, &mut self.accounting);
@@ -143,7 +145,7 @@ impl Worker {
         Some(Forwarded { moved, used, away: false })
     }
 
-    /// A vector is done.
+    /// Accepts a finished vector.
     fn take_back<M: Meter>(
         &mut self,
         target: Target,
@@ -161,12 +163,14 @@ impl Worker {
             let stage = Stage::Function { index: passed.function, before: &passed.frames.0 };
             accounting.passed_as(&batch.as_slice()[passed.packet], stage, &passed.frames.1);
         }
+        // Some packets may be half processed, and it is unknown which: drop them all.
         if let Some(reason) = panic {
             self.vector.refuse_all(DropReason::FunctionFailed);
             odd = true;
             self.paths.renew_functions(target, &self.snapshot);
             self.paths.accuse(target, Misdeed::Panicked(&reason), &mut self.accounting);
         }
+        // The packet hook belongs to the worker, so it runs here, after the functions.
         if let Some(port) = self.paths.instances.get(target).and_then(|instance| instance.port) {
             let state = self.ports.states.get(port);
             odd |= !self.hooks.leaving(port, state, self.accounting.now, self.vector.batch.as_mut_slice());
@@ -189,11 +193,12 @@ impl Worker {
 }
 
 impl Instance {
-    /// Nobody waits any more for what somebody works on: its packets count as dropped.
+    /// Abandons the vector that is out: its packets count as dropped.
     fn forsake(&mut self, reason: DropReason, accounting: &mut Accounting) -> Option<Out> {
         let side = self.side.as_mut()?;
         let mut out = side.out.take()?;
         self.counters.dropped += out.packets as u64;
+        // A finished errand is back on the worker, so its packets can be dropped. Otherwise the thread still owns them: they are only counted.
         match out.back.take() {
             Some((errand, _)) => {
                 let mut batch = packet::Batch::new();
@@ -210,7 +215,7 @@ impl Instance {
 }
 
 impl Paths {
-    /// Whether somebody else runs the functions of an instance.
+    /// True if a function thread runs the functions of an instance.
     #[inline]
     pub(in crate::worker) fn is_aside(&self, target: Target) -> bool {
         let instance = self.instances.get(target);
@@ -221,7 +226,7 @@ impl Paths {
         self.instances.get(target).is_some_and(|i| i.away() > 0)
     }
 
-    /// A vector is not waited for any more.
+    /// Gives up a vector.
     #[cold]
     pub(in crate::worker) fn give_up_vector(
         &mut self,
@@ -243,11 +248,12 @@ impl Paths {
         Forwarded { moved: out.packets, used, away: false }
     }
 
-    /// A new configuration has waited since `since` for the paths to be empty: vectors that keep it waiting are given up.
+    /// A new configuration has waited since `since` for the paths to be empty. Gives up the vectors that delay it.
     #[cold]
     pub(in crate::worker) fn call_in(&mut self, since: Instant, snapshot: &Snapshot, accounting: &mut Accounting) {
         for target in self.instances.targets() {
             let out = self.instances.get(target).and_then(|instance| instance.side.as_ref()?.out.as_ref());
+            // A vector given out after the configuration arrived has the full patience as well.
             let late = |out: &Out| accounting.now.since(out.since.max(since)) >= PATIENCE;
             if out.is_some_and(late) {
                 self.give_up_vector(target, DropReason::FunctionFailed, Nanos::ZERO, snapshot, accounting);
@@ -255,13 +261,13 @@ impl Paths {
         }
     }
 
-    /// The worker ends: nobody waits for what is away.
+    /// The worker ends: abandons all vectors that are out.
     pub(in crate::worker) fn forsake_all(&mut self, reason: DropReason, accounting: &mut Accounting) {
         let Paths { instances, .. } = self;
         instances.iter_mut().for_each(|instance| drop(instance.forsake(reason, accounting)));
     }
 
-    /// The functions of an instance begin anew: those it had are lost, or have panicked.
+    /// Builds the functions of an instance again, because they were lost or have panicked.
     pub(in crate::worker) fn renew_functions(&mut self, target: Target, snapshot: &Snapshot) {
         let Paths { instances, registered, .. } = self;
         let Some(instance) = instances.get_mut(target) else { return };
@@ -269,7 +275,7 @@ impl Paths {
         instance.functions = spec.and_then(|path| registered.build(path).ok()).unwrap_or_default();
     }
 
-    /// Tells what the functions of an instance did, unless something was told of them lately.
+    /// Reports a misdeed of an instance's functions, unless one was reported lately.
     pub(in crate::worker) fn accuse(&mut self, target: Target, misdeed: Misdeed<'_>, accounting: &mut Accounting) {
         let Paths { instances, .. } = self;
         let Some(instance) = instances.get_mut(target) else { return };
@@ -285,7 +291,7 @@ impl Paths {
         }
     }
 
-    /// Who runs the functions of each path from now on, as `snapshot` says. Nothing is out.
+    /// Creates or removes the function threads of paths, as `snapshot` says. No vector is out.
     pub(in crate::worker) fn set_aside(&mut self, snapshot: &Arc<Snapshot>) {
         let Paths { instances, asides, .. } = self;
         for path in &snapshot.paths {
@@ -302,7 +308,7 @@ impl Paths {
 }
 
 impl Vector {
-    /// Every packet of the batch goes no further.
+    /// Refuses every packet of the batch.
     pub(in crate::worker) fn refuse_all(&mut self, reason: DropReason) {
         let packets = self.batch.as_mut_slice();
         packets.iter_mut().for_each(|packet| packet.meta_mut().refused = reason.index() as u8 + 1);

@@ -75,6 +75,7 @@ impl Worker {
             current,
         };
         let answer = work(&mut self.protocols.host, &mut outlet);
+        // The host may have reached verdicts during `work`, when the rings to the workers were not at hand.
         if !self.protocols.verdicts.is_empty() {
             self.tell_verdicts();
         }
@@ -171,6 +172,7 @@ impl World for Outlet<'_> {
     fn send(&mut self, interface: InterfaceId, mut packet: Packet) {
         let egress = *self.snapshot.egress(interface);
         packet.meta_mut().out_interface = interface;
+        // Replies take the built-in path of the packet that caused them: 0 is `control`, 1 is `general`.
         let path = usize::from(self.current != self.dispatch.control);
         let (target, now) = (self.dispatch.instance(path, egress.port), self.accounting.now);
         let refused = match self.instance(target) {

@@ -1,4 +1,4 @@
-//! What a worker tells of itself: a copy of its counters, made between two steps.
+//! A worker's report: a copy of its counters, made between two steps.
 
 use super::Worker;
 use super::paths::Paths;
@@ -24,43 +24,43 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use units::{Bytes, Generation, Instant, InterfaceId, Nanos, Parts, PathId, PortId, Rate, TaskId, WorkerId};
 
-/// Who looks into which store: that of a port, or the central one.
+/// Readers of the stores: those of ports, and the central one.
 pub type Onlookers = Vec<(Option<PortId>, Arc<dyn Onlooker>)>;
 
 /// A port of a worker: a queue of a device, or a relay to one.
 #[derive(Clone, Debug)]
 pub struct PortReport {
-    /// Which.
+    /// The port.
     pub port: PortId,
-    /// Whether its medium is connected.
+    /// True if its medium is connected.
     pub up: bool,
-    /// Whether it was removed and only waits for its queue to empty.
+    /// True if it was removed and only drains its queue.
     pub closing: bool,
-    /// Whether it is a relay: what it receives and transmits passes a queue of another worker.
+    /// True if it is a relay: its packets pass a queue of another worker.
     pub relayed: bool,
-    /// What it has counted; a relay receives nothing from the device.
+    /// Its counters. A relay receives nothing from the device.
     pub counters: PortCounters,
     /// Its link.
     pub link: LinkCounters,
-    /// What the packets offered to it wanted, where it has a policy.
+    /// The objectives of the packets offered to it, if it has a policy.
     pub demand: Demand,
     /// Packets waiting in the queues of its link.
     pub backlog: u32,
-    /// Bytes of those.
+    /// Bytes of these packets.
     pub backlog_bytes: Bytes,
-    /// Packets that the links of all its workers count as sent and that have not left: the medium has refused them, or they wait
-    /// in the port. [`PortReport::together`] takes them off.
+    /// Packets that the links of all its workers count as sent, but that have not left: the medium has refused them, or they are in the port.
+    /// [`PortReport::together`] subtracts them.
     pub unsent: Unsent,
-    /// The longest IP packet that its medium carries.
+    /// The MTU of its medium.
     pub mtu: Option<u16>,
-    /// What its medium carries.
+    /// The rate of its medium.
     pub rate: Rate,
     /// Packets dropped, by reason.
     pub drops: Vec<(DropReason, u64)>,
 }
 
 impl PortReport {
-    /// Each port of a router once, all its workers together.
+    /// Each port of a router once, the sum over all its workers.
     pub fn together(workers: &[WorkerReport]) -> Vec<PortReport> {
         let mut ports: Vec<PortReport> = Vec::new();
         for report in workers.iter().flat_map(|worker| &worker.ports) {
@@ -69,6 +69,7 @@ impl PortReport {
                 None => ports.push(report.clone()),
             }
         }
+        // Only the sum can be corrected: the links of all workers count packets as sent that one device has refused.
         for port in &mut ports {
             let Unsent { packets, bytes } = std::mem::take(&mut port.unsent);
             port.link.sent = port.link.sent.saturating_sub(packets);
@@ -79,7 +80,7 @@ impl PortReport {
 
     fn add(&mut self, other: &PortReport) {
         if self.relayed && !other.relayed {
-            // Who has the device knows best.
+            // The worker with the device knows its state.
             (self.up, self.rate, self.mtu, self.relayed) = (other.up, other.rate, other.mtu, false);
         }
         self.closing |= other.closing;
@@ -99,18 +100,18 @@ impl PortReport {
     }
 }
 
-/// A path, all its instances together.
+/// A path: the sum over all its instances.
 #[derive(Clone, Debug)]
 pub struct PathReport {
-    /// Which.
+    /// The path.
     pub path: PathId,
     /// Its counters.
     pub counters: PathCounters,
     /// Packets in its queues.
     pub queued: usize,
-    /// What its functions have counted, function by function.
+    /// The counters of its functions, function by function.
     pub functions: Vec<Vec<Counter>>,
-    /// How long its packets took.
+    /// The latency of its packets.
     pub latency: Latency,
 }
 
@@ -119,22 +120,22 @@ pub struct PathReport {
 pub struct QueueReport {
     /// The path.
     pub path: PathId,
-    /// The port; none for the queue the router's own protocols read.
+    /// The port. `None` for the queue of the local protocols.
     pub port: Option<PortId>,
-    /// Packets before the functions.
+    /// Packets in the input queue.
     pub input: usize,
-    /// Packets behind them.
+    /// Packets in the output queue.
     pub output: usize,
-    /// The most of each.
+    /// The capacity of each queue.
     pub capacity: usize,
-    /// How full the one before the functions was.
+    /// The fill level of the input queue.
     pub fill: Fill,
 }
 
 /// A task.
 #[derive(Clone, Debug)]
 pub struct TaskReport {
-    /// Which.
+    /// The task.
     pub task: TaskId,
     /// `input`, `forwarding` or `output`.
     pub kind: &'static str,
@@ -142,29 +143,29 @@ pub struct TaskReport {
     pub port: Option<PortId>,
     /// Its paths, for forwarding.
     pub paths: Vec<PathId>,
-    /// What the agenda knows of it.
+    /// Its state on the run queue.
     pub view: TaskView,
 }
 
 /// The links of a worker.
 #[derive(Clone, Debug)]
 pub struct LinksReport {
-    /// Which worker.
+    /// The worker.
     pub worker: WorkerId,
     /// In the order of their ports.
     pub links: Vec<LinkReport>,
 }
 
-/// What a worker's CPU scheduler did while somebody looked.
+/// A trace of a worker's CPU scheduler.
 #[derive(Debug)]
 pub struct Watched {
-    /// Which worker.
+    /// The worker.
     pub worker: WorkerId,
-    /// What was kept; nothing where nothing was to be.
+    /// The trace. `None` if none was requested.
     pub trace: Option<Box<Trace>>,
-    /// The end of it, as the worker has the time.
+    /// The end of the trace, by the worker's clock.
     pub until: Instant,
-    /// The tasks as they are now.
+    /// The tasks at present.
     pub tasks: Vec<TaskReport>,
 }
 
@@ -172,7 +173,7 @@ pub struct Watched {
 // Large: a field for each part of the report.
 #[derive(Clone, Debug)]
 pub struct WorkerReport {
-    /// Which.
+    /// The worker.
     pub worker: WorkerId,
     /// The generation it runs.
     pub generation: Generation,
@@ -180,7 +181,7 @@ pub struct WorkerReport {
     pub ledger: Ledger,
     /// Packets it holds, counted by frames.
     pub held: u64,
-    /// Frames of the pool that nobody uses and no worker keeps.
+    /// Frames of the pool that are neither used nor kept by a worker.
     pub frames_spare: usize,
     /// Its ports.
     pub ports: Vec<PortReport>,
@@ -190,26 +191,25 @@ pub struct WorkerReport {
     pub queues: Vec<QueueReport>,
     /// Its tasks.
     pub tasks: Vec<TaskReport>,
-    /// Where its time went.
+    /// The use of its time.
     pub times: Times,
-    /// The part of its work that switching may cost, and the slice; none where forwarding is not throttled.
+    /// The part of its work that task switches may cost, and the slice. `None` if forwarding is not throttled.
     pub throttle: Option<(Parts, Nanos)>,
-    /// How it receives.
+    /// Its receive settings.
     pub receive: Receive,
-    /// What switching from one task to another costs.
+    /// The cost of a task switch.
     pub switch_cost: Nanos,
     /// The neighbours it knows.
     pub neighbours: Vec<NeighbourReport>,
-    /// Next hops that packets of this worker wait for, and how many. Those of the worker that knows the neighbours are
-    /// counted there.
+    /// Next hops for which packets of this worker are queued, with their number. The first worker counts its own in `neighbours`.
     pub waiting: Vec<((InterfaceId, IpAddr), usize)>,
-    /// What came to each multicast group of the generation, in the order of its routes.
+    /// The counters of each multicast group of the generation, in the order of its routes.
     pub groups: Vec<GroupCounters>,
-    /// What its packet hook tells; none where there is none.
+    /// The report of its packet hook. `None` if there is none.
     pub hook: Option<HookReport>,
 }
 
-/// Adds what the same functions have counted elsewhere.
+/// Adds the counters of the same functions from another instance.
 pub fn add_counters(sum: &mut Vec<Vec<Counter>>, other: Vec<Vec<Counter>>) {
     for (index, counters) in other.into_iter().enumerate() {
         let Some(known) = sum.get_mut(index).filter(|known| known.len() == counters.len()) else {
@@ -230,6 +230,7 @@ impl Worker {
         let waiting = |state: &PortState| state.link.port.waiting_inside().packets;
         let waiting: u64 = self.ports.states.iter().map(waiting).sum();
         let mut ledger = self.accounting.ledger.clone();
+        // Packets inside a port count as sent, but have not left.
         ledger.withhold(waiting);
         WorkerReport {
             worker: self.id,
@@ -257,12 +258,12 @@ impl Worker {
         Some(HookReport { inner, handed: self.hooks.handed(), waiting: self.hooks.waiting() })
     }
 
-    /// Who looks into the stores of ephemeral state.
+    /// Readers of the stores of ephemeral state.
     pub(super) fn onlookers(&self) -> Onlookers {
         self.hooks.station.as_ref().map_or_else(Vec::new, |station| station.onlookers())
     }
 
-    /// Tells what there is to say of the tasks.
+    /// Reports warnings about tasks.
     pub(super) fn remark(&mut self) {
         let Worker { paths: Paths { instances, .. }, tasks, accounting, id, .. } = self;
         let mut remarks = Vec::new();
@@ -293,7 +294,7 @@ impl Worker {
         neighbours
     }
 
-    /// What its links tell, or that of one port. Allocates, as [`Worker::report`].
+    /// The report of its links, or of one port's link. Allocates, like [`Worker::report`].
     pub fn links(&mut self, wanted: Option<PortId>) -> LinksReport {
         let Worker { ports: Ports { states: ports, .. }, tasks, accounting, id, .. } = self;
         let asked = ports.open_mut().filter(|(port, _)| wanted.is_none_or(|wanted| wanted == *port));
@@ -306,10 +307,10 @@ impl Worker {
         LinksReport { worker: *id, links: told.collect() }
     }
 
-    /// Keeps what the CPU scheduler does in `trace` from now on, or in none. Answers what was kept until now.
+    /// Records the CPU scheduler in `trace` from now on, or stops recording. Returns the previous trace.
     pub fn watch(&mut self, trace: Option<Box<Trace>>) -> Watched {
         for port in self.ports.states.ids() {
-            // What has left until now is nobody's who is looked at from now on.
+            // Bytes sent until now do not belong to the trace: read and discard them.
             self.ports.sent_bytes(port);
         }
         let until = self.accounting.now;
@@ -319,7 +320,7 @@ impl Worker {
 }
 
 impl Paths {
-    /// From now on it is a lag worth telling where a path waits for longer than its queue lasts at the rate of `snapshot`.
+    /// Sets the reserved rates of `snapshot`. A path lags if it is delayed for longer than its queue lasts at this rate.
     pub(in crate::worker) fn note_promises(&mut self, snapshot: &Snapshot, tasks: &mut TaskTable) {
         let promised = snapshot
             .paths
@@ -327,7 +328,7 @@ impl Paths {
             .filter_map(|path| Some((path.id, path.cpu.reservation?.packets.time_for(path.capacity as u64))));
         let promised: BTreeMap<PathId, Nanos> = promised.collect();
         for instance in self.instances.iter() {
-            // What was promised something has a task of its own, unless all paths share one.
+            // A path with a reservation has its own task, unless all paths share one.
             tasks.agenda.lasts(instance.task, promised.get(&instance.path).copied());
         }
     }
@@ -390,7 +391,7 @@ impl Ports {
             .open()
             .map(|(port, state)| {
                 let (backlog, waiting) = (state.link.backlog(), state.link.port.waiting_inside());
-                // Packets that other workers' links count as sent were refused: those are dropped.
+                // Packets that the links of other workers count as sent, but were refused, are dropped.
                 let mut unsent = state.link.unsent();
                 state.lanes.iter().for_each(|lanes| unsent.join(lanes.unsent()));
                 let mut link = state.link.counters();
@@ -405,7 +406,7 @@ impl Ports {
                     over_budget: tasks.agenda.account(state.input).weighed.1,
                 };
                 if state.role == Role::Relay {
-                    // Who has the device has counted them.
+                    // The worker with the device has counted them.
                     (counters.received, counters.received_bytes) = (0, 0);
                 }
                 PortReport {

@@ -1,10 +1,9 @@
-//! Beginning anew after a panic: what the worker held is lost and counted, what belongs to the router stays.
+//! Restart of a worker after a panic: its packets are lost and counted, the state of the router stays.
 //!
-//! A panic may have left anything the worker alone uses half changed. So all of it goes: queues, schemes, functions, the
-//! scheduler, the host. Ports and the rings to other workers stay, and so do the counters, made to add up again: what
-//! has met no fate is dropped as `worker_failed`. Frames are at home by themselves, for a packet that nobody ends goes
-//! back to its region. The host begins with what the old one knew of neighbours, as hearsay: they are asked again when
-//! they are next needed.
+//! A panic may have left any state half changed that only this worker uses. So all of it is discarded: queues, schemes, functions, the
+//! scheduler, the host. Ports and the rings to other workers stay. The counters stay too, and are corrected to add up: packets without a fate
+//! are dropped as `worker_failed`. Frames return by themselves, because a discarded packet returns to its region. The host starts with the old
+//! one's neighbours as unconfirmed entries: it resolves each again before its next use.
 
 use super::Worker;
 use super::paths::Paths;
@@ -22,7 +21,7 @@ use packet::{Batch, DropReason, Queue};
 use stack::Host;
 use units::{Instant, PortId};
 
-/// Why a worker cannot begin anew.
+/// A worker cannot restart while it adopts a configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HalfAdopted;
 
@@ -33,8 +32,8 @@ impl std::fmt::Display for HalfAdopted {
 }
 
 impl Worker {
-    /// After a panic in [`Worker::step`]: begins anew with what the configuration says. Answers how many packets are lost.
-    /// A panic here, or an error, is for good: then [`Worker::give_up`].
+    /// Restarts after a panic in [`Worker::step`] with the running configuration. Returns the number of lost packets. After a panic or an error
+    /// here, call [`Worker::give_up`].
     pub fn restart(&mut self, now: Instant) -> Result<u64, HalfAdopted> {
         if self.adoption.adopting {
             return Err(HalfAdopted);
@@ -48,7 +47,7 @@ impl Worker {
         for target in self.paths.instances.targets() {
             self.paths.renew(target, &self.snapshot, &mut self.tasks, &mut self.accounting);
         }
-        // Their tasks are new, and have the terms of the generation.
+        // Their tasks are new and need the parameters of the generation.
         self.rule(&self.snapshot.clone(), now);
         let lost = self.paths.forget_packets(&mut self.accounting);
         self.protocols.host = Host::new(self.snapshot.limits);
@@ -66,13 +65,13 @@ impl Worker {
         Ok(lost)
     }
 
-    /// After a panic, for good: settles the sums, so that the last report adds up. Its ports are closed and the others see
-    /// that it is gone when it is dropped.
+    /// Ends the worker after a panic for good. Corrects the ledger, so that the last report adds up. When the worker is dropped, its ports close
+    /// and the other workers notice.
     pub fn give_up(&mut self) -> u64 {
         self.clear();
         for (port, state) in self.ports.states.open() {
             if state.role == Role::Device {
-                // Routes over several next hops go by the others.
+                // Multipath routes use their other next hops.
                 tell_tables(&self.tables, &self.snapshot, port, false);
             }
         }
@@ -83,7 +82,7 @@ impl Worker {
         self.paths.forget_packets(&mut self.accounting)
     }
 
-    /// Drops what is in the worker's own hands, uncounted.
+    /// Drops the packets being handled, uncounted.
     fn clear(&mut self) {
         (self.vector.batch, self.vector.kept, self.vector.scratch) = (Batch::new(), Batch::new(), Scratch::new());
         self.tasks.begin_anew(&self.snapshot.cpu, self.accounting.now);
@@ -106,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// A port's link with another scheme and nothing waiting. A port that was about to be closed is, for nothing waits.
+    /// Gives a port's link a new scheme and empty queues. A port that was about to close after draining closes now.
     fn reopen(&mut self, id: PortId) {
         let Some(mut state) = self.ports.states.take(id) else { return };
         let view = self.snapshot.port(id).filter(|_| state.closing.is_none());
@@ -118,7 +117,7 @@ impl Worker {
             self.ports.remains.push(Remains::Port(id, state.link.into_port()));
             return;
         };
-        // Memory had to be taken anyway.
+        // Freeing here is acceptable, because the restart had to allocate anyway.
         drop(state.link.begin_anew(scheme));
         (state.input, state.output) =
             self.ports.add_port_tasks(id, &self.snapshot.clone(), &mut self.tasks, &mut self.accounting);
@@ -126,8 +125,7 @@ impl Worker {
         self.ports.states.insert(id, state);
     }
 
-    /// Packets that were handed to workers that are gone are lost, and counted here: they are no more than what lies in a
-    /// ring whose reader is gone.
+    /// Counts packets as lost that were handed to workers that have ended: the packets in a ring without a reader.
     pub(super) fn count_forsaken(&mut self) {
         let mut lost = 0;
         for state in self.ports.states.iter_mut() {
@@ -151,7 +149,7 @@ impl Worker {
 }
 
 impl Paths {
-    /// Empty queues and other functions for an instance.
+    /// Empties the queues of an instance and gives it new functions.
     pub(in crate::worker) fn renew(
         &mut self,
         target: Target,
@@ -169,7 +167,7 @@ impl Paths {
             instance.counters.settle();
         }
         (instance.task, instance.functions) = (task, functions);
-        // Whoever works for it is left behind, with all that it has.
+        // The old function thread is abandoned, with all that it holds.
         instance.side = instance.side.take().map(|_| Box::new(Side::new(asides.open())));
         instance.input = Queue::new(instance.input.capacity());
         instance.output = Queue::new(instance.output.capacity());
@@ -177,9 +175,9 @@ impl Paths {
         (instance.offloads, instance.hooked, instance.inlined, instance.ready) = (false, false, false, false);
     }
 
-    /// Counts what is lost.
+    /// Counts the lost packets.
     pub(in crate::worker) fn forget_packets(&mut self, accounting: &mut Accounting) -> u64 {
-        // The paths of the router's own protocols share the host: what is missing in one is too much in the other.
+        // The paths of the local protocols share the host: a packet missing in one is surplus in the other.
         let own = |instance: &&mut Instance| instance.path == CONTROL || instance.path == GENERAL;
         let mut sum = PathCounters::default();
         self.instances.iter_mut().filter(own).for_each(|instance| sum += instance.counters);

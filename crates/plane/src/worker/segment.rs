@@ -22,6 +22,7 @@ use units::PortId;
 /// Returns the number of segments.
 fn go_on(instance: &mut Instance, accounting: &mut Accounting) -> usize {
     let Some(mut half) = instance.half.take() else { return 0 };
+    // The segments that do not fit are cut in a later dispatch.
     let room = instance.output.room().min(BATCH);
     for made in 0..room {
         match half.next(accounting) {
@@ -42,6 +43,7 @@ fn go_on(instance: &mut Instance, accounting: &mut Accounting) -> usize {
             }
         }
     }
+    // Frees the super-frame together with its last segment.
     if half.is_done() {
         instance.counters.consumed += 1;
         accounting.consume(half.into_packet());
@@ -104,6 +106,7 @@ impl Paths {
                 break;
             }
         }
+        // The packets behind the batch were not examined, so they may need offloads.
         instance.offloads = !instance.input.is_empty();
         cut + batch.len()
     }

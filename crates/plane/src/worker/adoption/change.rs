@@ -1,4 +1,4 @@
-//! What a worker is given to adopt a configuration, and gives back.
+//! The input and the result of a worker's adoption of a configuration.
 
 use super::super::OwnerRings;
 use super::super::lanes::Lanes;
@@ -18,32 +18,31 @@ pub type Decorate = Box<dyn FnOnce(Box<dyn Port>) -> Box<dyn Port> + Send>;
 
 /// The port of a change.
 pub(crate) enum Opened {
-    /// A queue of a device, the first of them or another, with its decorators, and the relays of the workers that have no
-    /// queue of their own.
+    /// A queue of a device, with its decorators, and the relays of the workers without a queue. `first` is true for the device's first queue.
     Queue { port: Box<dyn Port>, decorate: Decorate, first: bool, lanes: Option<Box<Lanes>> },
     /// A relay to a queue of another worker.
     Relay(Relay),
-    /// The worker's stays, with other decorators.
+    /// The worker's port stays, with other decorators.
     Redecorated(Decorate),
 }
 
-/// A port that is opened and ready.
+/// An opened port, ready for use.
 pub struct NewPort {
-    /// Its id. Where the worker has a port of this id, its link stays with all that waits, and only the port is another.
+    /// Its id. If the worker already has a port of this id, the link and its queues stay, and only the port is replaced.
     pub id: PortId,
-    /// What becomes of the port itself.
+    /// The port itself, or the change of the existing one.
     pub(crate) port: Opened,
-    /// The scheme of its link; none where that stays.
+    /// The scheme of its link. `None` if the scheme stays.
     pub scheme: Option<Queueing>,
 }
 
 /// The hook of a worker's next generation.
 pub enum NewHook {
-    /// The one it has stays, or none.
+    /// The present hook stays, or there is none.
     Stays,
-    /// There is none any more.
+    /// The hook is removed.
     Goes,
-    /// Another, which takes the place of the one before.
+    /// A new hook, which replaces the present one.
     Comes(Box<dyn PacketHook>),
 }
 
@@ -53,43 +52,43 @@ pub struct NewFunctions {
     pub path: PathId,
     /// The port.
     pub port: PortId,
-    /// What is done, in order.
+    /// The functions, in order.
     pub functions: Vec<Box<dyn Function>>,
 }
 
-/// A configuration for one worker, with everything it needs that the worker does not have yet.
+/// A configuration for one worker, with all resources it needs and lacks.
 pub struct Change {
     /// The generation to run.
     pub snapshot: Arc<Snapshot>,
-    /// Ports that are new or opened again.
+    /// Ports that are new or reopened.
     pub ports: Vec<NewPort>,
-    /// Links that stay and get another scheme.
+    /// Existing links that get another scheme.
     pub schemes: Vec<(PortId, Queueing)>,
-    /// Ports that pretend to have another link from now on, or no longer.
+    /// Ports whose emulated link changes or is removed.
     pub links: Vec<(PortId, Option<NewLink>)>,
-    /// Paths that are new, or whose functions are others.
+    /// Paths that are new, or whose functions change.
     pub functions: Vec<NewFunctions>,
-    /// The functions that paths may have.
+    /// The functions available to paths.
     pub registered: Functions,
-    /// The CPU schedulers that a plan may name.
+    /// The CPU schedulers available to a plan.
     pub schedulers: Schedulers,
-    /// Who executes instructions.
+    /// The packet hook.
     pub station: NewHook,
-    /// The ends of rings to the other workers, with the first station.
+    /// The ends of rings to the other workers, with the first hook.
     pub(crate) mesh: Option<Box<OwnerRings>>,
     pub(in crate::worker) reply: Option<Sender<Adopted>>,
 }
 
-/// That a worker runs a configuration, and what it has no more use for: whoever asked gives the memory back.
+/// The acknowledgement that a worker runs a configuration, with replaced resources. The receiver frees their memory.
 pub struct Adopted {
-    /// Which configuration.
+    /// The generation.
     pub generation: Generation,
-    /// The schemes that others have replaced.
+    /// The replaced schemes.
     pub retired: Vec<(PortId, Queueing)>,
 }
 
 impl Change {
-    /// A change to `snapshot` that needs nothing new.
+    /// A change to `snapshot` that needs no new resources.
     pub fn to(snapshot: Arc<Snapshot>) -> Change {
         Change {
             snapshot,

@@ -12,7 +12,7 @@ use packet::port::Port;
 use units::PortId;
 
 impl Ports {
-    /// Takes over a port. Answers the schemes that nothing needs any more.
+    /// Installs a port. Returns replaced schemes.
     pub(in crate::worker) fn install_port(
         &mut self,
         new: NewPort,
@@ -51,7 +51,7 @@ impl Ports {
                 port
             });
             remains.extend(std::mem::replace(&mut state.lanes, lanes).map(Remains::Lanes));
-            // Nothing is on the paths: only what waits at the link has to fit.
+            // The paths are empty, so only packets queued at the link must fit the new port's offloads.
             state.link.refresh_offloads(accounting);
             state.link.relay(role == Role::Relay);
             state.role = role;

@@ -22,12 +22,12 @@ pub struct Reschedule {
     pub port: PortId,
     /// The scheme.
     pub scheme: Queueing,
-    /// Whom schemes are given that nothing needs any more, for their memory to be given back.
+    /// Receives replaced schemes, to free their memory.
     pub reply: Sender<Vec<(PortId, Queueing)>>,
 }
 
 impl Worker {
-    /// A port gets another scheme, unless another generation runs by now.
+    /// Gives a port another scheme, unless another generation runs by now.
     pub(super) fn reschedule(&mut self, new: Reschedule) {
         let Reschedule { snapshot, port, scheme, reply } = new;
         let retired = if self.adoption.pending.is_none() && self.snapshot.generation == snapshot.generation {
@@ -41,13 +41,13 @@ impl Worker {
         } else {
             vec![(port, scheme)]
         };
-        // A control side that no longer listens is gone, and its memory with it.
+        // If the control side no longer listens, the schemes are freed here.
         let _ = reply.send(retired);
     }
 }
 
 impl Ports {
-    /// Another scheme for a link. Answers those that nothing needs any more.
+    /// Gives a link another scheme. Returns the replaced ones.
     pub(in crate::worker) fn replace_scheme(
         &mut self,
         id: PortId,
@@ -74,6 +74,7 @@ impl Ports {
             }
             _ => [Some(scheme), None],
         };
+        // Without super-frames at the link, those on the paths must be segmented before it.
         if splits {
             self.refit_paths(id, paths, accounting);
         }

@@ -60,7 +60,7 @@ impl Worker {
                 && path.functions.iter().all(|call| call.name == "ip");
             for instance in self.paths.instances.iter_mut().filter(of) {
                 instance.limit = path.cpu.limit;
-                // What the router does itself is no forwarding.
+                // The local protocols are not forwarding, and never run in an input task.
                 instance.minimal = minimal && instance.port.is_some() && path.id != CONTROL && path.id != GENERAL;
             }
             let terms = terms_of(path);
@@ -82,7 +82,7 @@ impl Worker {
         });
     }
 
-    /// The generation that runs, or the one that is about to, divides the processor as this snapshot of it says.
+    /// Changes the division of the processor in the running or the pending generation to that of this snapshot.
     pub(super) fn divide(&mut self, snapshot: Arc<Snapshot>, now: Instant) {
         if let Some(change) = &mut self.adoption.pending
             && change.snapshot.generation == snapshot.generation
@@ -96,8 +96,8 @@ impl Worker {
 }
 
 impl Ports {
-    /// Puts the paths of each port in the order in which its output tasks take their packets: those of reservations first, or those
-    /// of the highest class where the scheme ranks them (spec Q-04); between equals as they are matched.
+    /// Sorts the paths of each port in the order in which its output tasks serve them. Paths with a reservation come first, or the highest class
+    /// if the scheme ranks classes (spec Q-04). Equal paths keep their order of matching.
     pub(in crate::worker) fn rank_outputs(&mut self, paths: &mut Paths) {
         let Ports { states: ports, .. } = self;
         let Paths { instances, .. } = paths;

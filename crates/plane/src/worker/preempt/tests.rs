@@ -21,7 +21,7 @@ fn udp(port: u16, number: u32) -> Vec<u8> {
     Udp::crossing(9, port).frame(&number.to_be_bytes())
 }
 
-/// What came: port and number of each.
+/// The port and number of each received packet.
 fn came(rig: &mut Rig) -> Vec<(u16, u32)> {
     let read = |frame: Vec<u8>| {
         let port = u16::from_be_bytes([frame[36], frame[37]]);
@@ -30,7 +30,7 @@ fn came(rig: &mut Rig) -> Vec<(u16, u32)> {
     rig.received("wan").into_iter().map(read).collect()
 }
 
-/// Packets of the path that are somewhere on it.
+/// The number of packets queued on the path.
 fn on_path(rig: &Rig) -> usize {
     let id = rig.router.snapshot().paths.last().expect("there is a path").id;
     rig.report().paths.iter().find(|path| path.path == id).map_or(0, |path| path.queued)
@@ -51,7 +51,7 @@ fn dropped(rig: &Rig, reason: DropReason) -> u64 {
     at_ports
 }
 
-/// What is told of functions.
+/// The reports about functions.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -69,7 +69,7 @@ impl Observer for Heard {
     }
 }
 
-/// A router with this path, and what is told of its functions.
+/// A router with this path, and the reports about its functions.
 fn running(layout: Layout, path: &str) -> (Rig, Heard) {
     let heard = Heard::default();
     let mut rig = Rig::new(4096, layout, Box::new(heard.clone()));
@@ -79,7 +79,7 @@ fn running(layout: Layout, path: &str) -> (Rig, Heard) {
     (rig, heard)
 }
 
-/// Never done, and takes so much of a processor each time it may. Whoever takes errands so has at most `room` of them.
+/// Function threads that never finish and use `each` of processor time in each slice. At most `room` of them accept an errand.
 #[derive(Clone)]
 struct Stuck {
     each: Nanos,
@@ -195,7 +195,7 @@ fn under_the_throttle_a_packet_that_is_begun_does_not_wait_for_others() {
 
 #[test]
 fn a_packet_that_has_used_what_its_path_allows_is_dropped_and_the_next_begins() {
-    // In virtual time, where what it takes is known, and by somebody who never ends.
+    // First in virtual time, where the cost is known, then with a thread that never finishes.
     let limited = "functions = [\"spin(cost=1ms)\", \"ip\"]\npreemptible = true\nlimit = \"250us\"";
     let (mut rig, heard) = running(Layout::Three, limited);
     let useful = rig.report().times.useful;
@@ -237,14 +237,14 @@ fn a_new_configuration_waits_a_second_for_functions_that_do_not_return() {
     assert_eq!((dropped(&rig, DropReason::FunctionFailed), on_path(&rig)), (1, 0));
     assert_eq!(stuck.forsaken.load(Ordering::Relaxed), 1);
     assert_eq!(*heard.0.lock().unwrap(), ["left behind after 1 s"]);
-    // The path is no longer interrupted, and forwards.
+    // The path is no longer preemptible, and forwards.
     rig.send("lan", &udp(DEAR, 1));
     rig.settle();
     assert_eq!(came(&mut rig), [(DEAR, 1)]);
 }
 
 #[test]
-fn where_nobody_takes_packets_they_are_dropped_and_others_go_on() {
+fn without_a_function_thread_packets_are_dropped_and_other_paths_continue() {
     let path = "functions = [\"ip\"]\npreemptible = true\nlimit = \"50us\"";
     let (mut rig, heard, _) = stuck(path, Nanos::micros(50), 2);
     (0..5).for_each(|number| rig.send("lan", &udp(DEAR, number)));
@@ -256,7 +256,7 @@ fn where_nobody_takes_packets_they_are_dropped_and_others_go_on() {
     assert_eq!(heard.0.lock().unwrap().len(), 1);
 }
 
-/// Panics at a packet of this number, once it has spoilt it.
+/// Corrupts a packet of this number, then panics.
 struct Trap(u32);
 
 impl Function for Trap {
@@ -264,7 +264,7 @@ impl Function for Trap {
         for packet in packets {
             if packet.bytes()[42..46] == self.0.to_be_bytes() {
                 packet.bytes_mut().fill(0);
-                // A panic without a word on the terminal.
+                // Panics without output on the terminal.
                 std::panic::resume_unwind(Box::new("it was a trap"));
             }
         }
@@ -280,7 +280,7 @@ fn functions_that_panic_cost_their_vector_and_begin_anew() {
     instances.for_each(|instance| instance.functions.insert(0, Box::new(Trap(1))));
     (0..4).for_each(|number| rig.send("lan", &udp(DEAR, number)));
     rig.settle();
-    // With a limit a vector is one packet. What begins anew is what the configuration says: without a trap.
+    // With a limit a vector is one packet. The rebuilt functions are those of the configuration, without the trap.
     assert_eq!(came(&mut rig), [(DEAR, 0), (DEAR, 2), (DEAR, 3)]);
     assert_eq!(dropped(&rig, DropReason::FunctionFailed), 1);
     assert_eq!(*heard.0.lock().unwrap(), ["panicked: it was a trap"]);
@@ -304,6 +304,6 @@ fn a_worker_that_begins_anew_or_ends_counts_what_was_away() {
     rig.worker.shut_down(rig.now);
     assert_eq!(dropped(&rig, DropReason::Shutdown), 1);
     assert_eq!(stuck.forsaken.load(Ordering::Relaxed), 2);
-    // Every frame is at home, but for those that pools keep.
+    // All frames have returned, except those that pools keep.
     assert_eq!(rig.report().held, 0);
 }
