@@ -1,7 +1,7 @@
 //! Plain words: sentences of documents and comments say who does what, and test names state a rule.
 //!
-//! A sentence that begins with *What*, *Who* or *Where* and is no question hides its subject. Words like *whoever* or *what came* hide the thing that the
-//! field has a noun for. A sentence of more than 35 words has more than one fact.
+//! A sentence that begins with `What`, `Who` or `Where` and is no question hides its subject. Words like `whoever` or `what came` replace the
+//! noun of the field. A sentence of more than 35 words states more than one fact.
 
 use regex::Regex;
 use std::collections::BTreeMap;
