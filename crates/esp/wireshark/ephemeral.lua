@@ -1,7 +1,7 @@
--- Ephemeral state in Wireshark and tshark: instructions that packets carry for the routers on their way.
+-- Ephemeral state in Wireshark and tshark: instructions that packets carry for routers on their path.
 --
 -- Install: copy to the personal Lua plugins folder (Help, About, Folders), or `tshark -X lua_script:ephemeral.lua`.
--- Known by IP protocol 253, by UDP port 5937 and by IPv4 option 158; all can be changed in the preferences of the protocol.
+-- Recognised by IP protocol 253, UDP port 5937 and IPv4 option 158. The preferences of the protocol change all three.
 
 local ephemeral = Proto("ephemeral", "Ephemeral State")
 
@@ -64,7 +64,7 @@ ephemeral.prefs.protocol = Pref.uint("IP protocol", 253, "Protocol of IPv4 and n
 ephemeral.prefs.port = Pref.uint("UDP port", 5937, "Destination port of datagrams")
 ephemeral.prefs.option = Pref.uint("IPv4 option", 158, "Type of the option that carries instructions")
 
--- What follows the head of each instruction: fields and their bytes, in order.
+-- Operands of each instruction behind its head: fields and their bytes, in order.
 local operands = {
     [0] = {},
     [1] = { { f.counter, 8 }, { f.threshold, 4 } },
@@ -122,7 +122,7 @@ function ephemeral.dissector(tvb, pinfo, tree)
         part:add_proto_expert_info(e.failed)
     end
     if opcode >= 128 and length >= 22 and length <= 62 and tvb:len() >= length then
-        -- An operator's: as many tags as fit, and a value.
+        -- An operator's instruction: as many tags as fit, and a value.
         part:add(f.operator, tvb(3, 1))
         local seal = tvb(3, 1):bitfield(1, 1) == 1 and 8 or 0
         local at = 12
@@ -144,7 +144,7 @@ function ephemeral.dissector(tvb, pinfo, tree)
         instruction:add_proto_expert_info(e.opcode)
         return tvb:len()
     end
-    -- Of a part that is sealed with an operator's key: whether it is right says who has that.
+    -- A sealed part ends with 8 bytes that only the owner of the operator's key can verify.
     local sealed = (tvb(3, 1):bitfield(1, 1) == 1 and length == lengths[opcode] + 8) and 8 or 0
     if length ~= lengths[opcode] + sealed or tvb:len() < length then
         said:add_proto_expert_info(e.length)
@@ -164,14 +164,14 @@ function ephemeral.dissector(tvb, pinfo, tree)
     if sum(tvb, length) ~= 0xffff then
         checksum:add_proto_expert_info(e.checksum)
     end
-    -- Somebody else's data behind it, with one byte that says what and one of padding.
+    -- Another protocol's packet follows the part: one byte has its protocol number, one is padding.
     if tvb(0, 1):bitfield(7, 1) == 1 and tvb:len() >= length + 2 then
         local carries = tvb(length, 1):uint()
         part:add(f.next, tvb(length, 1))
         local inner = DissectorTable.get("ip.proto"):get_dissector(carries)
         if inner and tvb:len() > length + 2 then
             local info = tostring(pinfo.cols.info)
-            -- What is wrong with it is not this part's matter.
+            -- An error in the inner dissector must not stop this one.
             pcall(inner.call, inner, tvb(length + 2):tvb(), pinfo, tree)
             pinfo.cols.protocol = "Ephemeral"
             pinfo.cols.info = info .. ", carries protocol " .. carries
@@ -180,7 +180,7 @@ function ephemeral.dissector(tvb, pinfo, tree)
     return tvb:len()
 end
 
--- A part among the options of an IPv4 header, behind type and length. What the packet is for others comes behind it.
+-- A part in an option of the IPv4 header, behind type and length. The packet's own payload follows the header.
 local option = Proto("ephemeral_option", "Ephemeral State, in an IPv4 option")
 
 function option.dissector(tvb, pinfo, tree)

@@ -1,8 +1,8 @@
-//! The protocol by which a worker that sleeps is woken, in every interleaving that the memory model allows: `make loom`. What
-//! runs here is the plane's own file, with the model checker's atomics.
+//! The wakeup protocol of a sleeping worker, in every interleaving that the memory model allows: `make loom`. The test
+//! includes the plane's own source file, with the model checker's atomics.
 
 #![cfg(loom)]
-// The file is taken whole, and a model needs a part of it.
+// The model uses only a part of the included file.
 #![allow(dead_code, missing_docs)]
 
 mod sync {

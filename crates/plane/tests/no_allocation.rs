@@ -14,7 +14,7 @@ struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: hands everything to the system's allocator unchanged.
+// SAFETY: passes every call to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Memory) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What is besides the networks of [`LAN_AND_WAN`].
+/// Added to the configuration [`LAN_AND_WAN`]: a route and a path.
 const MORE: &str = r#"
 [[route]]
 to = "10.0.0.0/8"
@@ -42,7 +42,7 @@ match = "udp dport 5060"
 "#;
 
 fn config() -> String {
-    // The host on `wan` has the router's address on `lan`: what has been forwarded can be sent again as it is.
+    // The host on `wan` has the router's MAC address on `lan`, so forwarded frames can be sent again unchanged.
     LAN_AND_WAN.replace("02:00:00:00:00:22", "02:00:00:00:00:01") + MORE
 }
 

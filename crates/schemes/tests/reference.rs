@@ -6,30 +6,62 @@ use units::declare::{Declaration, Inside, OptionDeclaration, OrderDeclaration, U
 
 const ABOUT: &str = "# Queueing schemes
 
-`scheme` of a port decides what waits before its link, what is dropped and what leaves next: a name, with options in brackets, as in
-`scheme = \"codel(target=5ms, interval=100ms)\"`. Options left out have their defaults.
+The queueing scheme of a port decides which packets are queued before its link, which are dropped, and which leaves next. Example:
 
-Another scheme, or other options, may be applied while packets flow. A scheme of the same kind goes on with the other options and remembers what it has
-seen: a CoDel that drops goes on dropping by its new target, what a shaper owes stays owed. The average of `red` and `choke` then is at most the length of the queue.
-Options that say which queues there are (`flows`, `levels`, `by`, `tins`, `class`), and a `limit` for more packets than the queues were made for, take another scheme. Of the packets that wait then, `scheme_change`
-of the port says what becomes: `migrate`, the default, hands them to the new scheme in the order in which they came to the router; `drain` lets the old
-one send them before anything that comes later; `flush` drops them, counted as `scheme_flush`. No flow is reordered by any of them, and
-`switchpath show events` says how it was done, how many packets waited and how many of them were dropped for it.
+```toml
+scheme = \"codel(target=5ms, interval=100ms)\"
+```
 
-What a scheme drops is counted as `scheme_arrival` (it was not let in), `scheme_front` or `scheme_tail` (it waited already); where more is let in
-than there is memory for, as `buffer_full`. What it marks instead (ECN, RFC 3168) is counted too: `marked_packets` of `switchpath show -j ports`, and in the metrics.
+The options are in brackets. Options that you leave out have their defaults.
 
-After any overload a queue that has been empty for a second lets a packet in, alone or inside of any other scheme. The average of `red` and `choke` falls for
-all the time the queue is empty. After a second it is zero. `blue` lets in each packet that finds the queue empty; its probability falls once each `hold`.
+## Change a scheme while packets flow
+
+You may apply another scheme or other options at any time. A scheme of the same kind continues with the new options and keeps its state:
+a CoDel in its dropping state continues with the new target, and a shaper keeps its debt. The average of `red` and `choke` is limited to the length of the queue.
+
+Two changes replace the scheme by a new one of the same kind: an option that determines the queues (`flows`, `levels`, `by`, `tins`, `class`), and a `limit`
+above the number of packets the queues were made for. `scheme_change` of the port determines the fate of the packets that are queued at a replacement:
+
+| `scheme_change` | queued packets |
+|---|---|
+| `migrate` (default) | go to the new scheme, in the order in which they arrived at the router |
+| `drain` | leave through the old scheme, before any later packet |
+| `flush` | are dropped, counted as `scheme_flush` |
+
+None of them reorders a flow. `switchpath show events` reports the method, the number of queued packets and the number of packets dropped.
+
+## How drops and marks are counted
+
+| counter | meaning |
+|---|---|
+| `scheme_arrival` | the scheme refused an arriving packet |
+| `scheme_front`, `scheme_tail` | the scheme dropped a queued packet at the front or at the tail of a queue |
+| `buffer_full` | the scheme accepted a packet, but the port had no memory for it |
+| `marked_packets` | the scheme marked a packet instead of dropping it (ECN, RFC 3168); in `switchpath show -j ports` and in the metrics |
+
+## After an overload
+
+A queue that has been empty for a second accepts the next packet after any overload. This holds for a scheme alone and inside any other scheme.
+The average of `red` and `choke` falls as long as the queue is empty, and is zero after a second. `blue` accepts every packet that finds the queue empty.
+Its probability falls once each `hold`.
+
+# Schemes
 
 ";
 
 const ORDERING: &str = "# Schemes with others inside
 
-What is inside is written in braces. A scheme that orders queues has one of the above there, which manages each of them:
-`scheme = \"fq(quantum=1514b){codel(target=5ms)}\"`; CoDel reckons with what waits in all of them. `shape` may have any scheme inside, a tree
-branches, and a branch any scheme, or another tree: `tree{branch(class=1, weight=3, ceiling=50mbit){fq}, branch{shape(rate=10mbit){codel}}}`.
-A port has 1048576 queues at most.
+Write the inner scheme in braces:
+
+```toml
+scheme = \"fq(quantum=1514b){codel(target=5ms)}\"
+scheme = \"tree{branch(class=1, weight=3, ceiling=50mbit){fq}, branch{shape(rate=10mbit){codel}}}\"
+```
+
+- A scheme that schedules several queues has one of the schemes above inside, which manages each queue. CoDel takes the packets of all queues into account.
+- `shape` may have any scheme inside.
+- A `tree` has branches. A branch has any scheme inside, or another tree.
+- A port has at most 1048576 queues.
 
 ";
 

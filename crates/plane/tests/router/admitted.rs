@@ -1,4 +1,4 @@
-//! Admission by what a running router has measured (spec ).
+//! Admission by the costs that a running router has measured (spec ).
 
 use cpu::meter::{Meter, Stage, Work};
 use packet::DropReason;
@@ -18,7 +18,7 @@ fn config(voice: &str) -> String {
     )
 }
 
-/// A function that costs 20 us a packet, on a machine where all else is cheap.
+/// A meter by which functions cost 20 us a packet and all other work is cheap.
 struct Dear;
 
 impl Meter for Dear {
@@ -41,11 +41,11 @@ fn forward(rig: &mut Rig, packets: u32) {
     let frame = frame(2);
     for _ in 0..packets {
         rig.send("lan", &frame);
-        // A port that promises are made on is looked at when its estimator says so.
+        // The port of a reservation is polled when its estimator says so.
         rig.now = rig.worker.now() + Nanos::millis(10);
         while let plane::Step::Ran = rig.step(&mut Dear) {}
     }
-    // The router's own frames, by which it looks for neighbours, are shorter.
+    // The router's own frames (ARP) are shorter.
     let came = rig.received("wan").iter().filter(|received| received.len() == frame.len()).count();
     assert_eq!(came, packets as usize);
 }
@@ -70,9 +70,9 @@ fn a_reservation_is_refused_by_what_packets_were_found_to_cost() {
     let said = refused(&promise, &mut rig).expect("twice the core is asked for");
     assert!(said.contains("path voice") && said.contains("found to cost 20us each"), "{said}");
     assert_eq!(refused(&config("reserve = '10kpps'"), &mut rig), None, "a fifth fits");
-    // What was admitted before is gone back to whatever was measured since.
+    // A rollback accepts a plan that was admitted before, even if measured costs would refuse it now.
     assert!(rig.router.prepare_return(&plan(&promise), &mut rig.wires).is_ok());
-    // What a configuration says counts, until it is found to be too little.
+    // A declared cost counts until measurements exceed it.
     let declared = config("reserve = '100kpps'\ncost = '1us'");
     assert_eq!(refused(&declared, &mut rig), None);
     rig.apply(&declared).unwrap();
@@ -82,7 +82,7 @@ fn a_reservation_is_refused_by_what_packets_were_found_to_cost() {
     assert!(refused(&declared, &mut rig).is_some(), "a packet costs twenty times what was declared");
 }
 
-/// A machine on which sending costs twenty times what receiving does; nobody could have assumed that.
+/// A machine on which sending costs twenty times as much as receiving, contrary to the assumed costs.
 struct DearSending;
 
 impl Meter for DearSending {
@@ -95,7 +95,7 @@ impl Meter for DearSending {
     }
 }
 
-/// A flood, for a tenth of a second. Answers how many packets left, and how many were received in vain.
+/// Floods the router for a tenth of a second. Returns the packets sent, and the packets received in vain.
 fn flood(rig: &mut Rig) -> (usize, u64) {
     let frame = frame(9);
     let dropped = |rig: &Rig| rig.report().ledger.dropped_for(DropReason::PathQueue);
@@ -133,7 +133,7 @@ fn a_running_router_divides_itself_anew_by_what_packets_cost_now() {
 }
 
 #[test]
-fn what_was_promised_is_not_divided_anew_where_it_would_not_fit() {
+fn shares_stay_when_reservations_no_longer_fit_measured_costs() {
     let mut rig = Rig::running(4096, Layout::Three, &config("reserve = '100kpps'"));
     forward(&mut rig, 200);
     let report = rig.report();

@@ -1,4 +1,4 @@
-//! What comes in is taken for what it is: neither the frame's last life nor another interface has a say in it.
+//! The router classifies each frame by its bytes and interface alone: metadata of the frame's previous use has no effect.
 
 use packet::port::Port;
 use packet::wire::{Ipv4Spec, checksum::checksum, ethernet, ethertype};
@@ -65,7 +65,7 @@ fn udp(to: Mac, destination: Ipv4Addr) -> Vec<u8> {
     frame
 }
 
-/// The same with an IP option: nothing but one no-operation after the other.
+/// The same packet with IP options: only no-operations.
 fn with_option(frame: &[u8]) -> Vec<u8> {
     let mut longer = frame.to_vec();
     longer.splice(34..34, [1; 4]);
@@ -77,7 +77,7 @@ fn with_option(frame: &[u8]) -> Vec<u8> {
     longer
 }
 
-/// An IPv6 packet without anything inside, from somewhere to somewhere behind `wan`.
+/// An IPv6 packet without payload, to a host behind `wan`.
 fn six(to: Mac) -> Vec<u8> {
     let mut frame = vec![0; 14];
     ethernet::write_header(&mut frame, to, HOST, None, ethertype::IPV6).unwrap();
@@ -106,8 +106,8 @@ fn an_untagged_frame_is_not_taken_where_no_interface_is_for_it() {
     }
 }
 
-/// The host at `from` takes the one frame it has received, writes `frame` over it and sends it by `to`: a wire hands frames
-/// over as they are, with all that the last router noted beside them. Answers the type of what it had received.
+/// The host at `from` overwrites its one received frame with `frame` and sends it on `to`. The wire passes the frame with
+/// the metadata that the router left in it. Returns the EtherType of the received frame.
 fn send_again(rig: &mut Rig, from: &str, to: &str, frame: &[u8]) -> [u8; 2] {
     let mut batch = Batch::new();
     let Rig { wires, pool, now, .. } = rig;
@@ -130,9 +130,9 @@ fn a_frame_used_again_brings_nothing_of_its_last_life() {
         rig.send("lan", &odd);
         rig.settle();
         let mut last = &odd;
-        // Each kind after each other, more often than a packet may go round inside the router.
+        // Each kind follows each other kind, more often than a packet may be classified again.
         for (round, frame) in [&odd, &plain, &six, &plain, &six, &odd, &six].into_iter().cycle().take(21).enumerate() {
-            // What the router made of the one before.
+            // The frame that the router forwarded in the previous round.
             let came = send_again(&mut rig, "wan", "lan", frame);
             assert_eq!(came, last[12..14], "{layout:?}: what frame {round} carried");
             last = frame;

@@ -1,5 +1,5 @@
-//! Packets that cannot leave at once leave as soon as they can: when their scheme's time has come, when the wire has
-//! room again, or never, where their port is gone for too long.
+//! Backlogged packets leave as soon as they can: at the time their scheme names, or when the wire has room again. They are
+//! dropped if their port has been removed for too long.
 
 use link::Queueing;
 use packet::DropReason;
@@ -41,7 +41,7 @@ fn udp() -> [u8; 60] {
     marked(0)
 }
 
-/// The same with this type of service.
+/// The same packet with this type of service.
 fn marked(type_of_service: u8) -> [u8; 60] {
     let mut frame = [0; 60];
     let to = Mac([2, 0, 0, 0, 0, 1]);
@@ -69,7 +69,7 @@ fn send(rig: &mut Rig, packets: usize) {
     rig.settle();
 }
 
-/// Lets each packet go a millisecond after it came.
+/// A scheme that releases each packet a millisecond after its arrival.
 struct Late;
 
 const LATE: Nanos = Nanos::millis(1);
@@ -138,7 +138,7 @@ fn a_removed_port_waits_for_its_wire_for_a_second() {
         let mut rig = Rig::running(16384, layout, &format!("{LAN}{WAN}"));
         send(&mut rig, 6000);
         rig.apply(LAN).unwrap();
-        // Everything up to the last moment, without the millions of looks at the full wire.
+        // Jump almost to the deadline: stepping there would poll the full wire millions of times.
         rig.now += patience;
         rig.settle();
         let mut received = rig.received("wan").len();
@@ -151,7 +151,7 @@ fn a_removed_port_waits_for_its_wire_for_a_second() {
 }
 
 #[test]
-fn what_a_removed_port_has_not_received_is_counted_and_its_frames_come_back() {
+fn unreceived_packets_of_a_removed_port_are_counted_and_their_frames_freed() {
     let mut rig = Rig::running(8192, Layout::Three, &format!("{LAN}{WAN}"));
     for _ in 0..300 {
         let frame = rig.packet(&udp());
@@ -167,16 +167,16 @@ fn what_a_removed_port_has_not_received_is_counted_and_its_frames_come_back() {
     assert_eq!(report.ports.len(), 1);
 }
 
-/// Paths of which one was promised something, and another is a class above that.
+/// A path with a reservation, and one of a higher class.
 const CLASSES: &str = "[cpu]\nadmission = \"warn\"\n\
      [[path]]\nname = \"voice\"\nmatch = \"ip dscp ef\"\nreserve = \"1kpps\"\n\
      [[path]]\nname = \"urgent\"\nmatch = \"ip dscp cs6\"\nclass = 7\n";
-/// A port that a reservation may come in by sleeps otherwise, and no time passes here.
+/// With an estimator the port of a reservation would sleep, and no time passes in this test.
 const AWAKE: &str = "estimator = false\n";
 const VOICE: u8 = 0xb8;
 const URGENT: u8 = 0xc0;
 
-/// Types of service of what a wire has given, run by run.
+/// Types of service of the packets that a wire delivered, as runs of equal values.
 fn runs(rig: &mut Rig) -> Vec<(u8, usize)> {
     let mut runs: Vec<(u8, usize)> = Vec::new();
     for frame in rig.received("wan") {
@@ -189,7 +189,7 @@ fn runs(rig: &mut Rig) -> Vec<(u8, usize)> {
 }
 
 #[test]
-fn where_classes_are_ranked_what_was_promised_leaves_before_what_came_before_it() {
+fn a_ranked_reservation_leaves_before_earlier_best_effort() {
     for layout in LAYOUTS {
         let ranked = |levels: u8| {
             let wan = WAN.replace("fifo(limit=60000)", &format!("priority(levels={levels}){{fifo(limit=60000)}}"));
@@ -206,7 +206,7 @@ fn where_classes_are_ranked_what_was_promised_leaves_before_what_came_before_it(
         fill(&mut rig);
         assert_eq!(runs(&mut rig), [(0, WIRE)], "{layout:?}");
         rig.pass(Nanos::millis(1));
-        // Both are the highest of two classes, and leave in the order they came.
+        // With two levels both have the higher one, and leave in order of arrival.
         assert_eq!(runs(&mut rig), [(VOICE, 50), (URGENT, 50), (0, 100)], "{layout:?}");
         fill(&mut rig);
         rig.apply(&ranked(8)).unwrap();

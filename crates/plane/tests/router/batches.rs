@@ -1,5 +1,5 @@
-//! Batches of changes that nobody would write, put to a router that runs: an error is told at its line and changes
-//! nothing, and what is made is what the lines say. The corpus of the fuzz target `batch` replays here.
+//! Random batches of changes applied to a running router: an error is reported with its line and changes nothing, and a
+//! valid batch is applied as written. The corpus of the fuzz target `batch` replays here.
 
 use fib::{Origin, Outcome, RouteQuery, TableLimits};
 use packet::event::Silent;
@@ -16,7 +16,7 @@ use units::VrfId;
 const CONFIG: &str = include_str!("../batches.toml");
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/batches");
 
-/// A router whose tables take `routes` routes, the twenty or so that it has by itself included.
+/// A router whose tables hold `routes` routes, including the twenty or so that it installs itself.
 fn rig(routes: usize) -> Rig {
     let limits = TableLimits { routes, ..TableLimits::default() };
     let mut rig = Rig::with_limits(64, Layout::Three, limits, Box::new(Silent));
@@ -25,7 +25,7 @@ fn rig(routes: usize) -> Rig {
     rig
 }
 
-/// What is there to take.
+/// The batches of the corpus, with their names.
 fn corpus() -> Vec<(String, String)> {
     let mut files: Vec<_> =
         std::fs::read_dir(Path::new(DIRECTORY)).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -51,7 +51,7 @@ fn make(rig: &mut Rig, text: &str) {
 }
 
 #[test]
-fn every_batch_of_the_corpus_is_taken_as_its_name_says() {
+fn every_batch_of_the_corpus_is_accepted_or_refused_as_its_name_says() {
     let mut rig = rig(64);
     for (name, text) in corpus() {
         let expected = match name.split_once('-').map(|(kind, _)| kind) {
@@ -64,7 +64,7 @@ fn every_batch_of_the_corpus_is_taken_as_its_name_says() {
     }
 }
 
-/// Pieces that mean something to the reader, to be put where they do not belong.
+/// Words of the batch syntax, to be inserted in wrong places.
 const PIECES: &[&str] = &[
     "add ",
     "del ",
@@ -134,7 +134,7 @@ fn a_full_table_says_so_at_the_line_that_does_not_fit() {
         (&*errors[0].reason, &*errors[0].hint),
         ("there is no room for it: the limit is 64 routes", "take others away first")
     );
-    // Neighbours need no room, and take none when they go.
+    // Adding and removing neighbours needs no room in the table of routes.
     make(
         &mut rig,
         "neighbour add 192.0.2.77 mac 02:00:00:00:00:77 port lan\nneighbour add fe80::7 mac 02:00:00:00:00:77 port lan\n",
@@ -142,7 +142,7 @@ fn a_full_table_says_so_at_the_line_that_does_not_fit() {
     make(&mut rig, "neighbour del fe80::7 port lan\nneighbour del 192.0.2.77 port lan\ndel 10.0.0.0/24\n");
     assert_eq!(rig.router.tables().room(), 1);
     make(&mut rig, &line(room));
-    // A configuration that would not fit beside them changes nothing.
+    // A configuration whose routes do not fit beside them is refused and changes nothing.
     let more = format!("{CONFIG}[[route]]\nto = '172.16.0.0/12'\nblackhole = true\n");
     let errors = rig.apply(&more).unwrap_err();
     let error = &errors[0];
@@ -156,7 +156,7 @@ fn a_full_table_says_so_at_the_line_that_does_not_fit() {
 #[test]
 fn more_groups_than_there_can_be_are_refused_at_their_line() {
     let rig = rig(1 << 20);
-    // Of 255 next hops there are more pairs than groups.
+    // 255 next hops have more pairs than there can be groups.
     let pairs = (1..=254u32).flat_map(|a| (a + 1..=254).map(move |b| (a, b))).filter(|(a, b)| *a != 1 && *b != 1);
     let line = |(n, (a, b)): (usize, (u32, u32))| {
         format!("add 10.{}.{}.0/24 via 198.51.100.{a} via 198.51.100.{b}\n", n >> 8, n & 255)
@@ -176,7 +176,7 @@ fn more_neighbours_than_an_interface_has_room_for_are_refused_at_their_line() {
     let errors = refused(&rig, &(2..4099).map(neighbour).collect::<String>());
     assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [4097]);
     assert_eq!(errors[0].reason, "wide has 4096 neighbours that are given, the most it can have");
-    // Those that come and go within the batch do not count.
+    // Neighbours that the same batch adds and removes do not count.
     let gone = (2..4099).map(|n| neighbour(n) + &format!("neighbour del 172.20.{}.{} port wide\n", n >> 8, n & 255));
     make(&mut rig, &gone.collect::<String>());
     make(&mut rig, &(2..4098).map(neighbour).collect::<String>());

@@ -1,4 +1,4 @@
-//! A port that pretends to have a link: its packets leave when they would have arrived, and each has one fate.
+//! A port with an emulated link: its packets leave at the time they would have arrived, and each has one fate.
 
 use packet::DropReason;
 use plane::rig::{LAN_AND_WAN, Rig, Udp};
@@ -12,7 +12,7 @@ fn config(link: &str, scheme: &str) -> String {
     LAN_AND_WAN.replace("[port.wan]", &port)
 }
 
-/// The same, once what the router says of itself at the beginning has crossed the link.
+/// A running router, after its announcements have crossed the link.
 fn rig(link: &str, scheme: &str) -> Rig {
     let mut rig = Rig::running(4096, Layout::Three, &config(link, scheme));
     rig.pass(Nanos::secs(5));
@@ -20,13 +20,13 @@ fn rig(link: &str, scheme: &str) -> Rig {
     rig
 }
 
-/// Sends so many packets of 1000 bytes with their numbers.
+/// Sends packets of 1000 bytes with these numbers.
 fn send(rig: &mut Rig, numbers: std::ops::Range<u16>) {
     let udp = Udp { length: 1000, ..Udp::crossing(1, 2) };
     numbers.for_each(|number| rig.send("lan", &udp.frame(&number.to_be_bytes())));
 }
 
-/// The numbers of what has come, in the order in which it did.
+/// The numbers of the packets that arrived, in order of arrival.
 fn came(rig: &mut Rig) -> Vec<u16> {
     rig.received("wan").iter().filter(|f| f.len() == 1000).map(|f| u16::from_be_bytes([f[42], f[43]])).collect()
 }
@@ -37,7 +37,7 @@ fn drops(rig: &Rig, reason: DropReason) -> u64 {
     ports.filter(|(why, _)| *why == reason).map(|(_, packets)| packets).sum()
 }
 
-/// 1000 bytes take 1 ms at 8 Mbit/s; 10 ms later they are there.
+/// 1000 bytes take 1 ms at 8 Mbit/s, and arrive 10 ms later.
 #[test]
 fn packets_leave_when_they_would_have_arrived() {
     let mut rig = rig("link = { rate = \"8mbit\", delay = \"10ms\", overhead = \"0b\" }", "fifo");
@@ -57,7 +57,7 @@ fn packets_leave_when_they_would_have_arrived() {
     }
 }
 
-/// Those that wait do so in the scheme, not behind it: of thirty that come at one time nine find room.
+/// Packets are queued in the scheme, not behind it: of a burst of thirty, nine find room.
 #[test]
 fn the_scheme_decides_when_the_link_is_ready() {
     let mut rig = rig("link = { rate = \"8mbit\", delay = \"10ms\", overhead = \"0b\" }", "fifo(limit=9)");
@@ -88,7 +88,7 @@ fn a_worker_that_comes_late_loses_nothing_of_the_rate() {
     let mut rig = rig("link = { rate = \"80mbit\", overhead = \"0b\" }", "fifo");
     send(&mut rig, 0..200);
     rig.settle();
-    // Each takes 100 us, and it is looked at every 700 us only: that is told, and costs nothing.
+    // A packet takes 100 us, but the worker looks only every 700 us. This is reported, and costs no throughput.
     let mut all = Vec::new();
     for _ in 0..29 {
         rig.now += Nanos::micros(700);
@@ -127,7 +127,7 @@ fn more_than_it_may_hold_is_dropped() {
     assert_eq!(drops(&rig, DropReason::BufferFull), 20);
 }
 
-/// The new delay is for those that come later; none overtakes those under way. Without the link everything leaves at once.
+/// The new delay is for later packets, and none overtakes packets in flight. When emulation ends all packets leave at once.
 #[test]
 fn a_link_changes_while_packets_are_under_way() {
     let mut rig = rig("link = { delay = \"50ms\" }", "fifo");
@@ -162,7 +162,7 @@ fn a_port_that_goes_takes_what_is_under_way_with_it() {
     );
 }
 
-/// A recorded link, made up: no more comes through in any time than its opportunities carry.
+/// A made-up link trace: in any interval no more packets pass than its opportunities carry.
 #[test]
 fn a_trace_has_its_opportunities() {
     let mut rig =
@@ -180,7 +180,7 @@ fn a_trace_has_its_opportunities() {
     assert!(sum > opportunities / 2 && sum <= opportunities + 60, "{sum} of {opportunities} at {now}");
 }
 
-/// With bytes a packet stays in its queue until there is an opportunity for it, also where others have gone by unused.
+/// With `bytes` a packet stays queued until it has an opportunity, even after unused opportunities.
 #[test]
 fn a_packet_waits_for_its_opportunity_in_the_queue() {
     let mut rig = rig("link = { trace = \"lte(mean=1mbit,length=10s,seed=2)\", mode = \"bytes(1504)\" }", "fifo");
@@ -204,15 +204,15 @@ fn a_packet_waits_for_its_opportunity_in_the_queue() {
     assert!(waited > 40, "{waited}");
 }
 
-/// A shaper lets a packet go when it may: there it begins, and not when the link was asked in vain.
+/// A packet released by a shaper begins its transmission at the release, not at an earlier poll of the link.
 #[test]
-fn what_a_scheme_held_back_begins_when_it_lets_it_go() {
+fn a_shaped_packet_starts_on_the_link_when_the_shaper_releases_it() {
     let mut rig =
         rig("link = { rate = \"80mbit\", delay = \"5ms\", overhead = \"0b\" }", "shape(rate=1mbit,burst=1000b)");
     send(&mut rig, 0..3);
     rig.pass(Nanos::millis(30));
     let last = came(&mut rig);
-    // At 1 Mbit/s the second goes 8 ms after the first, and the third as much later.
+    // At 1 Mbit/s each packet leaves 8 ms after the one before.
     assert_eq!(last, [0, 1, 2]);
     let told = rig.worker.links(None).links.into_iter().find_map(|link| link.emulated).expect("a link");
     assert!(told.late_most < Nanos::micros(50) && told.missed == 0, "{told:?}");
@@ -228,7 +228,7 @@ fn a_file_that_cannot_be_read_refuses_the_configuration() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever the link does: when all is over every packet has arrived, been dropped with a reason, or come twice.
+    /// Under any behaviour of the link, every packet finally has arrived, arrived twice, or been dropped with a reason.
     #[test]
     fn every_packet_has_one_fate(
         rate in 1_000_000u64..1_000_000_000,

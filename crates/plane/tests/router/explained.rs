@@ -1,4 +1,4 @@
-//! What is explained is what happens: random frames are put to the dry run first and to the router then.
+//! `explain` predicts what the router does: each random frame goes through the dry run first, then through the router.
 
 use crate::home;
 use crate::random::{Chance, frame, mend, seeds};
@@ -67,7 +67,7 @@ name = "six"
 match = "ip6 saddr 2001:db8::/64"
 "#;
 
-/// The same kinds of things behind a translator with a filter behind it, its bounds small enough to be met.
+/// A router with translation and a filter behind it. Its bounds are small enough to be reached.
 const TRANSLATING: &str = r#"
 version = 1
 [port.lan]
@@ -122,7 +122,7 @@ const WAN: [u8; 6] = [2, 0, 0, 0, 0, 2];
 type End = (Fate, Vec<u8>);
 type Ends = Vec<End>;
 
-/// The fates of packets that came in, and what left, in their order.
+/// The fates of received packets, and the packets sent, in order.
 #[derive(Clone, Default)]
 struct Fates(Arc<Mutex<Ends>>);
 
@@ -170,7 +170,7 @@ fn port(rig: &Rig, name: &str) -> PortId {
     PortId::at(ports.map(|port| port.as_ref().map(|port| &*port.name)).position(|port| port == Some(name)).unwrap())
 }
 
-/// Puts a frame to the dry run and to the router; answers what is expected.
+/// Gives a frame to the dry run and to the router, compares, and returns the prediction.
 fn compare(rig: &mut Rig, fates: &Fates, wire: &str, frame: &[u8]) -> Expected {
     let before = (rig.report().ledger.clone(), rig.router.tables().len4(), rig.router.tables().adjacencies_held());
     let explanation = asked(rig, wire, frame);
@@ -194,7 +194,7 @@ fn compare(rig: &mut Rig, fates: &Fates, wire: &str, frame: &[u8]) -> Expected {
     explanation.expected
 }
 
-/// Whether the packet was consumed, and each of its copies had the fate that was foreseen for it.
+/// True if the packet was consumed, and each of its copies met the predicted fate.
 fn are_these(copies: &[Expected], happened: &[End]) -> bool {
     let mut left = happened.to_vec();
     let mut take = |wanted: &dyn Fn(&End) -> bool| {
@@ -209,7 +209,7 @@ fn are_these(copies: &[Expected], happened: &[End]) -> bool {
     each && take(&|(fate, _)| *fate == Fate::Consumed) && left.is_empty()
 }
 
-/// What makes up frames: a plausible one for a station.
+/// A generator of plausible frames for a MAC address.
 type Make = fn(&str, [u8; 6], &mut Chance) -> Vec<u8>;
 
 fn compare_random(layout: Layout, (config, make): (&str, Make), frames: usize, seed: u64) -> BTreeMap<String, usize> {
@@ -231,13 +231,13 @@ fn compare_random(layout: Layout, (config, make): (&str, Make), frames: usize, s
             Expected::Dropped(reason) => reason.name().to_owned(),
             Expected::Waits { .. } => "waits".to_owned(),
             Expected::Collected => {
-                // What becomes of the next fragment depends on this one: its time runs out first.
+                // The fate of the next fragment depends on this one, so let this one expire first.
                 rig.pass(Nanos::secs(70));
                 "collected".to_owned()
             }
         };
         *seen.entry(kind).or_default() += 1;
-        // Long enough that no rate limit is used up and no neighbour's queue gets full.
+        // Long enough that no rate limit is exhausted and no neighbour queue gets full.
         rig.pass(Nanos::millis(200 + chance.next() % 200));
         forget(&mut rig);
     }
@@ -245,7 +245,7 @@ fn compare_random(layout: Layout, (config, make): (&str, Make), frames: usize, s
 }
 
 #[test]
-fn what_is_explained_is_what_the_router_does() {
+fn explain_predicts_the_fate_of_random_frames() {
     let plain: (&str, Make) = (CONFIG, |_, station, chance| plausible(station, chance));
     let mut seen = compare_random(Layout::Three, plain, 8000, 1);
     for (kind, times) in compare_random(Layout::One, plain, 2000, 2) {
@@ -259,9 +259,9 @@ fn what_is_explained_is_what_the_router_does() {
     assert!(seen.len() > 25, "only {seen:?}");
 }
 
-/// With what comes in from either side, and connections, ports and hosts at their bounds.
+/// Packets arrive from either side; connections, ports and hosts reach their bounds.
 #[test]
-fn behind_translation_too_what_is_explained_is_what_the_router_does() {
+fn explain_predicts_the_fate_of_random_frames_behind_translation() {
     let mut seen = compare_random(Layout::Three, (TRANSLATING, translatable), 8000, 3);
     for (kind, times) in compare_random(Layout::Two, (TRANSLATING, translatable), 2000, 4) {
         *seen.entry(kind).or_default() += times;
@@ -273,7 +273,7 @@ fn behind_translation_too_what_is_explained_is_what_the_router_does() {
     }
 }
 
-/// A packet as there could be on either side of a translator, or a fragment of one.
+/// A plausible packet on either side of a translator, or a fragment of one.
 fn translatable(wire: &str, station: [u8; 6], chance: &mut Chance) -> Vec<u8> {
     let inside = [[192, 168, 1, 7], [192, 168, 1, 8], [192, 168, 1, 99], [192, 168, 2, 5], [10, 98, 0, 1]];
     let outside = [[198, 51, 100, 5], [198, 51, 100, 66], [203, 0, 113, 9], [203, 0, 113, 77], [198, 18, 0, 1]];
@@ -320,7 +320,7 @@ fn translatable(wire: &str, station: [u8; 6], chance: &mut Chance) -> Vec<u8> {
     frame
 }
 
-/// What is found out about translation where it shows first: a ping of the outside address is answered.
+/// The router answers a ping of its outside address, although its path translates.
 #[test]
 fn a_ping_of_the_outside_address_is_explained_as_answered() {
     let (mut rig, fates) = running(Layout::Three, TRANSLATING);
@@ -332,7 +332,7 @@ fn a_ping_of_the_outside_address_is_explained_as_answered() {
     assert_eq!(compare(&mut rig, &fates, "wan", &ping), Expected::Consumed);
 }
 
-/// A UDP packet as there could be, to somewhere that matters here.
+/// A plausible UDP packet, to a destination that the configuration distinguishes.
 fn plausible(station: [u8; 6], chance: &mut Chance) -> Vec<u8> {
     const WHERE: [[u8; 4]; 11] = [
         [8, 8, 8, 8],
@@ -380,7 +380,7 @@ fn each_kind_of_packet_is_explained_as_it_goes() {
     let waits = compare(&mut rig, &fates, "lan", &udp([10, 9, 9, 9], (1, 2), 64, 60));
     assert!(matches!(waits, Expected::Waits { address, .. } if address.to_string() == "10.7.0.9"), "{waits:?}");
     let mut cut = udp([8, 8, 8, 8], (1, 2), 64, 1400);
-    // Without DF.
+    // Clear DF.
     cut[20] = 0;
     mend(&mut cut);
     let explanation = asked(&rig, "lan", &cut);
@@ -395,7 +395,7 @@ fn a_neighbour_is_in_the_state_the_router_knows_it_in() {
     assert!(matches!(compare(&mut rig, &fates, "lan", &to_neighbour), Expected::Waits { .. }));
     rig.pass(Nanos::millis(3500));
     assert_eq!(compare(&mut rig, &fates, "lan", &to_neighbour), Expected::Dropped(DropReason::NeighbourFailed));
-    // It asks for us, and is known from then on without having been asked: stale.
+    // The neighbour sends an ARP request for the router, which learns it as stale.
     let mut ask = vec![0xff; 6];
     ask.extend([2, 0, 0, 0, 0, 0x77, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 0x77, 198, 51, 100, 77]);
     ask.extend([0, 0, 0, 0, 0, 0, 198, 51, 100, 254]);

@@ -1,5 +1,5 @@
-//! A port that takes less than it did: one that comes in the place of another, or the same whose interface came back with
-//! less. What waited as it was is made to fit where it waits; nothing is lost, nothing is overtaken.
+//! A port loses offload features: another port replaces it, or its interface returns with fewer features. Queued
+//! super-frames are segmented in their queues. No packet is lost or overtaken.
 
 use cpu::meter::Flat;
 use packet::event::Silent;
@@ -42,7 +42,7 @@ via = "198.51.100.9"
     )
 }
 
-/// A datagram of `length` bytes whose first is `number`.
+/// A datagram of `length` bytes; the first byte is `number`.
 fn udp(number: u8, length: usize) -> Vec<u8> {
     let mut frame = vec![0; 42 + length];
     let to = Mac([2, 0, 0, 0, 0, 1]);
@@ -63,13 +63,13 @@ fn udp(number: u8, length: usize) -> Vec<u8> {
 
 const SUPER: Offload = Offload { segmentation: Segmentation::Udp, size: 1000, checksum: None };
 
-/// Segments of the super-frames: the numbers of those that begin one, and the lengths of all.
+/// Number and length of each segment. Only the first segment of a super-frame has its number.
 fn seen(frames: &[Vec<u8>]) -> Vec<(u8, usize)> {
     frames.iter().map(|frame| (frame[42], Ipv4::parse(&frame[14..]).unwrap().payload.len() - 8)).collect()
 }
 
 #[test]
-fn what_waits_is_cut_when_another_port_takes_less() {
+fn queued_super_frames_are_segmented_when_a_replacement_port_lacks_offloads() {
     let mut rig = Rig::offloading(3 * WIRE, Layout::Three, &config("wan"), &[("wan", EVERYTHING)]);
     for sent in 0..WIRE {
         rig.send("lan", &udp(0, 20));
@@ -82,7 +82,7 @@ fn what_waits_is_cut_when_another_port_takes_less() {
     }
     rig.settle();
     let backlog = |rig: &Rig| rig.report().ports.iter().map(|p| (p.backlog, p.backlog_bytes.get())).max();
-    // Of the wire: 2500 bytes of payload, three times 42 of headers.
+    // Bytes on the wire: 2500 of payload, and 42 of headers for each of three segments.
     assert_eq!(backlog(&rig), Some((3, 3 * (2500 + 3 * 42))));
     rig.apply(&config("other")).unwrap();
     rig.worker.audit();
@@ -95,7 +95,7 @@ fn what_waits_is_cut_when_another_port_takes_less() {
     assert_eq!(backlog(&rig), Some((0, 0)));
 }
 
-/// One end of a wire that takes everything, until it does not.
+/// One end of a wire that accepts all offloads until the flag changes.
 struct Fading(Memory, Arc<AtomicBool>);
 
 impl Port for Fading {
@@ -132,11 +132,11 @@ impl Port for Fading {
 }
 
 #[test]
-fn what_waits_is_cut_when_the_port_itself_takes_less() {
+fn queued_super_frames_are_segmented_when_their_port_loses_offloads() {
     let (mut rig, faded) = (Rig::new(4096, Layout::Three, Box::new(Silent)), Arc::new(AtomicBool::new(false)));
     let fades = faded.clone();
     rig.wires.wrap = Some(Box::new(move |near| Box::new(Fading(near, fades.clone()))));
-    // Short ones, so that much waits before them.
+    // Short wires, so that many packets are queued before them.
     rig.wires.length = 4;
     rig.apply(&config("wan")).unwrap_or_else(|errors| panic!("{errors:?}"));
     rig.settle();
@@ -154,13 +154,13 @@ fn what_waits_is_cut_when_the_port_itself_takes_less() {
             rig.send_as("lan", &udp(next, 2500), SUPER);
             next += 1;
         }
-        // Not to the end: some are on the path, some at the link, some on the wire.
+        // Stop early: some packets are on the path, some at the link, some on the wire.
         for _ in 0..[3, 1, 4, 2, 5, 7][round] {
             rig.step(&mut Flat(Nanos::new(10)));
         }
         if round == 3 {
             faded.store(true, Ordering::Relaxed);
-            // Ports are looked at every tenth of a second.
+            // The router polls the state of ports every 100 ms.
             rig.now += Nanos::millis(100);
         }
         rig.worker.audit();

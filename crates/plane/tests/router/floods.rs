@@ -1,5 +1,5 @@
-//! Floods of what concerns the router itself disturb nobody else: a neighbour in use stays one, a new one is found, and the router
-//! answers those who ask for it.
+//! A flood of packets for the router's local protocols disturbs no other traffic: a neighbour in use stays reachable, a new one is
+//! resolved, and the router answers requests for its addresses.
 
 use packet::event::NeighbourState;
 use packet::wire::icmp4::{self, Echo};
@@ -33,7 +33,7 @@ const GAP: Nanos = Nanos::micros(50);
 /// Between two packets of a neighbour in use.
 const BEAT: Nanos = Nanos::millis(10);
 
-/// The addresses a station has in this family.
+/// The address family of a test, and the hosts' addresses in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     V4,
@@ -70,7 +70,7 @@ fn frame(to: Mac, from: Mac, kind: u16, l3: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A UDP packet without checksum, or, over IPv6, one of a protocol for experiments.
+/// A UDP packet without checksum; over IPv6 a packet of an experimental protocol.
 fn packet(link: (Mac, Mac), ends: (IpAddr, IpAddr), ttl: u8) -> Vec<u8> {
     match ends {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
@@ -98,14 +98,14 @@ fn six(link: (Mac, Mac), (source, destination): (Ipv6Addr, Ipv6Addr), hop_limit:
     frame(link.1, link.0, ethertype::IPV6, &bytes)
 }
 
-/// Writes a message into a packet of IPv6, and that into a frame.
+/// A frame with an IPv6 packet that carries the message.
 fn discovery(link: (Mac, Mac), write: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
     let mut bytes = vec![0; 256];
     let length = write(&mut bytes).unwrap();
     frame(link.1, link.0, ethertype::IPV6, &bytes[..length])
 }
 
-/// The `n`th of senders that nobody has seen before: its addresses on the LAN, and a number of its own.
+/// The `n`th unknown sender: its addresses on the LAN, and its number.
 struct Stranger {
     mac: Mac,
     four: Ipv4Addr,
@@ -113,7 +113,7 @@ struct Stranger {
 }
 
 fn stranger(n: u32) -> Stranger {
-    // Odd multipliers: no two within 2^15 are the same.
+    // Odd multipliers: no two of 2^15 successive hosts are equal.
     let host = n.wrapping_mul(40_503) as u16 | 0x100;
     let [a, b] = host.to_be_bytes();
     let [c, d, e, f] = n.wrapping_mul(2_654_435_761).to_be_bytes();
@@ -188,7 +188,7 @@ fn of_flood(kind: &str, n: u32) -> Vec<u8> {
         "solicitations of who looks whether an address is free" => {
             let link = (mac, ipv6::multicast_mac(solicited));
             let write = |buffer: &mut [u8]| {
-                // Whoever asks from no address says no link-layer address (RFC 4861 4.3).
+                // A solicitation from the unspecified address carries no link-layer address (RFC 4861 4.3).
                 ndp::write_neighbour_solicitation(buffer, Ipv6Addr::UNSPECIFIED, solicited, router6, mac)
             };
             discovery(link, write)
@@ -245,13 +245,13 @@ fn of_flood(kind: &str, n: u32) -> Vec<u8> {
     }
 }
 
-/// A router between stations that answer for their addresses at once.
+/// A router between hosts that answer ARP and ND requests at once.
 struct Town {
     rig: Rig,
     version: Version,
     /// Packets of the neighbours in use that arrived: at the peer, at the host, at the newcomer.
     arrived: [usize; 3],
-    /// Questions for the peer, and for the host, and answers to the host's own questions.
+    /// Requests for the peer, requests for the host, and answers to the host's own requests.
     questions: usize,
     answers: usize,
     start: Instant,
@@ -269,7 +269,7 @@ impl Town {
         town
     }
 
-    /// The neighbours in use send each other a packet.
+    /// The neighbours in use send a packet to each other.
     fn beat(&mut self) {
         let (host, peer) = (self.version.host(), self.version.peer());
         self.rig.send("lan", &packet((HOST, LAN), (host, peer), 64));
@@ -278,7 +278,7 @@ impl Town {
         self.answer();
     }
 
-    /// The stations receive what was sent to them.
+    /// The hosts receive their packets and answer requests.
     fn answer(&mut self) {
         loop {
             let lan = self.rig.received("lan");
@@ -347,7 +347,7 @@ impl Town {
         }
     }
 
-    /// Lets time pass, in which the stations answer at once.
+    /// Lets time pass; the hosts answer at once.
     fn run(&mut self, span: Nanos) {
         let end = self.rig.now + span;
         while self.rig.now < end {
@@ -357,7 +357,7 @@ impl Town {
         }
     }
 
-    /// When both neighbours in use are asked next whether they are still there, counted from the start.
+    /// The times of the next probes of both neighbours in use, counted from the start.
     fn probes(version: Version) -> (Nanos, Nanos) {
         let mut town = Town::new(version);
         let mut at = Vec::new();
@@ -370,7 +370,7 @@ impl Town {
         (at[0], at[1])
     }
 
-    /// The host asks for the router, as one does whose own memory of it is old.
+    /// The host requests the router's address, as a host does whose entry is stale.
     fn ask(&mut self) {
         let (host, router) = (self.version.host(), self.version.pick("10.1.0.1", "2001:db8:1::1"));
         let question = match (host, router) {
@@ -386,7 +386,7 @@ impl Town {
     }
 }
 
-/// Floods the router around the moment when a neighbour in use is asked whether it is still there.
+/// Floods the router around the probe of a neighbour in use.
 fn undisturbed(version: Version, kind: &str, probe: Nanos) {
     let mut town = Town::new(version);
     let begin = town.start + probe + Nanos::millis(1) - Nanos::millis(400);
@@ -396,7 +396,7 @@ fn undisturbed(version: Version, kind: &str, probe: Nanos) {
     let questions = town.questions;
     let mut beat = begin;
     while town.rig.now < begin + Nanos::millis(800) {
-        // First what is evenly spaced, which takes every chance that a limit gives; then bursts, as interfaces deliver them.
+        // First evenly spaced frames, which use up every token of a limit; then bursts, as interfaces deliver them.
         let burst = if n < 10_000 { 1 } else { 100 };
         for _ in 0..burst {
             town.rig.send("lan", &of_flood(kind, n));
@@ -409,7 +409,7 @@ fn undisturbed(version: Version, kind: &str, probe: Nanos) {
             town.beat();
             sent += 1;
             if n >= 12_000 {
-                // Somebody who was silent so far is sent to.
+                // The first packet to a host that was silent so far.
                 let ends = (version.host(), version.newcomer());
                 town.rig.send("lan", &packet((HOST, LAN), ends, 64));
                 fresh += 1;
@@ -425,7 +425,7 @@ fn undisturbed(version: Version, kind: &str, probe: Nanos) {
     assert!(town.questions - questions >= 2, "{kind}: the moment was met, and the newcomer was asked for");
     assert_eq!(town.arrived, [sent, sent, fresh], "{version:?}, {kind}: at the peer, the host, the newcomer");
     assert!(asked > 5 && town.answers >= asked, "{version:?}, {kind}: {} answers to {asked} questions", town.answers);
-    // One whose answer was not heard would be asked again, and forgotten after three times.
+    // A neighbour whose answer was lost would be probed again, and removed after three probes.
     for neighbour in [version.host(), version.peer(), version.newcomer()] {
         let known = town.rig.report().neighbours.into_iter().find(|known| known.address == neighbour);
         let state = known.map(|known| known.state);
@@ -434,13 +434,13 @@ fn undisturbed(version: Version, kind: &str, probe: Nanos) {
 }
 
 #[test]
-fn no_flood_of_what_concerns_the_router_disturbs_others() {
+fn no_flood_of_local_protocols_disturbs_neighbours_in_use() {
     for version in [Version::V4, Version::V6] {
         let (first, second) = Town::probes(version);
         for kind in KINDS {
             undisturbed(version, kind, first);
         }
-        // The other neighbour in use.
+        // The same at the probe of the other neighbour in use.
         for kind in [KINDS[0], KINDS[5]] {
             undisturbed(version, kind, second);
         }

@@ -1,4 +1,4 @@
-//! A packet's whole life through a router in memory.
+//! Packets through a whole router in memory, from receive to transmit or drop.
 
 use packet::DropReason;
 use packet::wire::Ipv4;
@@ -87,7 +87,7 @@ fn padding_is_not_forwarded() {
 }
 
 #[test]
-fn what_must_not_be_forwarded_is_dropped_for_its_reason() {
+fn packets_that_must_not_be_forwarded_are_dropped_with_their_reason() {
     let mut rig = Rig::running(4096, Layout::Three, CONFIG);
     let mut cases: Vec<(Vec<u8>, DropReason)> = vec![
         (udp(Ipv4Addr::new(10, 66, 0, 1), 64), DropReason::Blackhole),
@@ -134,7 +134,7 @@ fn every_packet_of_a_flood_is_accounted_for() {
     }
     let before = rig.report().ledger.sent();
     rig.settle();
-    // The errors wait for a host that never answers.
+    // ICMP errors are queued for a host that never answers ARP.
     assert!(rig.report().held > 0);
     rig.pass(units::Nanos::secs(10));
     let report = rig.report();
@@ -166,7 +166,7 @@ fn icmp_errors_are_limited_as_configured_and_the_limit_changes_while_running() {
 #[test]
 fn packets_for_a_port_whose_medium_is_gone_are_dropped_and_say_so() {
     let mut rig = Rig::running(4096, Layout::Three, CONFIG);
-    // The cable is pulled out.
+    // The link goes down.
     rig.pass(units::Nanos::secs(5));
     rig.wires.far.remove("wan");
     rig.pass(units::Nanos::secs(1));

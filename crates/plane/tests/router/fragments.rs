@@ -1,5 +1,5 @@
-//! IPv4 packets that are longer than their link takes: whatever path they take, they are cut in the order in which they
-//! came, and their fragments reassemble to the packets that were sent. Fragments are translated in any order of arrival.
+//! IPv4 packets above the MTU of their link: on every kind of path the router fragments them in order of arrival, and the
+//! fragments reassemble to the original packets. Fragments are translated in any order of arrival.
 
 use crate::home::{ICMP, Sent, Socket, UDP, fragments};
 use crate::random::Chance;
@@ -44,7 +44,7 @@ fn path(functions: &str, more: &str) -> String {
     format!("[[path]]\nname = \"home\"\nmatch = \"any\"\nfunctions = [{functions}]\n{more}\n")
 }
 
-/// A way through the router.
+/// A direction and path through the router.
 struct Way {
     name: &'static str,
     config: String,
@@ -88,7 +88,7 @@ fn ways() -> Vec<Way> {
 }
 
 impl Way {
-    /// The `number`th packet of the flow, its IP packet so many bytes long.
+    /// The `number`th packet of the flow; its IP packet has `length` bytes.
     fn packet(&self, number: u32, length: usize) -> Vec<u8> {
         let mut payload: Vec<u8> = number.to_be_bytes().to_vec();
         payload.extend((0..length - 32).map(|at| (at as u32 * 7 + number) as u8));
@@ -113,8 +113,8 @@ fn ipv4(rig: &mut Rig, wire: &str) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The packets that frames are put together to, in the order of their last fragments; no fragment of one lies between those
-/// of another.
+/// The reassembled packets, in the order of their last fragments. Checks that fragments of different packets do not
+/// interleave.
 fn whole(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (mut whole, mut parts): (Vec<Vec<u8>>, Vec<u8>) = (Vec::new(), Vec::new());
     let mut begun = None;
@@ -161,7 +161,7 @@ fn packets_of_a_flow_leave_in_the_order_of_arrival_whatever_their_lengths() {
                     sent.push(frame);
                 }
                 rig.settle();
-                // An interrupted vector needs another slice.
+                // A vector that was interrupted needs another slice.
                 rig.pass(Nanos::millis(1));
                 left.extend(ipv4(&mut rig, way.wires.1));
             }
@@ -175,7 +175,7 @@ fn packets_of_a_flow_leave_in_the_order_of_arrival_whatever_their_lengths() {
     }
 }
 
-/// A super-frame of datagrams that are longer than the link takes, between packets that are not.
+/// A super-frame of datagrams above the MTU, between shorter packets.
 #[test]
 fn datagrams_of_a_super_frame_are_cut_in_order_too() {
     let everything = Offloads { super_frames: true, checksums: true, gather: false };
@@ -195,7 +195,7 @@ fn datagrams_of_a_super_frame_are_cut_in_order_too() {
                 size: 1400,
                 checksum: Some(packet::pool::PartialChecksum { start: 34, offset: 6 }),
             };
-            // The field of a partial checksum has the sum of the pseudo-header.
+            // A partial checksum holds the sum of the pseudo-header.
             let pseudo = packet::wire::checksum::Sum::new().pseudo4(way.ends.0.0, way.ends.1.0, UDP, 4208).folded();
             burst[40..42].copy_from_slice(&pseudo.to_be_bytes());
             rig.send(way.wires.0, &first);
@@ -213,7 +213,7 @@ fn datagrams_of_a_super_frame_are_cut_in_order_too() {
 }
 
 #[test]
-fn a_packet_that_may_not_be_cut_is_dropped_and_its_sender_told_whatever_path_it_takes() {
+fn a_packet_with_df_above_the_mtu_is_dropped_with_an_icmp_error_on_every_path() {
     for way in ways() {
         let mut rig = way.start(Layout::Three, &[]);
         let sent =
@@ -244,7 +244,7 @@ fn fragments_are_translated_in_any_order_of_arrival() {
             let frame = way.packet(round, 3000);
             let mut parts = fragments(&frame, 400);
             let count = parts.len();
-            // Any order; the second half one after the other, with time between.
+            // A random order; the second half one by one, with time between.
             for at in (1..count).rev() {
                 parts.swap(at, chance.below(at + 1));
             }
@@ -271,7 +271,7 @@ fn fragments_are_translated_in_any_order_of_arrival() {
     }
 }
 
-/// The first fragment and the others may be seen by different workers, and those that wait are on the first worker.
+/// Different workers may receive the first fragment and the others. Waiting fragments are kept by the first worker.
 #[test]
 fn several_workers_translate_fragments_in_any_order_of_arrival() {
     for (name, way) in directions() {
@@ -309,7 +309,7 @@ fn a_fragment_whose_first_does_not_come_is_dropped_for_that_after_two_seconds() 
         assert_eq!((rig.report().held, rig.report().ledger.dropped()), (2, 0), "{name}");
         rig.pass(Nanos::millis(200));
         assert_eq!(rig.report().ledger.dropped_for(DropReason::NatFragment), 2, "{name}");
-        // The first alone goes on, late as it is, and the others behind it if they come again.
+        // A late first fragment is forwarded alone. The others follow it if they are sent again.
         parts.iter().for_each(|part| rig.send(way.wires.0, part));
         rig.settle();
         assert_eq!(ipv4(&mut rig, way.wires.1).len(), 3, "{name}");
@@ -336,7 +336,7 @@ fn fragmented_pings_of_the_router_are_answered_behind_translation() {
     }
 }
 
-/// The payloads of packets, put together from fragments in any order.
+/// The payloads of packets, reassembled from fragments in any order.
 fn whole_of(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut packets: BTreeMap<u16, Vec<(usize, Vec<u8>)>> = BTreeMap::new();
     for frame in frames {
@@ -351,7 +351,7 @@ fn whole_of(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     packets.into_values().map(put).collect()
 }
 
-/// Fragments without a first, from one sender and from many: packets in order still pass, and few fragments wait.
+/// A flood of fragments without a first one, from one sender or many: fragments in order still pass, and few wait.
 #[test]
 fn a_flood_of_fragments_without_a_first_is_bounded_and_delays_no_packet() {
     for spoofed in [false, true] {

@@ -1,4 +1,4 @@
-//! Functions of paths in a whole router.
+//! Packet functions of paths in a whole router.
 
 use plane::rig::{LAN_AND_WAN, Rig, Udp};
 use plane::snapshot::Layout;
@@ -9,7 +9,7 @@ fn udp() -> Vec<u8> {
     Udp::crossing(9, 9).frame(&[])
 }
 
-/// A router whose only path has these keys.
+/// A router with one path that has these keys.
 fn running(path: &str) -> Rig {
     Rig::running(1024, Layout::Three, &format!("{LAN_AND_WAN}[[path]]\nname = \"tried\"\nmatch = \"any\"\n{path}\n"))
 }
@@ -38,7 +38,7 @@ fn a_packet_whose_spin_is_longer_than_the_limit_of_its_path_is_dropped_and_the_o
     assert_eq!((left as u64 + dropped, left > 5, dropped > 5), (40, true, true), "{left} {dropped}");
 }
 
-/// What a filter of these rules lets pass of UDP packets to these ports; what its rules have counted.
+/// Sends UDP packets to these ports through a filter. Returns the ports that passed, and the counters of the rules.
 fn filtered(rules: &str, ports: &[u16]) -> (Rig, Vec<u16>, Vec<(String, u64)>) {
     let mut rig = running(&format!("functions = [\"filter\", \"ip\"]\nfilter = {rules}"));
     let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
@@ -71,13 +71,13 @@ fn the_first_rule_that_holds_decides_and_each_counts() {
     let ledger = rig.report().ledger;
     assert_eq!(ledger.dropped_for(packet::DropReason::Filtered), 2);
     assert_eq!(ledger.dropped_for(packet::DropReason::Rejected), 2);
-    // The sender is asked for before it is told: it hears that a filter forbids it (RFC 1812 5.2.7.1, code 13).
+    // The router resolves the sender by ARP, then sends ICMP code 13 (RFC 1812 5.2.7.1).
     let asks = rig.received("lan").into_iter().any(|frame| frame[12..14] == [8, 6] || frame[34..36] == [3, 13]);
     assert!(asks);
 }
 
 #[test]
-fn what_no_rule_is_about_goes_on_and_counters_survive_a_change_of_something_else() {
+fn a_filter_passes_unmatched_packets_and_its_counters_survive_other_changes() {
     let (mut rig, left, _) = filtered(r#"["tcp drop"]"#, &[1, 2, 3]);
     assert_eq!(left, [1, 2, 3]);
     let path = "class = 9\nfunctions = [\"filter\", \"ip\"]\nfilter = [\"tcp drop\"]";
@@ -95,7 +95,7 @@ fn dispatching(rules: &str, more: &str) -> Rig {
     Rig::running(1024, Layout::Three, &paths)
 }
 
-/// A path that no packet takes of itself.
+/// A path that packets reach by dispatch only.
 fn path(name: &str, more: &str) -> String {
     format!("[[path]]\nname = \"{name}\"\nmatch = \"udp dport 1\"\n{more}\n")
 }
@@ -107,7 +107,7 @@ fn carrying(protocol: u8, port: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
     let header = if protocol == 6 { 20 } else { 8 };
     let length = (14 + 20 + header + payload.len()).max(60);
     let mut frame = Udp { link, network, ports: (port, 80), ttl: 64, length }.frame(&[]);
-    // The length of the packet without padding, its protocol, and the checksum anew.
+    // Correct the length, the protocol and the checksum of the header.
     frame[16..18].copy_from_slice(&((20 + header + payload.len()) as u16).to_be_bytes());
     frame[23] = protocol;
     frame[24..26].fill(0);
@@ -122,7 +122,7 @@ fn carrying(protocol: u8, port: u16, flags: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Packets that each path has entered, by name.
+/// Packets that have entered the path `name`.
 fn entered(rig: &Rig, name: &str) -> (u64, u64) {
     let path = rig.router.snapshot().paths.iter().find(|path| &*path.name == name).unwrap().id;
     let report = rig.report();
@@ -134,18 +134,18 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: www.example.org\r\n\r\n";
 const QUESTION: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\x03org\0\0\x01\0\x01";
 
 #[test]
-fn what_a_packet_carries_decides_which_path_it_ends_on_and_its_connection_follows() {
+fn payload_selects_the_path_and_later_packets_of_the_connection_follow() {
     let rules = r#"["http host *.example.org web", "dns name www.example.org names", "payload 1 0xbeef raw"]"#;
     let paths = [path("web", ""), path("names", "functions = [\"spin(cost=1us)\", \"ip\"]"), path("raw", "class = 3")];
     let mut rig = dispatching(rules, &paths.concat());
     let (tcp, udp) = (6, 17);
     let packets = [
-        carrying(tcp, 1000, 2, b""),         // a connection begins: nobody knows what it will carry
-        carrying(tcp, 1000, 16, REQUEST),    // now it is known
-        carrying(tcp, 1000, 16, b"more of"), // what follows follows
+        carrying(tcp, 1000, 2, b""),         // SYN: the application is not known yet
+        carrying(tcp, 1000, 16, REQUEST),    // the request identifies it
+        carrying(tcp, 1000, 16, b"more of"), // later packets of the connection follow
         carrying(tcp, 1001, 16, b"more of"), // another connection
-        carrying(tcp, 1000, 20, b""),        // it is reset: known to the last
-        carrying(tcp, 1000, 16, b"more of"), // and forgotten
+        carrying(tcp, 1000, 20, b""),        // a reset still follows its connection
+        carrying(tcp, 1000, 16, b"more of"), // the reset ended the state
         carrying(udp, 1000, 0, QUESTION),
         carrying(udp, 1000, 0, b"no question"),
         carrying(udp, 1000, 0, b"\0\xbe\xef\0"),

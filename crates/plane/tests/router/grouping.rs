@@ -8,8 +8,8 @@ use plane::snapshot::Layout;
 use std::collections::BTreeMap;
 use units::{Nanos, Share};
 
-/// Paths by the port that packets go to. Two of them do the same as best effort does, one has other functions, and one was
-/// promised something.
+/// Paths by destination port. Two have the functions of best effort, one has other functions, and one has a
+/// reservation.
 const PATHS: &str = r#"
 [[path]]
 name = "plain"
@@ -27,14 +27,14 @@ match = "udp dport 4"
 reserve = "10kpps"
 cost = "2us"
 "#;
-/// A packet to a port that is none of these is best effort's.
+/// Packets to any other port are best effort.
 const PORTS: [u16; 5] = [1, 2, 3, 4, 5];
 
 fn config(grouping: &str) -> String {
     format!("{LAN_AND_WAN}{PATHS}[cpu]\nswitch_cost = \"1us\"\nbest_effort = \"{grouping}\"\n")
 }
 
-/// The forwarding tasks, by the paths they have but for the router's own.
+/// The forwarding tasks by their paths, without the built-in paths.
 fn tasks(rig: &Rig) -> BTreeMap<Vec<&'static str>, TaskReport> {
     let names = ["plain", "other", "dear", "voice"];
     let snapshot = rig.router.snapshot();
@@ -88,7 +88,7 @@ fn packets_of_paths_that_share_a_task_keep_their_order_and_none_is_lost() {
         let mut number = 0u32;
         let mut came: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
         for burst in 0..50 {
-            // Runs of packets of one path, and packets of all in turns.
+            // Runs of packets of one path, then packets of all paths in turn.
             for n in 0..40 {
                 let port = PORTS[if burst % 2 == 0 { n % 5 } else { n / 8 }];
                 rig.send("lan", &Udp::crossing(9, port).frame(&number.to_be_bytes()));
@@ -96,7 +96,7 @@ fn packets_of_paths_that_share_a_task_keep_their_order_and_none_is_lost() {
             }
             (0..6).for_each(|_| _ = rig.step(&mut Flat(Nanos::new(10))));
         }
-        // Promises are kept of a port that an estimator may leave alone for a while.
+        // The estimator may delay the next poll of a port with a reservation.
         rig.pass(Nanos::millis(100));
         for frame in rig.received("wan") {
             let port = u16::from_be_bytes([frame[36], frame[37]]);

@@ -1,5 +1,5 @@
-//! Queues, members of groups and workers are chosen by hashes with a key that nobody outside knows: flows that collide under one key
-//! do not under another.
+//! A keyed hash selects queues, members of next-hop groups and workers. The key is secret, and flows that collide under one key do not
+//! collide under another.
 
 use packet::port::{Memory, Port, Wire};
 use packet::wire::{Ipv4Spec, ethernet, ethertype, flow_hash};
@@ -8,9 +8,9 @@ use plane::rig::{OneLink, flow_key};
 use std::net::Ipv4Addr;
 use units::{Instant, Mac, Nanos};
 
-/// Queues of each scheme.
+/// Flow queues of each scheme.
 const FLOWS: u64 = 256;
-/// Each has queues for flows.
+/// Schemes with a queue for each flow.
 const SCHEMES: &[&str] = &[
     "fq(flows=256){fifo}",
     "fq(flows=256){codel}",
@@ -47,14 +47,14 @@ fn queue(flow: u16, key: u64) -> u64 {
     (u64::from(flow_hash(&frame(flow), 14, key)) * FLOWS) >> 32
 }
 
-/// A hundred flows in the queue of flow 1, as somebody computes them who knows the key.
+/// A hundred flows in the queue of flow 1, computed with the key.
 fn colliding(key: u64) -> Vec<u16> {
     let victim = queue(1, key);
     (2..=u16::MAX).filter(|flow| queue(*flow, key) == victim).take(100).collect()
 }
 
-/// A link of a router with this secret, which has sent one packet of each flow behind one of flow 1: the ports of those that came
-/// out, in that order, and how many joined a queue in which another flow waited.
+/// Sends one packet of each flow behind one of flow 1, through a router with this secret. Returns the ports of the packets
+/// in the order sent, and the number of packets that joined the queue of another flow.
 fn sent(scheme: &str, secret: u64, flows: &[u16]) -> (Vec<u16>, u64) {
     let region = Region::new(4096);
     let (near, mut far): (_, Memory) = Wire::pair(8);
@@ -87,7 +87,7 @@ fn flows_that_collide_under_one_key_have_other_queues_under_another() {
     for scheme in SCHEMES {
         let known = sent(scheme, 1, &flows).1;
         let guessed = sent(scheme, 2, &flows).1;
-        // A hundred flows among 256 queues meet by chance some twenty times.
+        // A hundred flows in 256 queues collide by chance some twenty times.
         assert!(
             known >= 90 && guessed <= 40,
             "{scheme}: {known} share a queue where the key is known, {guessed} where not"
@@ -96,12 +96,12 @@ fn flows_that_collide_under_one_key_have_other_queues_under_another() {
 }
 
 #[test]
-fn nobody_who_knows_the_program_computes_collisions() {
+fn colliding_flows_of_one_key_are_spread_by_other_keys() {
     let flows = colliding(flow_key(0));
     let shared =
         |secret| flows.iter().filter(|flow| queue(**flow, flow_key(secret)) == queue(1, flow_key(secret))).count();
     assert_eq!(shared(0), flows.len());
-    // One of 256 by chance.
+    // By chance one of 256.
     assert!((1..200).all(|secret| shared(secret) <= 6), "{:?}", (1..200).map(shared).max());
 }
 

@@ -18,22 +18,22 @@ match = "udp dport 2"
 functions = ["spin(cost=1us)", "ip"]
 "#;
 
-/// A packet to a port, with a number that tells it apart.
+/// A packet to a port, with a number that identifies it.
 fn frame(port: u16, number: u16) -> Vec<u8> {
     Udp::crossing(number, port).frame(&[])
 }
 
-/// What a router has made of packets.
+/// The result of a run.
 #[derive(PartialEq, Debug)]
 struct Made {
-    /// What has left, by the port of its packets.
+    /// Packets sent, by destination port.
     left: BTreeMap<u16, Vec<Vec<u8>>>,
     counters: Vec<(usize, PathCounters)>,
     ledger: [u64; 3],
 }
 
-/// Lets packets to these ports come in bursts, with so many steps between two. Answers what became of them, and the runs of the
-/// task that best effort and the path `plain` share.
+/// Sends bursts of packets to these ports, with `steps` steps between two. Returns the result, and the runs of the task that
+/// best effort and the path `plain` share.
 fn run(cpu: &str, layout: Layout, bursts: &[Vec<u16>], steps: usize) -> (Made, u64) {
     let mut rig = Rig::running(4096, layout, &format!("{LAN_AND_WAN}{PATHS}[cpu]\n{cpu}\n"));
     let mut number = 0;
@@ -82,14 +82,14 @@ fn it_is_done_in_the_input_task_only_while_the_budget_permits() {
     let runs = |cpu: &str, layout| run(cpu, layout, &bursts, 10).1;
     for layout in [Layout::Two, Layout::Three] {
         assert_eq!(runs("inline = true\nclassify_budget = \"100ns\"", layout), 0, "{layout:?}");
-        // Of 10 ns a packet on the way in, and as many for its functions, 15 are allowed: known once some have come.
+        // Input and functions cost 10 ns each, and the budget is 15. The router measures that with the first packets.
         assert!(runs("inline = true\nclassify_budget = \"15ns\"", layout) > 10, "{layout:?}");
         assert!(runs("inline = true\nreceive = \"interrupt\"", layout) > 10, "{layout:?}: an interrupt only receives");
         assert!(runs("", layout) > 10, "{layout:?}");
     }
 }
 
-/// A port that waits for room on a path goes on once there is some, though the path is run in its task and nothing else comes.
+/// A port blocked by a full path resumes when there is room, though the path runs in the port's own task and no packet arrives.
 #[test]
 fn a_port_that_waits_goes_on_where_paths_are_run_in_its_task() {
     for (layout, inline) in
