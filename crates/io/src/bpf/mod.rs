@@ -157,7 +157,6 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c
 }
 
 /// # Safety
-
 /// See [`bpf`]; in addition `command` returns a new descriptor.
 unsafe fn bpf_open<T>(command: libc::c_int, attributes: &mut T) -> io::Result<OwnedFd> {
     // SAFETY: the caller vouches for the call; a new descriptor has no other owner.

@@ -73,7 +73,6 @@ impl Lent {
     }
 
     /// # Safety
-
     /// The kernel has finished with the frame.
     #[inline]
     unsafe fn reclaim(&mut self, frame: u32) -> Packet {
