@@ -10,7 +10,7 @@ use units::{Instant, Mac, Nanos};
 
 /// Flow queues of each scheme.
 const FLOWS: u64 = 256;
-/// Schemes with a queue for each flow.
+/// Schemes with flow queues.
 const SCHEMES: &[&str] = &[
     "fq(flows=256){fifo}",
     "fq(flows=256){codel}",

@@ -1,4 +1,4 @@
-//! A router in memory, from its configuration to the frames on its wires: a file for each thing that it does.
+//! A router in memory, from its configuration to the frames on its wires. Each file tests one feature.
 
 mod admitted;
 mod arrivals;

@@ -1,5 +1,5 @@
-//! Packets to multicast groups: who gets a copy, with which headers, what becomes of those that get none; that copies share
-//! their payload, and that no frame is lost whichever worker ends which copy.
+//! Multicast replication: which interfaces get copies, with which headers, and why packets without copies are dropped. Copies
+//! share their payload, and no frame leaks, no matter which worker ends which copy.
 
 use packet::pool::{HEAD, PartialChecksum, Segmentation};
 use packet::port::{Offloads, Port};
@@ -19,7 +19,7 @@ const GATHER: Offloads = Offloads { super_frames: false, checksums: false, gathe
 const LAYOUTS: [Layout; 3] = [Layout::One, Layout::Two, Layout::Three];
 const WIRES: [&str; 4] = ["lan", "wan", "dmz", "lab"];
 
-/// Four ports, one of them with a VLAN; `more` comes behind them.
+/// Four ports, one of them with a VLAN, followed by `more`.
 fn config(more: &str) -> String {
     let mut text = "version = 1\n".to_string();
     for (i, name) in WIRES.iter().enumerate() {
@@ -52,7 +52,7 @@ struct Datagram {
     source: IpAddr,
     group: IpAddr,
     ttl: u8,
-    /// Of the payload, in bytes.
+    /// Length of the payload in bytes.
     length: usize,
     port: u16,
 }
@@ -183,7 +183,7 @@ fn copies_leave_by_reference_where_the_port_gathers() {
 }
 
 #[test]
-fn what_gets_no_copies_is_dropped_with_a_reason() {
+fn a_packet_without_copies_is_dropped_with_a_reason() {
     let mut rig = Rig::running(512, Layout::Three, &config(GROUPS));
     let of = |group: &str| Datagram::to(group, 100);
     let cases = [
@@ -219,7 +219,7 @@ fn a_copy_that_cannot_go_on_keeps_no_other_back() {
     assert_eq!(drops(&rig.report().ledger), [("too_big", 1)]);
     assert_eq!((rig.report().groups[0].copies, rig.report().groups[0].dropped), (2, 1));
 
-    // Packets of one path are filtered, and those of it that leave by one port are too many for its queue.
+    // One path has a filter, and its packets to one port exceed their queue.
     let path = "[[path]]\nname = \"video\"\nmatch = \"udp dport 5004\"\nqueue = 4\nfunctions = [\"filter\", \"ip\"]\n\
                 filter = [\"udp dport 5004 ip saddr 192.0.0.9 drop\"]\n";
     let mut rig = Rig::running(512, Layout::Three, &config(&format!("{GROUPS}{path}")));
@@ -247,7 +247,7 @@ fn without_frames_for_all_copies_some_go_on() {
     let own = rig.report().ledger.sent();
     let kept: Vec<_> = std::iter::from_fn(|| rig.pool.take()).collect();
     let mut kept = kept.into_iter();
-    // The worker has some of its own: those are used up with packets that wait at wires nobody reads.
+    // The worker has frames of its own. Packets queued at wires that are not read use these up.
     let mut given = 0;
     while rig.report().ledger.dropped_for(DropReason::PoolEmpty) == 0 {
         let Some(spare) = kept.next() else { panic!("the pool has no end: {given}") };
@@ -273,7 +273,7 @@ fn a_super_frame_is_cut_once_and_its_segments_are_copied() {
     let mut frame = datagram.frame();
     let sum = packet::wire::Fields::of(&frame).unwrap();
     let l4 = sum.l4_offset.unwrap();
-    // The sum of the pseudo-header, as a sender leaves it.
+    // The sum of the pseudo-header, as a sender leaves it for offload.
     let partial = pseudo_header(&frame[26..34], (frame.len() - l4) as u16);
     frame[l4 + 6..l4 + 8].copy_from_slice(&partial.to_be_bytes());
     let checksum = Some(PartialChecksum { start: l4 as u16, offset: 6 });
@@ -288,7 +288,7 @@ fn a_super_frame_is_cut_once_and_its_segments_are_copied() {
         assert_eq!(verify_checksum(ip.bytes).unwrap(), Some(true));
     }
     assert_eq!(rig.received("wan").len(), 8);
-    // One with a partial checksum only.
+    // A single packet with a partial checksum.
     let mut frame = Datagram::to("239.1.2.3", 1000).frame();
     let partial = pseudo_header(&frame[26..34], (frame.len() - l4) as u16);
     frame[l4 + 6..l4 + 8].copy_from_slice(&partial.to_be_bytes());
@@ -312,7 +312,7 @@ fn pseudo_header(addresses: &[u8], length: u16) -> u16 {
 #[test]
 fn packets_with_options_are_copied_when_their_options_are_done() {
     let mut rig = Rig::running(512, Layout::Three, &config(GROUPS));
-    // Four bytes of no operation; the header grows by a word.
+    // Four no-operation options lengthen the header by one word.
     let mut four = Datagram::to("239.1.2.3", 600).frame();
     four.splice(34..34, [1, 1, 1, 0]);
     four[14] = 0x46;
@@ -370,7 +370,7 @@ fn is_group(frame: &[u8]) -> bool {
 }
 
 #[test]
-fn what_is_explained_is_what_happens() {
+fn explain_predicts_multicast_copies() {
     let narrow = config(GROUPS).replace("[port.dmz]\n", "[port.dmz]\nmtu = 1280\n");
     let mut rig = Rig::running(512, Layout::Three, &narrow);
     let snapshot = rig.router.snapshot().clone();
@@ -427,7 +427,7 @@ fn random_config(routes: &[Route]) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Against a list of routes that is searched from the front: who gets which copies, and that nothing is lost.
+    /// Compares the copies of each interface with a linear search of the routes, and checks that none is lost.
     #[test]
     fn copies_are_those_of_a_naive_router(
         routes in prop::collection::btree_map((0u8..3, prop::option::of(7u8..9)), (0usize..4, 1u8..16), 0..6),
@@ -469,8 +469,8 @@ proptest! {
         prop_assert_eq!(rig.pool.outside(), 0);
     }
 
-    /// Two or three workers share the ports' queues, so that copies are transmitted, dropped and ended by others than those who
-    /// made them; queues are short, wires are not always read, configurations change: every frame comes back.
+    /// Two or three workers share the ports' queues, so that a worker transmits or drops copies that another one made. Queues are
+    /// short, some wires are not read, and the configuration changes. Every frame returns to its pool.
     #[test]
     fn no_frame_is_lost_whichever_worker_ends_which_copy(
         workers in 2u16..4,
@@ -512,7 +512,7 @@ proptest! {
                 far.receive(team.now, &mut batch, &mut team.pool);
                 batch.drain().for_each(|packet| team.pool.give(packet));
             }
-            // What waited for room on the wire leaves now.
+            // Packets queued for a full wire leave now.
             team.settle();
         }
         for wire in WIRES {

@@ -59,7 +59,7 @@ fn home(nat: &str) -> Rig {
     Rig::running(1024, Layout::Three, &config(nat))
 }
 
-/// A packet of a protocol with its checksums right; `byte` is TCP's flags or ICMP's type.
+/// A packet of `protocol` with correct checksums; `byte` is TCP's flags or ICMP's type.
 fn ip(link: (Mac, Mac), protocol: u8, (from, to): (Socket, Socket), byte: u8, ttl: u8) -> Vec<u8> {
     let mut frame = Udp { link, network: (from.0, to.0), ports: (from.1, to.1), ttl, length: 74 }.frame(&[]);
     frame[23] = protocol;
@@ -92,7 +92,7 @@ fn udp(link: (Mac, Mac), from: Socket, to: Socket) -> Vec<u8> {
     ip(link, 17, (from, to), 0, 64)
 }
 
-/// The ends of a frame whose checksums are right.
+/// Source and destination of a frame, after its checksums are verified.
 fn ends(frame: &[u8]) -> (Socket, Socket) {
     let parsed = Ipv4::parse(&frame[14..]).expect("a sound header");
     let (from, to) = (parsed.header.source(), parsed.header.destination());
@@ -111,11 +111,11 @@ fn ends(frame: &[u8]) -> (Socket, Socket) {
     ((from, ports.0), (to, ports.1))
 }
 
-/// Sends a frame; what comes out at the wire named second.
+/// Sends a frame on `from`. Returns source and destination of the packets that leave on `to`.
 fn through(rig: &mut Rig, (from, to): (&str, &str), frame: &[u8]) -> Vec<(Socket, Socket)> {
     rig.send(from, frame);
     rig.settle();
-    // The router asks for neighbours and announces itself as well.
+    // Skip the router's own neighbour requests and announcements.
     let ipv4 = |frame: &&Vec<u8>| frame[12..14] == [8, 0];
     rig.received(to).iter().filter(ipv4).map(|frame| ends(frame)).collect()
 }
@@ -125,7 +125,7 @@ fn drops(rig: &Rig, reason: DropReason) -> u64 {
 }
 
 #[test]
-fn what_leaves_comes_from_us_and_what_comes_back_goes_inside() {
+fn outgoing_packets_get_the_outside_address_and_answers_reach_the_inside_host() {
     for (protocol, to) in [(17, 53), (6, 80), (1, 0)] {
         let mut rig = home("");
         let (inside, peer) = ((INSIDE, 4000), (PEER, to));
@@ -133,7 +133,7 @@ fn what_leaves_comes_from_us_and_what_comes_back_goes_inside() {
         assert_eq!(through(&mut rig, ("lan", "wan"), &out), [((OURS, 4000), peer)]);
         let back = ip(WAN, protocol, (peer, (OURS, 4000)), if protocol == 1 { 0 } else { 0x12 }, 64);
         assert_eq!(through(&mut rig, ("wan", "lan"), &back), [(peer, inside)]);
-        // Another host with the same port gets another one.
+        // Another host with the same source port gets another outside port.
         let out = ip(LAN, protocol, ((OTHER, 4000), peer), if protocol == 1 { icmp4::ECHO_REQUEST } else { 2 }, 64);
         let [((from, port), _)] = through(&mut rig, ("lan", "wan"), &out)[..] else { panic!("it leaves") };
         assert!(from == OURS && port != 4000 && port % 2 == 0, "{from}:{port}");
@@ -161,7 +161,7 @@ fn a_forwarded_port_leads_inside_and_answers_come_from_it_also_for_those_inside(
     let peer = (PEER, 999);
     assert_eq!(through(&mut rig, ("wan", "lan"), &udp(WAN, peer, (OURS, 8080))), [(peer, (OTHER, 80))]);
     assert_eq!(through(&mut rig, ("lan", "wan"), &udp(LAN, (OTHER, 80), peer)), [((OURS, 8080), peer)]);
-    // From inside by the outside address, and back.
+    // Hairpinning: from inside to the outside address, and back.
     let hairpin = through(&mut rig, ("lan", "lan"), &udp(LAN, (INSIDE, 5000), (OURS, 8080)));
     assert_eq!(hairpin, [((OURS, 5000), (OTHER, 80))]);
     let back = through(&mut rig, ("lan", "lan"), &udp(LAN, (OTHER, 80), (OURS, 5000)));
@@ -169,7 +169,7 @@ fn a_forwarded_port_leads_inside_and_answers_come_from_it_also_for_those_inside(
 }
 
 #[test]
-fn what_is_for_the_router_itself_still_is() {
+fn packets_to_the_router_itself_are_not_translated() {
     let mut rig = home("");
     let ask = ip(WAN, 1, ((PEER, 7), (OURS, 0)), icmp4::ECHO_REQUEST, 64);
     assert_eq!(through(&mut rig, ("wan", "wan"), &ask), [((OURS, 0), (PEER, 7))]);
@@ -264,13 +264,13 @@ fn an_error_about_a_translated_packet_finds_its_sender_and_speaks_of_what_it_sen
     let parsed = Ipv4::parse(&came[14..]).unwrap();
     assert_eq!((parsed.header.source(), parsed.header.destination()), (router, INSIDE));
     let Ok(Icmp4::TimeExceeded { original, .. }) = Icmp4::parse(parsed.payload) else { panic!("a right checksum") };
-    // But for the time to live, which has been lowered, and with it the header's checksum.
+    // Forwarding changed only the TTL and the header checksum.
     assert_eq!(original[12..], out[26..], "the packet as its sender knows it");
     assert!(Ipv4::parse(original).is_ok(), "with a header checksum that is right");
 }
 
 #[test]
-fn a_packet_that_ends_here_is_told_of_as_it_came() {
+fn an_icmp_error_quotes_an_expired_packet_as_received() {
     let mut rig = home("forward = [\"udp 8080 to 192.168.1.8:80\"]");
     rig.send("wan", &ip(WAN, 17, ((PEER, 9), (OURS, 8080)), 0, 1));
     rig.settle();

@@ -12,14 +12,14 @@ const OURS: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 const LAN_ROUTER: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 1);
 const LAN: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0x17];
 const WAN: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0x29];
-/// Hosts inside: one that is there, one that does not answer, and two that no route leads to.
+/// Inside hosts: one answers, one does not, and two have no route.
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 7);
 const OTHER: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 8);
 const SILENT: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 99);
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 1);
 const CLOSED: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
 const INSIDE: [Ipv4Addr; 5] = [HOST, OTHER, SILENT, NOWHERE, CLOSED];
-/// Peers outside: one that is there, one whose packets a filter rejects, and others that no packet gets to.
+/// Outside peers: one answers, a filter rejects one's packets, and the others are unreachable.
 const PEER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 5);
 const REJECTED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 66);
 const FAR_SILENT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 99);
@@ -99,7 +99,7 @@ const ERRORS: [Error; 7] = [
 ];
 
 impl Error {
-    /// Its type and code.
+    /// The ICMP type and code.
     fn code(self) -> [u8; 2] {
         match self {
             Error::Expired => [icmp4::TIME_EXCEEDED, 0],
@@ -111,12 +111,12 @@ impl Error {
         }
     }
 
-    /// Changes a packet so that it meets the error.
+    /// Changes a packet so that it causes the error.
     fn befalls(self, sent: Sent) -> Sent {
         match self {
             Error::Expired => Sent { ttl: 1, ..sent },
             Error::TooBig => Sent { dont_fragment: true, payload: vec![3; 900], ..sent },
-            // A record route whose length is beyond the header.
+            // A record route option that is longer than the header.
             Error::BadOption => Sent { options: vec![7, 40, 4, 0], ..sent },
             _ => sent,
         }
@@ -130,8 +130,8 @@ enum Direction {
     Hairpin,
 }
 
-/// A router that runs, and the packet that is to meet an error, with the wire by which it comes. Nothing where there is no
-/// such packet: the router itself answers pings of its own addresses.
+/// A running router, the packet that causes the error, and the wire on which it arrives. `None` if there is no such
+/// packet: the router itself answers pings of its own addresses.
 fn case(direction: Direction, error: Error, protocol: u8) -> Option<(Rig, &'static str, Sent)> {
     let mut rig = Rig::running(1024, Layout::Three, CONFIG);
     let port = |to: u16| if protocol == ICMP { 0 } else { to };
@@ -182,7 +182,7 @@ fn ipv4(rig: &mut Rig, wire: &str) -> Vec<Vec<u8>> {
     frames
 }
 
-/// An address of the inside anywhere in a frame.
+/// An inside address anywhere in the frame.
 fn leaks(frame: &[u8]) -> Option<Ipv4Addr> {
     let inside = |bytes: &[u8]| INSIDE.into_iter().chain([LAN_ROUTER]).find(|address| address.octets() == bytes);
     frame.windows(4).find_map(inside)
@@ -198,7 +198,7 @@ fn errors_about_translated_packets_quote_them_as_they_were_sent_and_show_nothing
                 let frame = sent.frame();
                 rig.send(wire, &frame);
                 rig.settle();
-                // A neighbour is given three seconds.
+                // Resolving a neighbour fails after three seconds.
                 rig.pass(Nanos::secs(4));
                 let (lan, wan) = (ipv4(&mut rig, "lan"), ipv4(&mut rig, "wan"));
                 for frame in &wan {
@@ -208,7 +208,7 @@ fn errors_about_translated_packets_quote_them_as_they_were_sent_and_show_nothing
                 assert_eq!(told.len(), 1, "{name}: {:?}", rig.report().ledger.drops().collect::<Vec<_>>());
                 let ip = Ipv4::parse(&told[0][14..]).unwrap();
                 if error == Error::Rejected && protocol == TCP {
-                    // A TCP connection is reset in the name of who it was for.
+                    // A TCP reset carries the address of the intended destination.
                     assert_eq!((ip.header.source(), ip.header.destination()), (sent.to.0, sent.from.0), "{name}");
                     let ports = [sent.to.1.to_be_bytes(), sent.from.1.to_be_bytes()].concat();
                     assert_eq!((&ip.payload[..4], ip.payload[13] & 4), (&ports[..], 4), "{name}: a reset");
@@ -240,7 +240,7 @@ fn as_sent(quoted: &[u8], sent: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Only the connection says which ends its packets came with.
+/// Only the connection's entry knows the original addresses of its packets.
 #[test]
 fn no_error_is_sent_about_a_packet_whose_connection_is_forgotten() {
     let (mut rig, wire, sent) = case(Direction::In, Error::NoAnswer, ICMP).unwrap();

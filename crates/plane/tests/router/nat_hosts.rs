@@ -40,7 +40,7 @@ fn home(nat: &str) -> Rig {
     Rig::running(4096, Layout::Three, &config)
 }
 
-/// Sends a packet from the inside; the end of ours that it leaves with.
+/// Sends a packet from the inside. Returns its translated source.
 fn out(rig: &mut Rig, sent: &Sent) -> Option<Socket> {
     rig.send("lan", &sent.frame());
     rig.settle();
@@ -50,7 +50,7 @@ fn out(rig: &mut Rig, sent: &Sent) -> Option<Socket> {
     Some((ip.header.source(), u16::from_be_bytes([ip.payload[at], ip.payload[at + 1]])))
 }
 
-/// Sends a packet from the outside; whether it gets inside.
+/// Sends a packet from the outside. Returns true if it reaches the inside.
 fn back(rig: &mut Rig, sent: &Sent) -> bool {
     rig.send("wan", &sent.frame());
     rig.settle();
@@ -58,7 +58,7 @@ fn back(rig: &mut Rig, sent: &Sent) -> bool {
     rig.received("lan").iter().any(|frame| frame[12..14] == [8, 0])
 }
 
-/// A new connection of a host: whether it is made and answered. One of TCP is established.
+/// Opens a connection, and establishes it for TCP. Returns its translated source, or `None` if it was refused.
 fn connect(rig: &mut Rig, protocol: u8, from: Socket, to: Socket) -> Option<Socket> {
     let first = Sent::new(LAN, protocol, from, to);
     let ours = out(rig, &first)?;
@@ -69,7 +69,7 @@ fn connect(rig: &mut Rig, protocol: u8, from: Socket, to: Socket) -> Option<Sock
     Some(ours)
 }
 
-/// Something a host may do that makes connections, answered or not.
+/// A host opens a random kind of connection, answered or not.
 fn misbehave(rig: &mut Rig, host: u8, protocol: u8, chance: &mut Chance) {
     let to = if protocol == ICMP { 0 } else { 1 + chance.below(60_000) as u16 };
     let sent = Sent::new(

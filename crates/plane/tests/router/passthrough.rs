@@ -1,4 +1,4 @@
-//! Two ports that are a piece of cable: whatever comes by one leaves by the other, and nothing else does.
+//! A pair of pass-through ports: every frame received on one leaves on the other, and no other frame does.
 
 use crate::random::{Chance, frame, seeds};
 use packet::Offload;
@@ -13,17 +13,17 @@ use units::{Mac, Nanos, PortId};
 
 const LAYOUTS: [Layout; 3] = [Layout::One, Layout::Two, Layout::Three];
 
-/// Two ports that route, and two more.
+/// Four ports without pass-through.
 fn apart() -> String {
     LAN_AND_WAN.to_owned() + "[port.line]\ndevice = 'memory:line'\n[port.router]\ndevice = 'memory:router'\n"
 }
 
-/// The same, the two being a piece of cable.
+/// The same with two of them as a pass-through pair.
 fn config() -> String {
     apart() + "[[passthrough]]\nports = ['line', 'router']\n"
 }
 
-/// Any frame: as others may send it, or a few bits.
+/// Any frame: a plausible one, or a few random bytes.
 fn any(chance: &mut Chance, seeds: &[Vec<u8>], room: usize) -> Vec<u8> {
     const STATIONS: [[u8; 6]; 5] = [
         [2, 0, 0, 0, 0, 1],
@@ -37,7 +37,7 @@ fn any(chance: &mut Chance, seeds: &[Vec<u8>], room: usize) -> Vec<u8> {
     match chance.below(4) {
         0 => (0..1 + chance.below(room)).map(|_| chance.next() as u8).collect(),
         1 => {
-            // A protocol nobody knows, behind two tags.
+            // An unknown EtherType behind two tags.
             let mut bytes = [&station[..], &[2, 0, 0, 0, 0, 7, 0x88, 0xa8, 0, 5, 0x81, 0, 0, 9, 0x88, 0xcc]].concat();
             bytes.extend((0..chance.below(1400)).map(|i| i as u8));
             bytes
@@ -61,7 +61,7 @@ fn bump_in_wire_transparent() {
                 let bytes = any(&mut chance, &seeds, room);
                 rig.send(wire, &bytes);
                 frames.push(bytes);
-                // What is routed beside it goes another way, though it may share its batch.
+                // A routed packet is forwarded by its route, though it may share a batch with passing frames.
                 rig.send("lan", &Udp::crossing(9, 9).frame(&[]));
                 sent += 1;
             }
@@ -155,13 +155,13 @@ fn a_cable_is_put_in_and_taken_out_while_packets_flow() {
         came += frames.len() as u64;
     }
     let report = rig.report();
-    // What comes while there is no cable is for another station.
+    // Without pass-through the router drops these frames, because their destination is another host.
     assert!(came > 0 && report.ledger.dropped() > 0);
     assert_eq!((came + report.ledger.dropped(), report.held), (sent, 0));
 }
 
 #[test]
-fn what_passes_is_explained() {
+fn explain_predicts_passing_frames() {
     let rig = Rig::running(512, Layout::Three, &config());
     let snapshot = rig.router.snapshot().clone();
     let reports = [rig.report()];

@@ -1,4 +1,4 @@
-//! What packets want brings the scheme that serves it, while they flow: none is lost, none overtakes another.
+//! The objectives of packets select the port's scheme while packets flow. No packet is lost or overtakes another.
 
 use cpu::meter::Flat;
 use link::{Demand, Lines, Maker};
@@ -20,7 +20,7 @@ const WAN: PortId = PortId(1);
 const EF: u8 = 46;
 const CS1: u8 = 8;
 
-/// Hosts at `lan`, of which `lan` says something, and at its VLAN 7; `more` comes last.
+/// A configuration with these keys of port `lan` and of its VLAN 7, followed by `more`.
 fn config(lan: &str, vlan: &str, more: &str) -> String {
     format!(
         "version = 1\n[objectives]\ndelay = ['ef']\nthroughput = ['cs1']\n\
@@ -74,7 +74,7 @@ fn demand(reports: &[WorkerReport]) -> Demand {
     sum
 }
 
-/// Packets by objective that have been offered to `wan` since the rig was started, without what the router said itself.
+/// Packets offered to `wan` since the start, by objective, without the router's own packets.
 fn wanted(rig: &mut Rig, frames: &[Vec<u8>]) -> Vec<(Objective, u64)> {
     let before = demand(&[rig.report()]);
     frames.iter().for_each(|frame| rig.send("lan", frame));
@@ -82,7 +82,7 @@ fn wanted(rig: &mut Rig, frames: &[Vec<u8>]) -> Vec<(Objective, u64)> {
     assert_eq!(rig.received("wan").len(), frames.len());
     let since = demand(&[rig.report()]).since(&before);
     let bytes: u64 = since.bytes.iter().sum();
-    // Without tags on the way out.
+    // Packets leave without their tags.
     let sent: usize = frames.iter().map(|f| if f[12..14] == [0x81, 0] { f.len() - 4 } else { f.len() }).sum();
     assert_eq!(bytes, sent as u64);
     let all = Objective::ALL.iter().map(|objective| (*objective, since.packets[objective.index()]));
@@ -90,7 +90,7 @@ fn wanted(rig: &mut Rig, frames: &[Vec<u8>]) -> Vec<(Objective, u64)> {
 }
 
 #[test]
-fn what_a_packet_wants_is_its_code_point_where_that_is_trusted_else_what_its_interface_says() {
+fn a_trusted_code_point_selects_the_objective_else_the_interface_does() {
     use Objective::{Delay, Fct, None as Nothing, Tail};
     let mut frames = vec![frame(EF, 0), frame(0, 1), over_ipv6(EF), over_ipv6(0)];
     frames.extend([tagged(&frame(EF, 2), 7), tagged(&frame(0, 3), 7)]);
@@ -128,7 +128,7 @@ fn a_path_knows_better_than_its_packets() {
 }
 
 #[test]
-fn nothing_is_counted_at_a_port_without_a_policy() {
+fn a_port_without_a_policy_counts_no_objectives() {
     let text = config("trust = true", "", "").replace("policy = 'edge'", "");
     let mut rig = Rig::running(1024, Layout::Three, &text);
     (0..50).for_each(|number| rig.send("lan", &frame(EF, number)));
@@ -150,7 +150,7 @@ impl Traffic {
         Traffic { rig: Rig::running(8192, Layout::Three, text), sent: 0, seen: 0, choices: Vec::new() }
     }
 
-    /// For so many windows, packets of these code points in turn.
+    /// Sends packets of these code points in turn for `windows` windows.
     fn flow(&mut self, windows: u64, dscps: &[u8]) {
         for _ in 0..windows {
             for round in 0..10 {
@@ -158,7 +158,7 @@ impl Traffic {
                     self.rig.send("lan", &frame(*dscp, self.sent));
                     self.sent += 1;
                 }
-                // Not so many that nothing waits anywhere when something changes.
+                // Few steps, so that packets are queued when the scheme changes.
                 for _ in 0..3 {
                     self.rig.step(&mut Flat(Nanos::new(10)));
                 }
@@ -177,7 +177,7 @@ impl Traffic {
     }
 
     fn receive(&mut self) {
-        // What the router says itself goes over IPv6.
+        // The router's own packets are IPv6.
         for frame in self.rig.received("wan").into_iter().filter(|frame| frame[12..14] == [8, 0]) {
             assert_eq!(number(&frame), self.seen);
             self.seen += 1;
@@ -193,7 +193,7 @@ impl Traffic {
         self.choices
     }
 
-    /// The objective in force, and the scheme that the snapshot has.
+    /// The objective in force, and the scheme in the snapshot.
     fn in_force(&self) -> (Objective, String) {
         let view = self.rig.router.snapshot().port(WAN).unwrap();
         (view.objective.unwrap(), view.scheme.to_string())
@@ -208,7 +208,7 @@ fn a_port_gets_the_scheme_of_what_its_packets_want_and_loses_none() {
     assert!(traffic.in_force().1.starts_with("fifo(limit=3000"), "{:?}", traffic.in_force());
     traffic.flow(5, &[EF]);
     assert_eq!(traffic.in_force().0, Objective::Delay);
-    // Half of each is nobody's majority.
+    // With half of each, no objective has a majority.
     traffic.flow(20, &[EF, CS1]);
     assert_eq!(traffic.in_force().0, Objective::Delay);
     traffic.flow(5, &[CS1]);
@@ -235,12 +235,12 @@ fn another_configuration_goes_on_with_what_is_in_force_and_its_own_table() {
     // The port's own scheme is another, but not in force.
     traffic.rig.apply(&other.replace("limit=3000", "limit=2000")).unwrap();
     assert!(traffic.in_force().1.contains("target=2ms"), "{:?}", traffic.in_force());
-    // Without a policy the port has its own; a new one begins with that.
+    // Without a policy the port uses its own scheme. A new policy begins with that scheme.
     traffic.rig.apply(&other.replace("policy = 'edge'", "")).unwrap();
     assert_eq!(traffic.rig.router.snapshot().port(WAN).unwrap().objective, None);
     traffic.rig.apply(&text).unwrap();
     assert_eq!(traffic.in_force().0, Objective::None);
-    // A table that has nothing for it: the own scheme serves it.
+    // The table has no entry for this objective, so the port's own scheme serves it.
     traffic.flow(4, &[EF]);
     traffic.rig.apply(&text.replace("delay = 'codel(target=1ms)'", "")).unwrap();
     let (objective, scheme) = traffic.in_force();
@@ -248,7 +248,7 @@ fn another_configuration_goes_on_with_what_is_in_force_and_its_own_table() {
     traffic.finish();
 }
 
-/// A scheme that can be built so often and no more.
+/// A scheme that can be built a limited number of times.
 #[derive(Clone, Debug, Default)]
 struct Flaky(Arc<AtomicI64>);
 
@@ -279,12 +279,12 @@ fn a_scheme_that_cannot_be_built_is_said_clearly_and_the_one_before_stays() {
     let plain = config("trust = true", "", "");
     let text = plain.replace("'codel(target=1ms)'", "'guest:flaky'");
     let mut traffic = Traffic::new(&plain);
-    // It is tried when the configuration is applied, though it is not in force.
+    // An apply builds the scheme as a check, though it is not in force.
     let refused = traffic.rig.run(&plan(&text)).unwrap_err();
     let told: Vec<_> = refused.iter().map(|error| (&*error.place, &*error.reason)).collect();
     assert_eq!((told.len(), told[0].0), (1, "policy edge, guest:flaky"), "{told:?}");
     assert!(told[0].1.contains("it does not start"), "{told:?}");
-    // Then it may still fail when it is wanted.
+    // The build may still fail later, when the policy selects the scheme.
     flaky.0.store(1, Ordering::Relaxed);
     traffic.rig.run(&plan(&text)).unwrap();
     traffic.flow(3, &[EF]);
@@ -294,7 +294,7 @@ fn a_scheme_that_cannot_be_built_is_said_clearly_and_the_one_before_stays() {
     let [ref choice] = traffic.choices[..] else { panic!("{:?}", traffic.choices) };
     let (place, reason) = failed(choice).unwrap();
     assert!(place == "port wan" && reason.contains("it does not start"), "{place}: {reason}");
-    // And is tried again after the dwell.
+    // The policy tries it again after the dwell time.
     flaky.0.store(1, Ordering::Relaxed);
     traffic.flow(11, &[EF]);
     assert_eq!(traffic.in_force(), (Objective::Delay, "guest:flaky".to_string()));
@@ -303,7 +303,7 @@ fn a_scheme_that_cannot_be_built_is_said_clearly_and_the_one_before_stays() {
 }
 
 #[test]
-fn nothing_more_is_decided_while_a_worker_has_not_taken_the_last_change() {
+fn a_policy_decides_again_only_after_every_worker_has_adopted_the_change() {
     let mut team = Team::new(2, 1, 4096, Layout::Three);
     team.apply(&config("trust = true", "", "").replace("dwell = '1s'", "dwell = '100ms'"));
     team.settle();
@@ -359,7 +359,7 @@ fn several_workers_change_together() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Whatever code points come in by a port that is not trusted, nothing is asked for and nothing changes.
+    /// Code points that arrive on an untrusted port select no objective and change no scheme.
     #[test]
     fn code_points_that_are_not_trusted_change_nothing(bursts in prop::collection::vec((0u8..64, 1usize..60), 1..12)) {
         let mut traffic = Traffic::new(&config("", "trust = true", ""));

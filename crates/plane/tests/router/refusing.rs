@@ -1,4 +1,4 @@
-//! Media that carry less than the configuration says, and say so: a port counts as sent exactly the packets that have left.
+//! Media with an MTU below the configured one that refuse longer packets: a port counts exactly the packets that left as sent.
 
 use packet::event::{Event, Observer};
 use packet::port::{Memory, Port, Unsent, Waiter, refuse};
@@ -13,11 +13,11 @@ use units::{Instant, Mac, Nanos, PortId, Rate};
 /// How a medium refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Manner {
-    /// It hands the packet back.
+    /// The medium returns the packet.
     AtOnce,
-    /// It takes the packet, and says later that it was dropped.
+    /// The medium accepts the packet, and reports later that it was dropped.
     Late,
-    /// All packets wait in the port for a while.
+    /// All packets stay in the port for a while.
     Waiting,
 }
 
@@ -28,7 +28,7 @@ const MANNERS: [Manner; 3] = [Manner::AtOnce, Manner::Late, Manner::Waiting];
 struct Terms {
     mtu: AtomicU16,
     manner: AtomicU8,
-    /// The medium carries less than it says.
+    /// The medium's real MTU, below the one it reports.
     lies: AtomicU16,
 }
 
@@ -44,7 +44,7 @@ impl Terms {
     }
 }
 
-/// A wire with such terms.
+/// A wire with these terms.
 struct Narrow {
     wire: Memory,
     terms: Arc<Terms>,
@@ -133,15 +133,15 @@ impl Observer for Mtus {
     }
 }
 
-/// The second of the ports by name.
+/// Port `wan`, the second by name.
 const WAN: PortId = PortId(1);
 
-/// The sender is known as well: errors go to it at once.
+/// The sender is a configured neighbour too, so errors reach it at once.
 fn config() -> String {
     format!("{LAN_AND_WAN}[[neighbour]]\naddress = '192.0.2.7'\nmac = '02:00:00:00:00:09'\nport = 'lan'\n")
 }
 
-/// A router whose ports are all of such media.
+/// A router whose ports all have such media.
 fn router(mtu: u16) -> (Rig, Arc<Terms>, Mtus) {
     let (terms, mtus) = (Arc::new(Terms::default()), Mtus::default());
     terms.set(mtu, Manner::AtOnce);
@@ -156,7 +156,7 @@ fn router(mtu: u16) -> (Rig, Arc<Terms>, Mtus) {
     (rig, terms, mtus)
 }
 
-/// A packet from the host on `lan` to that on `wan` in a frame of so many bytes.
+/// A packet from the host on `lan` to that on `wan` in a frame of `length` bytes.
 fn frame(length: usize, may_be_cut: bool) -> Vec<u8> {
     let mut frame = Udp { length, ..Udp::crossing(7, 9) }.frame(&[]);
     if may_be_cut {
@@ -186,7 +186,7 @@ fn packets_a_medium_refuses_are_never_counted_as_sent() {
         for round in 0..400 {
             terms.set([1500, 1400, 576, 68, 1280, 1000][draw(6) as usize], manner);
             if draw(3) == 0 {
-                // The router notices.
+                // Give the router time to notice the new MTU.
                 rig.pass(Nanos::millis(200));
             }
             for _ in 0..8 {
@@ -227,7 +227,7 @@ fn the_smaller_of_the_mtus_of_port_and_medium_decides_and_follows_the_medium() {
     assert_eq!((cut, none.len()), (vec![14 + 996, 14 + 20 + 404], 0), "1400 = 20 + 976 + 404");
     let (whole, errors) = across(&mut rig, false);
     assert_eq!((whole.len(), errors.len()), (0, 1));
-    // Fragmentation needed, and the MTU (RFC 1191).
+    // ICMP: fragmentation needed, and the MTU (RFC 1191).
     assert_eq!((&errors[0][34..36], &errors[0][40..42]), (&[3, 4][..], &1000u16.to_be_bytes()[..]));
     assert_eq!(rig.report().ledger.dropped_for(DropReason::TooBig), 1);
     terms.set(1500, Manner::AtOnce);
@@ -237,7 +237,7 @@ fn the_smaller_of_the_mtus_of_port_and_medium_decides_and_follows_the_medium() {
     rig.pass(Nanos::millis(200));
     assert_eq!(*mtus.0.lock().unwrap(), [(1000, 1500), (1500, 1500)], "more than is asked for is no news");
     assert_eq!(of_wan(&rig).mtu, Some(9000));
-    // A configuration that asks for less needs no more.
+    // A configured MTU below that of the medium is fine.
     rig.apply(&config().replace("[port.wan]", "[port.wan]\nmtu = 900")).unwrap();
     let (cut, _) = across(&mut rig, true);
     assert_eq!(cut.len(), 2);
@@ -246,7 +246,7 @@ fn the_smaller_of_the_mtus_of_port_and_medium_decides_and_follows_the_medium() {
 
 #[test]
 fn ports_of_each_kind_refuse_an_mtu_that_they_cannot_carry() {
-    // What each kind carries at most; nothing where only the frames of the router bound it.
+    // The largest MTU of each kind of port; `None` if only the router's frame size bounds it.
     for (device, most) in [
         ("xdp:eth0", Some(2030)),
         ("memif:listen:/run/a", Some(2030)),

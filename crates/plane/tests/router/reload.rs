@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use units::{Instant, Mac, Nanos, PathId};
 
-/// None of them has a reason to drop anything here.
+/// None of these schemes drops packets in this test.
 const SCHEMES: &[&str] = &[
     "fifo(limit=1000)",
     "fifo(limit=1001)",
@@ -58,13 +58,13 @@ fn config(n: usize) -> String {
     text
 }
 
-/// Where a numbered frame has its number.
+/// Bytes of a numbered frame that hold its number.
 const NUMBER: std::ops::Range<usize> = 42..46;
 
 fn numbered(sequence: u32) -> Vec<u8> {
     let link = (Mac([2, 0, 0, 0, 0, 9]), Mac([2, 0, 0, 0, 0, 1]));
     let network = (Ipv4Addr::new(192, 0, 2, 7), Ipv4Addr::new(203, 0, 113, 5));
-    // Some of the configurations have a path for these ports, others not.
+    // Some configurations have a path for these ports.
     Udp { link, network, ports: (9, 2), ttl: 64, length: 64 }.frame(&sequence.to_be_bytes())
 }
 
@@ -108,7 +108,7 @@ fn a_hundred_changes_lose_and_reorder_nothing() {
     assert_eq!(rig.report().ledger.dropped(), 0);
 }
 
-/// One path for all that is [`numbered`], whose queue holds so many packets; a port is asked for all it has at once.
+/// A path for [`numbered`] packets with a queue of `packets`; the port delivers all its packets at once.
 fn queued(packets: usize) -> String {
     let path = format!("name = \"data\"\nmatch = \"udp dport 2\"\nqueue = {packets}\n");
     config(1) + "[cpu]\nvector = 256\n[[path]]\n" + &path
@@ -116,7 +116,7 @@ fn queued(packets: usize) -> String {
 
 #[test]
 fn a_queue_that_is_resized_under_traffic_drops_what_has_no_room_by_its_bound_of_the_time_and_nothing_else() {
-    // Fewer than any but the least queue holds; more than a small one holds; more than most hold.
+    // WAITING exceeds only the shortest queues, ARRIVING exceeds small ones, FLOOD exceeds most.
     const WAITING: u32 = 12;
     const ARRIVING: u32 = 40;
     const FLOOD: u32 = 150;
@@ -124,7 +124,7 @@ fn a_queue_that_is_resized_under_traffic_drops_what_has_no_room_by_its_bound_of_
         let mut capacity = 128;
         let mut rig = Rig::running(8192, layout, &queued(capacity as usize));
         let (mut sent, mut expected) = (0, Vec::new());
-        // Those of a burst that find room leave, the first of them.
+        // The first packets of a burst find room and leave.
         let mut burst = |rig: &mut Rig, packets: u32, room: u32| {
             (sent..sent + packets).for_each(|number| rig.send("lan", &numbered(number)));
             expected.extend(sent..sent + packets.min(room));
@@ -142,7 +142,7 @@ fn a_queue_that_is_resized_under_traffic_drops_what_has_no_room_by_its_bound_of_
             while data(&rig).0 == 0 {
                 rig.step(&mut Flat(Nanos::new(10)));
             }
-            // What is on the path leaves by the old generation; what comes meanwhile is for the next.
+            // Packets on the path leave in the old generation. Packets that arrive meanwhile belong to the next.
             assert_eq!(data(&rig), (WAITING.min(capacity), capacity));
             let plan = plan::check(&queued(next as usize), "reload.toml", &plane::catalogue()).unwrap();
             let prepared = rig.router.prepare(&plan, &mut rig.wires).unwrap();
@@ -232,7 +232,7 @@ fn a_generation_runs_when_the_last_of_several_workers_has_adopted_it() {
     assert!(workers.iter().all(|worker| worker.generation() == generation));
 }
 
-/// Opens wires, and counts what it was asked for.
+/// Opens wires, and counts the requests.
 #[derive(Default)]
 struct Counting {
     wires: Wires,
@@ -286,7 +286,7 @@ fn a_configured_mac_is_given_up_when_the_configuration_no_longer_has_it() {
     assert_eq!(own(&rig), before);
 }
 
-/// The paths of which it was told that they have drained.
+/// The paths that the router reported as drained.
 #[derive(Clone, Default)]
 struct Drained(Arc<Mutex<Vec<PathId>>>);
 

@@ -1,4 +1,4 @@
-//! Which schemes keep a reservation apart from best effort: every scheme there is is judged, and a refusal names one that does.
+//! Which schemes isolate a reservation from best effort: admission judges every scheme, and a refusal suggests one that isolates it.
 
 use plan::{Diagnostic, Plan};
 
@@ -6,7 +6,7 @@ const PORTS: &str = "version = 1\n[port.lan]\ndevice = 'memory:lan'\naddress = [
                      [port.wan]\ndevice = 'memory:wan'\naddress = ['198.51.100.1/24']\n";
 const VOICE: &str = "reserve = '1mbit'\npacket = '218b'\ndelay = '20ms'";
 
-/// A router whose port `wan` has these keys, and whose path `voice` leaves by it; `more` is beside that.
+/// A configuration with these keys of port `wan` and of path `voice`, which leaves by it, followed by `more`.
 fn config(wan: &str, voice: &str, more: &str) -> String {
     format!("{PORTS}{wan}\n[[path]]\nname = 'voice'\nmatch = 'iif lan ip dscp ef'\n{voice}\n{more}\n")
 }
@@ -20,7 +20,7 @@ fn with(scheme: &str) -> Result<Plan, Box<Diagnostic>> {
     check(&config(&format!("scheme = '{scheme}'"), VOICE, ""))
 }
 
-/// The scheme that a hint says to write.
+/// The scheme that a hint suggests.
 fn named(hint: &str) -> &str {
     hint.split("scheme = \"")
         .nth(1)
@@ -28,7 +28,7 @@ fn named(hint: &str) -> &str {
         .unwrap_or_else(|| panic!("no scheme: {hint}"))
 }
 
-/// The schemes of the catalogue by themselves, around others and inside of them.
+/// The schemes of the catalogue: alone, around others and inside others.
 fn schemes() -> Vec<String> {
     let catalogue = plane::catalogue();
     let queues: Vec<&str> = catalogue.schemes.iter().map(|scheme| scheme.name).collect();
@@ -96,7 +96,7 @@ fn every_scheme_keeps_a_reservation_apart_or_is_refused_with_one_that_does() {
 }
 
 #[test]
-fn what_a_shaper_gives_bounds_what_is_reserved() {
+fn the_rate_of_a_shaper_bounds_reservations() {
     let shaped = |rate: &str| with(&format!("shape(rate={rate}){{priority}}"));
     assert!(shaped("1100kbit").is_ok());
     let error = shaped("500kbit").unwrap_err();
@@ -106,13 +106,13 @@ fn what_a_shaper_gives_bounds_what_is_reserved() {
         "{}",
         error.reason
     );
-    // Cells of ATM carry 218 bytes in 265, with the headers around them in 318.
+    // ATM cells carry 218 bytes in 265, and in 318 with the headers.
     assert!(with("shape(rate=1300kbit, cells=atm){priority}").is_ok());
     assert!(with("shape(rate=1300kbit, cells=atm, overhead=48b){priority}").is_err());
     let two = format!("[[path]]\nname = 'video'\nmatch = 'iif lan udp dport 5004'\n{VOICE}");
     let error = check(&config("scheme = 'shape(rate=1500kbit){priority}'", VOICE, &two)).unwrap_err();
     assert!(error.reason.contains("and 498kbit is left"), "{}", error.reason);
-    // A rate in packets says nothing of their size: they may be as long as a frame is.
+    // A rate in packets does not bound their size: each may be as long as the longest frame.
     let pps = |more: &str| {
         check(&config("scheme = 'shape(rate=50mbit){priority}'", &format!("reserve = '10kpps'\n{more}"), ""))
     };

@@ -1,6 +1,6 @@
-//! A worker that panics, in the middle of anything: it begins anew or is given up, what it held is counted, its frames are
-//! back, and the other workers go on. Panics come from the observer, which is told of packets at every stage and so is
-//! called from wherever a worker has one in its hands. Seeded: what fails once fails again.
+//! A worker panics at any point: it restarts or is given up, the packets that it held are counted, its frames return to the
+//! pool, and the other workers continue. The observer injects the panics. Workers call it with packets at every stage.
+//! The tests are seeded, so failures are reproducible.
 
 use packet::event::{Event, Observer, Wants};
 use packet::port::Port;
@@ -17,13 +17,13 @@ use units::{Instant, Mac, Nanos, PortId};
 
 const FRAMES: usize = 8192;
 
-/// Panics when it has been told of so many things.
+/// An observer that panics after a number of events.
 struct Fuse(Arc<AtomicI64>);
 
 impl Observer for Fuse {
     fn event(&mut self, _now: Instant, _event: &Event<'_>) {
         if self.0.fetch_sub(1, Ordering::Relaxed) == 0 {
-            // A panic without a word on the terminal.
+            // Panics without the message of the panic hook.
             resume_unwind(Box::new("injected"));
         }
     }
@@ -37,7 +37,7 @@ impl Observer for Fuse {
     }
 }
 
-/// The gateways of both routes are found by asking; hosts never answer for that of 10.9.0.0/16.
+/// The router resolves the gateways of both routes. No host answers for that of 10.9.0.0/16.
 const CONFIG: &str = r#"
 version = 1
 [port.lan]
@@ -87,7 +87,7 @@ fn sum(reports: &[WorkerReport], of: fn(&Ledger) -> u64) -> u64 {
 struct Trial {
     team: Team,
     fuses: Vec<Arc<AtomicI64>>,
-    /// The next number, and the last that came, of each flow.
+    /// The next number to send and the last number received, by flow.
     flows: Vec<(u32, u32)>,
     delivered: u64,
     /// The last reports of workers that were given up.
@@ -130,7 +130,7 @@ impl Trial {
         }
     }
 
-    /// Steps every worker so often; answers which one panicked.
+    /// Runs `steps` steps of every worker. Returns the worker that panicked.
     fn steps(&mut self, steps: usize) -> Option<usize> {
         for step in 0..steps {
             let worker = step % self.team.workers.len();
@@ -147,7 +147,7 @@ impl Trial {
         self.team.workers[worker].audit();
     }
 
-    /// Time passes until nothing is under way; then everything has met one fate.
+    /// Lets time pass until no packet is in the router, and checks that each packet has one fate.
     fn check(&mut self) -> Vec<WorkerReport> {
         self.team.pass(Nanos::secs(5));
         self.receive();
@@ -200,16 +200,16 @@ fn a_worker_that_panics_anywhere_begins_anew_and_every_packet_is_accounted_for()
         let reports = trial.check();
         let lost: u64 = reports.iter().map(|r| r.ledger.dropped_for(DropReason::WorkerFailed)).sum();
         assert!(lost > 0, "a worker that panics holds something");
-        // All forward as before.
+        // All workers forward as before.
         trial.send(200, 0);
         trial.check();
-        // Of 24 flows three have no gateway, and three an expired time to live.
+        // Of 24 flows three have no gateway, and three an expired TTL.
         assert!(trial.delivered - before >= 150, "{} delivered", trial.delivered - before);
         trial.end();
     }
 }
 
-/// Ends the worker as its driver does where it may not begin anew.
+/// Ends the worker as its driver does when no restart is allowed.
 fn bury(trial: &mut Trial, worker: usize) {
     let mut dead = trial.team.workers.remove(worker);
     dead.give_up();
@@ -239,13 +239,13 @@ fn when_a_worker_is_given_up_the_others_collect_what_it_left_and_forward_its_flo
         let before = trial.delivered;
         trial.send(240, 0);
         let reports = trial.check();
-        // What its device owner kept, and all of its flows: the whole but for flows that nobody could deliver.
+        // The device queues of the dead worker are served too: only the six flows that cannot be delivered are missing.
         assert!(trial.delivered - before >= 170, "fuse {fuse}: {} delivered, {reports:?}", trial.delivered - before);
         trial.end();
     }
 }
 
-/// The neighbours that the first worker knew are known to it afterwards, the configured ones as before.
+/// The first worker still has its resolved and configured neighbours after the restart.
 #[test]
 fn the_first_worker_remembers_neighbours_when_it_begins_anew() {
     let mut trial = Trial::begin(2, 1, Layout::Three);
@@ -269,7 +269,7 @@ fn the_first_worker_remembers_neighbours_when_it_begins_anew() {
     trial.end();
 }
 
-/// Schemes that remember what waits in their queues.
+/// Schemes that keep state about their queued packets.
 const REMEMBERING: [&str; 9] = [
     "fq",
     "sfq",
@@ -282,14 +282,14 @@ const REMEMBERING: [&str; 9] = [
     "wfq(flows=16){fifo(limit=500, drop=head)}",
 ];
 
-/// The configuration with this scheme for what leaves by `wan`, at two packets a millisecond.
+/// The configuration with this scheme at `wan`, at two packets a millisecond.
 fn slowly(scheme: &str, change: &str) -> String {
     let scheme = format!("scheme = 'shape(rate=1mbit, burst=0b){{{scheme}}}'\nscheme_change = '{change}'");
     CONFIG.replace("scheme = \"fifo(limit=50)\"", &scheme)
 }
 
 impl Trial {
-    /// Has the worker panic with packets in its hands, and begin anew.
+    /// Makes the worker panic while it holds packets, and restarts it.
     fn fail(&mut self, fuse: i64) {
         self.fuses[0].store(fuse, Ordering::Relaxed);
         while self.steps(200).is_none() {
@@ -299,7 +299,7 @@ impl Trial {
         self.fuses[0].store(-1, Ordering::Relaxed);
     }
 
-    /// All forward as before: of 24 flows three have no gateway, and three an expired time to live.
+    /// Checks that all workers forward as before: of 24 flows three have no gateway, and three an expired TTL.
     fn forwards(&mut self, what: &str) {
         self.check();
         let before = self.delivered;
@@ -310,7 +310,7 @@ impl Trial {
 }
 
 #[test]
-fn nothing_that_a_scheme_remembers_outlives_a_panic_of_its_worker() {
+fn no_scheme_state_survives_a_panic_of_its_worker() {
     for scheme in REMEMBERING {
         for fuse in [3, 200, 901] {
             let mut trial = Trial::begin(1, 1, Layout::Three);
@@ -356,9 +356,9 @@ fn a_peer_that_goes_while_a_scheme_drains_costs_what_waited_and_nothing_else() {
         drop(trial.team.wires.far.remove("wan"));
         let reports = trial.check();
         let lost: u64 = reports.iter().map(|report| report.ledger.dropped_for(DropReason::PortDown)).sum();
-        // It is noticed within 100 ms; some 200 packets went to nobody before that.
+        // The router notices within 100 ms. Some 200 packets are lost before that.
         assert!(lost > 100, "{one}, {other}: {lost}");
-        // Another is connected.
+        // Connect another wire.
         trial.team.apply(&slowly(other, "drain").replace("memory:wan", "memory:other"));
         trial.forwards(other);
         trial.end();

@@ -72,7 +72,7 @@ fn udp(to: Mac, destination: [u8; 4], flow: u16) -> Vec<u8> {
     Udp { link, network, ports: (1000 + flow, 53), ttl: 64, length: 60 }.frame(&[])
 }
 
-/// Sends a packet of each flow; answers by which wire each left.
+/// Sends a packet of each flow. Returns the wire by which each left.
 fn spread(rig: &mut Rig) -> BTreeMap<u16, &'static str> {
     (0..FLOWS).for_each(|flow| rig.send("in", &udp(IN, [10, 1, 2, 3], flow)));
     rig.settle();
@@ -113,7 +113,7 @@ fn flows_share_the_next_hops_and_each_stays_with_its_own() {
         assert!((154..=246).contains(&count(&first, wire)), "{wire}: {}", count(&first, wire));
     }
     assert_eq!(spread(&mut rig), first);
-    // Every time at a larger share.
+    // The weighted next hop gets a larger share for each key.
     let weighted = ALL.replace("'198.51.100.2'", "'198.51.100.2 weight 6'");
     rig.apply(&format!("{CONFIG}{NEIGHBOURS}{weighted}")).unwrap();
     let now = spread(&mut rig);
@@ -158,7 +158,7 @@ fn a_member_whose_port_is_down_is_left_out_until_it_is_up() {
 
 #[test]
 fn a_member_that_does_not_answer_is_left_out_asked_for_and_back_when_it_does() {
-    // Nobody is known beforehand: the hosts behind `a` and `c` answer, the one behind `b` does not.
+    // No neighbour is resolved yet: the hosts behind `a` and `c` answer, the one behind `b` does not.
     let mut rig = Rig::running(8192, Layout::Three, &format!("{CONFIG}{ALL}"));
     let answer = |rig: &mut Rig, wire: &str, own: [u8; 4], mac: u8| {
         for frame in rig.received(wire).into_iter().filter(|f| f[12..14] == [8, 6] && f[38..42] == own) {
@@ -186,7 +186,7 @@ fn a_member_that_does_not_answer_is_left_out_asked_for_and_back_when_it_does() {
         (usize::from(FLOWS), 0),
         "left out once it was known to be silent"
     );
-    // No packet goes there, and it is asked for all the same.
+    // The router keeps resolving the next hop without packets for it.
     for _ in 0..80 {
         rig.pass(units::Nanos::millis(100));
         answer(&mut rig, "a", [198, 51, 100, 2], 10);
@@ -231,12 +231,12 @@ fn a_vrf_sees_nothing_of_another() {
     assert_eq!(flows(&mut rig, "redder"), [low(2)]);
     assert_eq!(flows(&mut rig, "c"), [low(3)], "a route may lead out where that is said");
     assert_eq!(flows(&mut rig, "a"), [0; 0]);
-    // 172.16/12 is not in the main VRF; an own address of one VRF is nobody's in the other.
+    // 172.16/12 is not in the main VRF; a local address of one VRF is unknown in the other.
     rig.send("in", &udp(IN, [172, 16, 0, 1], 4));
     rig.send("red", &udp(RED, [198, 51, 100, 129], 5));
     rig.settle();
     assert_eq!(dropped(&rig, DropReason::NoRoute), 2);
-    // The errors go back the way the packets came.
+    // ICMP errors leave by the port on which the packets arrived.
     let errors = |frames: Vec<Vec<u8>>| frames.iter().filter(|f| f[12..14] == [8, 0] && f[23] == 1).count();
     let asked = |rig: &mut Rig, wire: &str| rig.received(wire).iter().filter(|f| f[12..14] == [8, 6]).count();
     assert_eq!(asked(&mut rig, "in") + asked(&mut rig, "red"), 2, "both senders are looked for, each on its own wire");
@@ -318,14 +318,14 @@ fn added_routes_survive_a_configuration_as_long_as_what_they_name() {
     let red = rig.router.vrf("red").unwrap();
     rig.apply(&format!("{CONFIG}{NEIGHBOURS}[router]\nicmp_rate = 7\n")).unwrap();
     assert!(matches!(of(VrfId::MAIN, "10.0.0.0/8"), Outcome::Group(_)));
-    // A route of the configuration to the same destination comes first, and gives it back.
+    // A configured route shadows the API's route to the same destination, and uncovers it when removed.
     let own = "[[route]]\nto = '10.2.0.0/16'\nunreachable = true\n";
     rig.apply(&format!("{CONFIG}{NEIGHBOURS}{own}")).unwrap();
     assert_eq!(tables.lookup("10.2.0.1".parse().unwrap()), Outcome::Unreachable);
     assert_eq!(edit(&mut rig, "add 10.2.0.0/16 blackhole\n").unwrap().routes_shadowed, 1);
     rig.apply(&format!("{CONFIG}{NEIGHBOURS}")).unwrap();
     assert_eq!(tables.lookup("10.2.0.1".parse().unwrap()), Outcome::Blackhole);
-    // Port b goes, and with it what leads there; then the VRF.
+    // Removing port b removes its routes. Then the VRF is removed.
     let (start, end) = (CONFIG.find("[port.b]").unwrap(), CONFIG.find("[port.c]").unwrap());
     let without = format!("{}{}", &CONFIG[..start], &CONFIG[end..]);
     rig.apply(&without).unwrap();

@@ -1,5 +1,5 @@
 //! Every queueing scheme on a link with real packets: none is lost or sent twice, none overtakes another of its flow, and
-//! whatever is dropped or marked is counted.
+//! every drop and mark is counted.
 
 use link::{Lines, Queueing};
 use packet::event::Way;
@@ -16,7 +16,7 @@ use std::net::Ipv4Addr;
 use units::declare::Declaration;
 use units::{Instant, Mac, Nanos, QueueId};
 
-/// As configurations write them, with so little patience that all of them have something to do.
+/// In the syntax of the configuration, with limits so small that each scheme drops or marks.
 const SCHEMES: &[&str] = &[
     "fifo(limit=40)",
     "fifo(limit=40, drop=head)",
@@ -48,7 +48,7 @@ const SCHEMES: &[&str] = &[
 ];
 /// Packets that the wire behind the link holds.
 const WIRE: usize = 16;
-/// Where a frame has its number.
+/// Bytes of a frame that hold its number.
 const NUMBER: std::ops::Range<usize> = 42..46;
 
 fn declarations() -> impl Iterator<Item = &'static Declaration> + Clone {
@@ -59,7 +59,7 @@ fn call(text: &str) -> Call {
     Call::scheme(text, &plane::catalogue()).unwrap_or_else(|e| panic!("{text}: {}", e.reason))
 }
 
-/// A packet of a flow and a class, which is a flow's own.
+/// A packet of a flow. Each flow has its own class.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     flow: u8,
@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// What happens to a link.
+/// An action on the link.
 #[derive(Clone, Debug)]
 enum Step {
     Offer(Vec<Kind>),
@@ -110,7 +110,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A link, what feeds it and what it feeds.
+/// A link with its sender and its receiver.
 struct World {
     link: OneLink,
     far: Memory,
@@ -121,7 +121,7 @@ struct World {
     received: u64,
     congested: u64,
     last: BTreeMap<u8, u32>,
-    /// The numbers of the packets that came out, in that order.
+    /// The numbers of the packets that were sent, in order.
     came_out: Vec<u32>,
 }
 
@@ -175,7 +175,7 @@ impl World {
         self.link.replace(self.now, OneLink::prepare(scheme).changing(change)).0
     }
 
-    /// The far end takes so many packets, and the link may send as many.
+    /// The far end receives `packets` packets, and the link may send as many.
     fn take(&mut self, packets: usize) {
         let mut batch = packet::Batch::new();
         for _ in 0..packets.div_ceil(WIRE) {
@@ -217,7 +217,7 @@ impl World {
         assert_eq!(reasons.sum::<u64>(), counters.dropped, "each drop has a reason");
     }
 
-    /// Everything that waits comes out.
+    /// Sends all queued packets.
     fn end(mut self) -> World {
         while self.link.waiting() > 0 {
             self.now += Nanos::millis(1);
@@ -244,7 +244,7 @@ proptest! {
     }
 }
 
-/// Twice as many packets come as leave, 32 at a time: what each scheme does about it. Every packet understands marks.
+/// Offers twice as many packets as leave, 32 at a time. All packets are ECN-capable.
 fn overload(scheme: &str) -> World {
     let mut world = World::new(scheme);
     for round in 0..300u32 {
@@ -257,7 +257,7 @@ fn overload(scheme: &str) -> World {
 }
 
 #[test]
-fn each_scheme_sheds_what_is_too_much_in_its_own_way() {
+fn each_scheme_drops_excess_packets_in_its_own_way() {
     for declaration in declarations() {
         let tried = SCHEMES.iter().filter(|text| call(text).name == declaration.name);
         assert!(tried.count() > 0, "{} is not among those tried", declaration.name);
@@ -271,7 +271,7 @@ fn each_scheme_sheds_what_is_too_much_in_its_own_way() {
         let dropped = match *scheme {
             "fifo(unbounded=on)" => full,
             _ if front => shed(DropReason::SchemeFront),
-            // Those that order queues take from the front of the longest, besides what is refused.
+            // Schemes with several queues drop at the front of the longest queue, and their inner scheme refuses arrivals.
             s if s.contains('{') => refused + shed(DropReason::SchemeFront),
             _ => refused,
         };
@@ -298,10 +298,10 @@ fn another_scheme_keeps_what_waits_and_its_order() {
     assert_eq!(world.received, 30 + WIRE as u64);
 }
 
-/// A link with this scheme on which so many packets of several flows wait, each of which came at a time of its own.
+/// A link with this scheme and `packets` queued packets of several flows, each with its own arrival time.
 fn with_waiting(scheme: &str, packets: u32) -> World {
     let mut world = World::new(scheme);
-    // They fill the wire.
+    // These packets fill the wire.
     world.step(&Step::Offer(vec![Kind { flow: 0, ecn: 0, payload: 100 }; WIRE]));
     for i in 0..packets {
         world.step(&Step::Wait(1000));
@@ -311,7 +311,7 @@ fn with_waiting(scheme: &str, packets: u32) -> World {
     world
 }
 
-/// The numbers of the packets that come out in the end, but for those that fill the wire.
+/// The numbers of the packets sent in the end, without those that fill the wire.
 fn order(world: World) -> Vec<u32> {
     world.end().came_out.split_off(WIRE)
 }
@@ -321,7 +321,7 @@ fn numbers(waiting: u32) -> Vec<u32> {
 }
 
 #[test]
-fn what_migrates_arrives_in_the_order_in_which_it_came_to_the_router() {
+fn migrated_packets_leave_in_order_of_arrival_at_the_router() {
     assert_ne!(order(with_waiting("fq", 40)), numbers(40), "the old scheme has another order");
     let mut world = with_waiting("fq", 40);
     assert_eq!(world.replace("fifo", SchemeChange::Migrate), Way::Migrated);
@@ -333,7 +333,7 @@ fn a_scheme_that_drains_goes_before_all_that_came_later() {
     let left = order(with_waiting("priority(levels=3)", 40));
     let mut world = with_waiting("priority(levels=3)", 40);
     assert_eq!(world.replace("fifo", SchemeChange::Drain), Way::Draining);
-    // They would all go first where they came.
+    // Their class would send them first after a migration.
     let last = vec![Kind { flow: 2, ecn: 0, payload: 100 }; 10];
     world.step(&Step::Offer(last.clone()));
     assert_eq!(world.replace("priority(levels=3)", SchemeChange::Drain), Way::Draining, "the first is the first still");
@@ -342,7 +342,7 @@ fn a_scheme_that_drains_goes_before_all_that_came_later() {
     let all = order(world);
     assert_eq!((&all[..40], &all[40..]), (&left[..], &numbers(60)[40..]));
 
-    // What drains, and what came since, migrates.
+    // A migration takes the packets of the draining scheme and the later ones.
     let mut world = with_waiting("fq", 40);
     world.replace("priority(levels=3)", SchemeChange::Drain);
     world.step(&Step::Offer(vec![Kind { flow: 2, ecn: 0, payload: 100 }; 10]));
@@ -354,7 +354,7 @@ fn a_scheme_that_drains_goes_before_all_that_came_later() {
 }
 
 #[test]
-fn what_is_flushed_is_dropped_and_counted() {
+fn flushed_packets_are_dropped_and_counted() {
     for drains in [false, true] {
         let mut world = with_waiting("fq", 40);
         if drains {
@@ -409,7 +409,7 @@ fn other_thresholds_have_a_queue_that_refuses_all_let_packets_in_at_once() {
         }
         world.step(&Step::Take(WIRE));
         let refused = |world: &World| world.link.ledger().dropped_for(DropReason::SchemeArrival);
-        // No time has gone by in which the average could fall.
+        // No time has passed in which the average could fall.
         let before = refused(&world);
         world.step(&one());
         assert_eq!(refused(&world), before + 1, "{scheme} has an average above its thresholds");
@@ -420,7 +420,7 @@ fn other_thresholds_have_a_queue_that_refuses_all_let_packets_in_at_once() {
     }
 }
 
-/// Packets that each of two workers sends in 10 ms at 100 Mbit/s together, of so many that each has.
+/// Packets that each of two workers sends in 10 ms at a common rate of 100 Mbit/s, of those offered to each.
 fn sent_by_two(offered: [u32; 2]) -> [usize; 2] {
     // Each worker has a queue of both ports.
     let mut team = Team::new(2, 2, 8192, Layout::Three);
@@ -443,7 +443,7 @@ fn sent_by_two(offered: [u32; 2]) -> [usize; 2] {
 
 #[test]
 fn workers_of_one_port_share_its_rate_by_what_they_have_to_send() {
-    // 125 packets and the burst, and for each worker one that does not quite fit.
+    // 125 packets, the burst, and for each worker one packet that exceeds its tokens in part.
     let [first, second] = sent_by_two([400, 400]);
     assert!((120..=131).contains(&(first + second)) && first.abs_diff(second) <= 8, "{first} and {second}");
     let [first, second] = sent_by_two([400, 0]);
@@ -452,7 +452,7 @@ fn workers_of_one_port_share_its_rate_by_what_they_have_to_send() {
     assert!(first == 20 && (100..=111).contains(&second), "{first} and {second}");
 }
 
-/// A scheme of two handlers.
+/// A scheme made of two handlers.
 struct Handlers<A, R>(A, R);
 
 impl<A: FnMut(&mut Lines) + Send, R: FnMut(&mut Lines) -> Progress + Send> Scheme<Lines> for Handlers<A, R> {
@@ -488,7 +488,7 @@ fn handled(
     world
 }
 
-/// Looks at some packets before they arrive, and at others when some have.
+/// Inspects some packets before they arrive, and others after some arrivals.
 struct Foresees;
 
 impl Scheme<Lines> for Foresees {

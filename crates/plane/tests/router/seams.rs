@@ -1,5 +1,5 @@
-//! The seams of the plane, each used from outside the crate: a queueing scheme, a packet function, a CPU scheduler, a kind of port and a packet
-//! hook are added without a change in the crate.
+//! The extension traits of the plane, each used from outside the crate without a change in it: queueing schemes, packet functions,
+//! CPU schedulers, ports and packet hooks.
 
 use cpu::CpuScheduler;
 use link::{Lines, Maker, OneLink};
@@ -58,7 +58,7 @@ fn apply(rig: &mut Rig, text: &str, catalogue: &Catalogue) {
     wires.iter().for_each(|wire| drop(rig.received(wire)));
 }
 
-/// Sends `packets` from the lan. Answers the frames that left, without what the router says itself.
+/// Sends `packets` packets from `lan`. Returns the frames sent, without the router's own.
 fn forward(rig: &mut Rig, packets: usize) -> Vec<Vec<u8>> {
     let frame = Udp::crossing(4000, 53).frame(b"payload");
     (0..packets).for_each(|_| rig.send("lan", &frame));
@@ -91,7 +91,7 @@ fn a_packet_function_is_a_declaration_and_a_line_of_registration() {
     assert_eq!(left.iter().map(|frame| &frame[42..49]).collect::<Vec<_>>(), [b"Payload"; 3]);
 }
 
-/// First come, first served; how often it was asked about an arrival.
+/// A FIFO that counts arrivals.
 struct Counting {
     arrivals: Arc<AtomicU32>,
     inner: Box<dyn Scheme<Lines>>,
@@ -116,7 +116,7 @@ impl Scheme<Lines> for Counting {
     }
 }
 
-/// Finds the scheme above under any name.
+/// Returns the scheme above for any name.
 #[derive(Clone, Debug, Default)]
 struct Schemes(Arc<AtomicU32>);
 
@@ -141,13 +141,13 @@ fn a_queueing_scheme_is_found_by_its_name_and_decides_over_a_link() {
     assert_eq!((forward(&mut rig, 5).len(), schemes.0.load(Ordering::Relaxed) > 0), (5, true));
 }
 
-/// Runs the task that was woken last, whatever its share.
+/// Runs the task woken last, regardless of its share.
 #[derive(Default)]
 struct LastFirst {
     runnable: Vec<TaskId>,
 }
 
-/// How often it was asked.
+/// The number of dispatches of this scheduler.
 static PICKED: AtomicU32 = AtomicU32::new(0);
 
 impl CpuScheduler for LastFirst {
@@ -199,7 +199,7 @@ fn a_cpu_scheduler_is_registered_with_the_router_and_named_by_the_configuration(
     assert!(unknown.contains("'lifo' is nothing that 'scheduler' can be"), "{unknown}");
 }
 
-/// A port whose medium loses every other packet that it is given.
+/// A port whose medium loses every other packet.
 struct Lossy(Memory, u64);
 
 impl Port for Lossy {
@@ -255,7 +255,7 @@ fn a_kind_of_port_is_declared_in_the_catalogue_and_opened_by_whoever_knows_it() 
     assert!(lost >= 3 && left as u64 + lost >= 6, "{left} left, {lost} were lost");
 }
 
-/// A hook that ends every packet that it is shown where it comes in, but for the first.
+/// An ingress hook that consumes every packet except the first.
 #[derive(Default)]
 struct Gate {
     shown: u32,

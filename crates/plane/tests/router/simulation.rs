@@ -1,9 +1,9 @@
-//! A router in memory through random days: configurations change at any moment, wires stop taking packets and go on
-//! later, some take super-frames and some do not, hosts send what they should and what they should not, time jumps.
+//! A router in memory runs through random days. Configurations change at any moment. Wires stall and recover, and some
+//! accept super-frames. Hosts send valid and invalid packets. Time jumps.
 //!
-//! Whatever happens: the ledgers balance, a packet is delivered at most once and in the order of its flow, an idle worker
-//! has nothing to do, and in the end nothing is left anywhere. Seeded: what fails once fails again.
-//! `SWITCHPATH_SEEDS` says how many days there are; 60 by default.
+//! The ledgers always balance. A packet is delivered at most once, and in the order of its flow. An idle worker has no work
+//! left, and in the end no packet remains. The days are seeded, so failures are reproducible.
+//! `SWITCHPATH_SEEDS` sets the number of days, 60 by default.
 
 use cpu::meter::{Meter, Work};
 use packet::event::Silent;
@@ -23,12 +23,12 @@ use units::{Mac, Nanos};
 
 /// Frames of the router and its hosts.
 const FRAMES: usize = 16384;
-/// Dispatches in which a router of this size has found out that it is idle, whatever it holds.
+/// A router of this size becomes idle within this number of dispatches.
 const LONGEST: usize = 200_000;
-/// What the hosts send to: each is a flow of its own, from each port that receives.
+/// Destinations of the hosts. Each destination and receiving port is a flow of its own.
 const DESTINATIONS: [Ipv4Addr; 4] =
     [Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 1), Ipv4Addr::new(10, 3, 0, 1), Ipv4Addr::new(10, 3, 7, 7)];
-/// Bytes behind the UDP header of a numbered packet, and where its number is.
+/// Bytes of UDP payload of a numbered packet, and the place of its number.
 const PAYLOAD: usize = 22;
 const NUMBER: usize = 4;
 const PORTS: [&str; 3] = ["lan", "wan", "ext"];
@@ -69,7 +69,7 @@ impl Opener for Wires {
         _queues: usize,
     ) -> Result<Vec<Box<dyn Port>>, ApplyError> {
         let (near, far) = Wire::pair(self.length);
-        // Of every wire its name says what it takes.
+        // The name of a wire determines its offloads.
         let kind = plan.device.target.bytes().map(usize::from).sum::<usize>() % 3;
         let near = near.with_offloads(Offloads { super_frames: kind == 2, checksums: kind > 0, gather: false });
         assert!(self.far.insert(plan.device.target.clone(), far).is_none(), "each wire is laid once");
@@ -100,7 +100,7 @@ struct Day {
     chance: Chance,
     rig: Rig,
     wires: Wires,
-    /// The wire behind each of [`PORTS`], and whether its host takes what comes.
+    /// The wire behind each of [`PORTS`], and true if its host receives.
     behind: Vec<(String, bool)>,
     published: Option<Published>,
     changes: usize,
@@ -112,7 +112,7 @@ struct Day {
     sent: u64,
     received: u64,
     delivered: HashSet<u32>,
-    /// The last number delivered, by the wire, where it was sent, and its destination.
+    /// The last number delivered, by wire, sending port and destination.
     last: BTreeMap<(String, u8, Ipv4Addr), u32>,
 }
 
@@ -138,7 +138,7 @@ impl Day {
         day
     }
 
-    /// A configuration: three ports on the wires of the day, the rest by chance.
+    /// A configuration: three ports on the wires of the day, the rest random.
     fn config(&mut self) -> String {
         let mut text = String::from("version = 1\n");
         for (i, (wire, _)) in self.behind.iter().enumerate() {
@@ -187,7 +187,7 @@ impl Day {
         text
     }
 
-    /// Publishes another configuration, where the last one has been adopted.
+    /// Publishes another configuration if the last one has been adopted.
     fn change(&mut self) {
         if self.published.is_some() {
             return;
@@ -195,7 +195,7 @@ impl Day {
         self.changes += 1;
         self.wires.length = [8, 40, 300][self.chance.below(3)];
         if self.changes > 1 && self.chance.one_in(3) {
-            // One port gets another wire; what is in the old one is lost, but not forgotten.
+            // One port gets another wire. Packets in the old wire are lost and counted.
             let port = self.chance.below(PORTS.len());
             self.behind[port] = (format!("{}{}", PORTS[port], self.changes), true);
         }
@@ -213,7 +213,7 @@ impl Day {
         step
     }
 
-    /// Runs the worker until it is idle; answers until when. An idle worker has nothing to do at this time.
+    /// Runs the worker until it is idle, checks that no work is left, and returns the time of its next work.
     fn settle(&mut self) -> units::Instant {
         let idle = |day: &mut Day| {
             let found = (0..LONGEST).find_map(|_| match day.step() {
@@ -226,7 +226,7 @@ impl Day {
         if until > self.rig.now {
             let before = (self.rig.report().ledger, self.moved.0);
             let again = idle(self);
-            // A port may have been looked at just before its host sent: what can be received shows by itself.
+            // The last poll may have preceded the host's send. Then the second run receives frames, which is no error.
             if self.rig.report().ledger.received() == before.0.received() {
                 assert_eq!(self.moved.0, before.1, "idle until {until:?} at {:?}, and work remained", self.rig.now);
             }
@@ -235,7 +235,7 @@ impl Day {
         until
     }
 
-    /// Lets `span` pass, with the worker run when it asked for it and not before.
+    /// Lets `span` pass. The worker runs only at the times it asked for.
     fn pass(&mut self, span: Nanos) {
         let end = self.rig.now + span;
         for _ in 0..LONGEST {
@@ -265,7 +265,7 @@ impl Day {
             destination: DESTINATIONS[self.chance.below(DESTINATIONS.len())],
         };
         spec.write(&mut frame[14..], 8 + packets * PAYLOAD).unwrap();
-        // One flow is all that goes from here to there: the port tells the path, so it follows from the destination.
+        // A flow must stay on one path. The UDP port selects the path, so derive it from the destination.
         frame[37] = frame[31] % 4;
         for packet in 0..packets {
             let at = 42 + packet * PAYLOAD + NUMBER;
@@ -275,7 +275,7 @@ impl Day {
         frame
     }
 
-    /// What a host sends: mostly numbered packets of a flow, also spoiled ones and packets nobody will answer.
+    /// A frame from a host: mostly numbered packets of a flow, also corrupted ones and packets to silent hosts.
     fn frame(&mut self, port: usize) -> (Vec<u8>, Offload) {
         let packets = match self.chance.below(100) {
             0..4 => 2 + self.chance.below(40),
@@ -292,7 +292,7 @@ impl Day {
         }
         match self.chance.below(12) {
             0 => {
-                // What is no numbered packet any more says so.
+                // Overwrite the numbers, so that corrupted packets are not counted as numbered.
                 for packet in 0..packets {
                     frame[42 + packet * PAYLOAD + NUMBER..][..4].fill(0xff);
                 }
@@ -303,7 +303,7 @@ impl Day {
                 frame.truncate(self.chance.below(frame.len()) + 1);
             }
             1 => {
-                // To a host that is not there: it waits for an answer that does not come.
+                // To a missing host: the packet waits in the neighbour queue for an answer that never arrives.
                 for packet in 0..packets {
                     frame[42 + packet * PAYLOAD + NUMBER..][..4].fill(0xff);
                 }
@@ -313,7 +313,7 @@ impl Day {
                 frame[24..26].copy_from_slice(&sum.to_be_bytes());
             }
             2 if packets > 1 => {
-                // As another kind than it is.
+                // A segmentation type that does not match the packet.
                 offload.segmentation = [Segmentation::Tcp4, Segmentation::Tcp6][self.chance.below(2)];
             }
             _ => {}
@@ -326,16 +326,16 @@ impl Day {
         let port = self.chance.below(PORTS.len());
         let wire = self.behind[port].0.clone();
         for _ in 0..most {
-            // The wire is there when the configuration that names it was prepared.
+            // The wire exists once a configuration that names it has been prepared.
             let Some(far) = self.wires.far.get(&wire) else { return };
             if far.room() == 0 || !far.is_up() || self.rig.pool.outside() > FRAMES as u64 / 4 {
                 return;
             }
             let (frame, offload) = self.frame(port);
-            // What is cut takes many frames: now and then there are none.
+            // Segments use many frames, so the pool is sometimes empty.
             let Some(mut packet) = self.rig.pool.take_for(frame.len()) else { return };
             packet.fill(&frame);
-            // What has been cut short may make no sense any more.
+            // The offload may be invalid for a truncated frame.
             packet.set_offload(offload);
             self.batch.push(packet);
             let Day { wires, rig, batch, .. } = self;
@@ -344,7 +344,7 @@ impl Day {
         }
     }
 
-    /// The hosts that listen take what has come, and check it.
+    /// The listening hosts receive their frames and check them.
     fn take(&mut self) {
         let deaf: Vec<&String> = self.behind.iter().filter(|(_, listens)| !listens).map(|(wire, _)| wire).collect();
         for (name, far) in self.wires.far.iter_mut().filter(|(name, _)| !deaf.contains(name)) {
@@ -373,7 +373,7 @@ impl Day {
                 self.behind[port].1 = self.chance.one_in(2);
             }
             3 => {
-                // A worker looks every few microseconds whether a full wire has room again: no long nights then.
+                // A worker polls a full wire every few microseconds, which makes long nights slow.
                 let night = if self.behind.iter().all(|(_, listens)| *listens) { 2_000_000_000 } else { 1_000_000 };
                 let span = [1_000, 100_000, night][self.chance.below(3)];
                 let span = Nanos::new(self.chance.next() % span);
@@ -396,7 +396,7 @@ impl Day {
         }
     }
 
-    /// Everybody listens again; then nothing may be left. Answers what packets were dropped for.
+    /// All hosts listen again; then no packet may be left. Returns the drop reasons.
     fn end(mut self) -> Vec<DropReason> {
         self.settle();
         self.behind.iter_mut().for_each(|(_, listens)| *listens = true);
@@ -422,7 +422,7 @@ impl Day {
     }
 }
 
-/// What a host whose wire takes super-frames makes of a packet.
+/// Segments a packet as a host does whose wire accepts super-frames.
 fn segments(packet: &Packet) -> Vec<Vec<u8>> {
     let frame = packet.bytes();
     if !packet.offload().is_super_frame() {
@@ -439,7 +439,7 @@ fn segments(packet: &Packet) -> Vec<Vec<u8>> {
     segments
 }
 
-/// Where a numbered packet was sent, where to, and its number; nothing for any other frame.
+/// Sending port, destination and number of a numbered packet; `None` for other frames.
 fn numbered(frame: &[u8]) -> Option<(u8, Ipv4Addr, u32)> {
     let at = if frame.get(12..14)? == [0x81, 0] { 18 } else { 14 };
     let packet = frame.get(at..).filter(|packet| packet.len() == 50 && packet[0] == 0x45 && packet[9] == 17)?;
@@ -449,7 +449,7 @@ fn numbered(frame: &[u8]) -> Option<(u8, Ipv4Addr, u32)> {
 }
 
 #[test]
-fn whatever_happens_every_packet_has_one_fate_and_none_is_left() {
+fn on_random_days_every_packet_has_one_fate_and_none_is_left() {
     let seeds = std::env::var("SWITCHPATH_SEEDS").map_or(60, |n| n.parse().expect("SWITCHPATH_SEEDS is a number"));
     let mut reasons = HashSet::new();
     for seed in 0..seeds {

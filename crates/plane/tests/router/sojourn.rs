@@ -1,5 +1,5 @@
-//! What a link tells of itself is what happened on it: how long packets waited, group by group, against the times of each single
-//! packet; why others were dropped; and how it was at each look.
+//! The report of a link is correct. Its histograms of queueing delay, by class, agree with the delays of the single packets.
+//! Its drop reasons and its state agree with the packets dropped and queued.
 
 use link::LinkReport;
 use packet::latency::Spread;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use units::{Instant, Mac, Nanos, PortId};
 
-/// Schemes, and whether each of three classes is a group of theirs.
+/// Schemes, and true if they report each of three classes as a group.
 const SCHEMES: &[(&str, bool)] = &[
     ("priority(levels=3){fifo(limit=20)}", true),
     ("drr(by=class, flows=3, limit=60){red(min=2, max=20, weight=20%, ecn=on)}", true),
@@ -28,9 +28,9 @@ const SCHEMES: &[(&str, bool)] = &[
     ("shape(rate=100mbit){sfq(flows=2000, limit=60)}", false),
     ("cake(rate=1gbit, flows=16, limit=60){fifo(limit=30)}", false),
 ];
-/// Packets that leave at most each time.
+/// The most packets that leave in one pass.
 const ROOM: usize = 8;
-/// Where a frame has its number.
+/// Bytes of a frame that hold its number.
 const NUMBER: std::ops::Range<usize> = 42..46;
 
 #[derive(Clone, Debug)]
@@ -56,9 +56,9 @@ struct World {
     pool: Pool,
     queue: Queue,
     now: Instant,
-    /// When each packet was ready for the link, and its class.
+    /// The time each packet reached the link, and its class.
     given: Vec<(Instant, u8)>,
-    /// The class of each packet that came out, and how long it had waited.
+    /// The class and queueing delay of each packet sent.
     waited: Vec<(u8, u64)>,
 }
 
@@ -99,7 +99,7 @@ impl World {
             let mut packet = self.pool.take().expect("there are more frames than packets");
             assert!(packet.fill(&frame));
             let meta = packet.meta_mut();
-            // It took a while until its functions were done: that is no time before the link.
+            // Time spent in functions is not queueing delay of the link.
             meta.timestamp = Instant::new(self.now.get() - 700 - u64::from(flow));
             (meta.l3, meta.ecn, meta.class) = (14, ecn, flow % 3);
             assert!(self.queue.push(packet).is_none());
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// The link is served, and whatever it sends is looked at.
+    /// Serves the link, and notes the delays of the packets sent.
     fn pass(&mut self) {
         self.link.pass(self.now, &mut self.queue);
         let mut batch = packet::Batch::new();
@@ -143,7 +143,7 @@ impl World {
         times
     }
 
-    /// What holds whatever has happened.
+    /// Checks the report after any sequence of actions.
     fn check(&mut self) -> LinkReport {
         let (told, counters) = (self.link.told(self.now), self.link.counters());
         same(&told.sojourn, &self.times(|_| true));
@@ -158,7 +158,7 @@ impl World {
     }
 }
 
-/// A histogram has these times, as exactly as it can: their number, their sum, the longest, and parts of them to a sixteenth.
+/// Checks that a histogram has these times: exact count, sum and maximum, and quantiles within a sixteenth.
 fn same(spread: &Spread, times: &[u64]) {
     let (sum, most) = (times.iter().sum::<u64>(), times.last().copied().unwrap_or(0));
     assert_eq!((spread.count(), spread.sum().get(), spread.most().get()), (times.len() as u64, sum, most));
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_forgotten_where_schemes_replace_each_other_and_packets_pass(
+    fn link_counters_survive_scheme_changes_and_bypassing_packets(
         scheme in 0..SCHEMES.len(),
         steps in prop::collection::vec(step(true), 1..60),
     ) {
@@ -232,7 +232,7 @@ fn each_look_keeps_what_waited_and_how_long_for_half_a_minute() {
     assert!(avg[0] > 9.0 && avg.iter().all(|value| *value == avg[0]), "it changes as packets arrive: {avg:?}");
     (0..1000u64).for_each(|look| world.link.look(world.now + Nanos::millis(100) * look));
     assert_eq!(world.link.told(world.now).samples.len(), 300);
-    // Another scheme has another state, and the same past.
+    // Another scheme has new state, but the link keeps its history.
     drop(world.link.replace(world.now, OneLink::prepare("codel")));
     world.link.look(world.now);
     let told = world.link.told(world.now);
@@ -247,7 +247,7 @@ fn each_look_keeps_what_waited_and_how_long_for_half_a_minute() {
 fn an_opportunity_is_used_or_wasted_and_a_rate_that_holds_packets_back_withholds_it() {
     let mut world = World::new("shape(rate=8mbit, burst=0b){fifo}", true);
     world.offer(&[(0, 0); 5]);
-    // The first goes at once; a packet takes 60 us.
+    // The first packet leaves at once; a packet takes 60 us.
     let wasted = |world: &World| (world.link.counters().wasted, world.link.counters().withheld);
     assert_eq!((world.waited.len(), wasted(&world)), (1, (1, 1)));
     for _ in 0..4 {

@@ -1,5 +1,5 @@
-//! Where packets may come from, and where they may go: every class of source addresses with every class of destinations, in both
-//! families (RFC 1812 5.3.7, RFC 3927 2.7, RFC 4291 2.5), and reverse paths (RFC 3704).
+//! Valid sources and destinations: every class of source addresses with every class of destination addresses, in both families.
+//! The rules are RFC 1812 5.3.7, RFC 3927 2.7, RFC 4291 2.5, and RFC 3704 for reverse paths.
 
 use packet::DropReason;
 use packet::wire::{Ipv4Spec, Ipv6Spec, checksum, ethernet, ethertype};
@@ -46,10 +46,10 @@ via = "2001:db8:2::7"
 
 const LAN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const HOST: Mac = Mac([2, 0, 0, 0, 0, 0xaa]);
-/// A protocol for experiments, of which the router itself knows nothing (RFC 3692).
+/// An experimental protocol, unknown to the router (RFC 3692).
 const NOTHING: u8 = 253;
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Sent,
@@ -61,18 +61,18 @@ use DropReason::{
 };
 use Fate::{Dropped, Sent};
 
-/// What a source of this kind may reach.
+/// The destinations that a source of this kind may reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
-    /// All that can be reached.
+    /// Every destination.
     Sender,
-    /// Its own link, and the router.
+    /// Its own link and the router.
     LinkLocal,
-    /// Nothing: it is no sender's address.
+    /// None: no host may send from this address.
     Nobody,
-    /// Nothing but the router: IPv6 alone.
+    /// Only the router (IPv6).
     Unspecified,
-    /// The router's own: its own protocols hear of it, and nobody else.
+    /// A local address of the router: only the local protocols see the packet.
     Ours,
 }
 
@@ -111,7 +111,7 @@ const SOURCES: [(&str, From); 31] = [
     ("fe80::ff:fe00:1", From::Ours),
 ];
 
-/// What becomes of what a sender sends there.
+/// Destinations, and the fate of a valid sender's packet.
 const DESTINATIONS: [(&str, Fate); 26] = [
     ("10.2.0.7", Sent),
     ("198.18.0.1", Sent),
@@ -141,21 +141,21 @@ const DESTINATIONS: [(&str, Fate); 26] = [
     ("ff01::9", Dropped(Multicast)),
 ];
 
-/// What becomes of a packet, by the rules one after the other.
+/// The fate of a packet by the rules, in order.
 fn expected((source, from): (&str, From), (destination, fate): (&str, Fate)) -> Fate {
     let to_us = fate == Dropped(LocalProtocol);
     let own_link = ["10.1.0.7", "2001:db8:1::7"].contains(&destination);
     let v6 = source.contains(':');
     match from {
-        // A host without an address asks everybody for one: that is no fault of its source.
+        // DHCP: a host without an address broadcasts from a reserved source.
         From::Nobody if destination == "255.255.255.255" && is_reserved(source) => fate,
         From::Nobody => Dropped(MartianSource),
         From::Sender => fate,
         _ if to_us => {
-            // Nobody is there to be told.
+            // No valid sender could receive an ICMP error.
             fate
         }
-        // Of the destinations that are none some are known by their address alone.
+        // Some invalid destinations are recognised by the address alone, before the source is checked.
         _ if [Dropped(MartianDestination), Dropped(Broadcast)].contains(&fate) && !is_subnets(destination) => fate,
         _ if v6 && fate != Sent => fate,
         From::LinkLocal if v6 && own_link => Sent,
@@ -198,7 +198,7 @@ fn packet(tag: Option<u16>, (source, destination): (IpAddr, IpAddr)) -> Vec<u8> 
     bytes
 }
 
-/// The same with an option that says nothing, which takes the general way.
+/// The same packet with a no-operation option, which `classify::general` handles.
 fn with_option(frame: &[u8]) -> Vec<u8> {
     let mut bytes = frame.to_vec();
     bytes.splice(34..34, [1, 1, 1, 1]);
@@ -214,7 +214,7 @@ fn drops(rig: &Rig) -> Vec<(DropReason, u64)> {
     rig.report().ledger.drops().collect()
 }
 
-/// What became of one of two packets between others that are forwarded, so that nothing is taken over from those before.
+/// The fate of a packet between two forwarded ones, so that a result reused from the packet before would show.
 fn fate(rig: &mut Rig, frame: &[u8], good: &[u8]) -> Result<Fate, String> {
     let before = drops(rig);
     for frame in [good, frame, good] {
@@ -222,7 +222,7 @@ fn fate(rig: &mut Rig, frame: &[u8], good: &[u8]) -> Result<Fate, String> {
     }
     rig.settle();
     let mut sent = rig.received("wan").len() + rig.received("lan").len();
-    // What is said about it does not count: it comes from the router.
+    // ICMP errors are the router's own packets and do not count.
     let after = drops(rig);
     let new: Vec<DropReason> = after.iter().filter(|drop| !before.contains(drop)).map(|&(reason, _)| reason).collect();
     match new[..] {
@@ -249,7 +249,7 @@ fn every_source_with_every_destination_meets_its_fate() {
                 IpAddr::V4(_) => packet(None, (Ipv4Addr::new(10, 1, 0, 9).into(), Ipv4Addr::new(10, 2, 0, 7).into())),
                 IpAddr::V6(_) => packet(None, ("2001:db8:1::9".parse().unwrap(), "2001:db8:2::7".parse().unwrap())),
             };
-            // Errors are limited, and wait for whoever they are for.
+            // ICMP errors are rate-limited, and wait until their receiver is resolved.
             rig.pass(units::Nanos::millis(50));
             rig.received("lan");
             rig.received("wan");
@@ -270,7 +270,7 @@ fn every_source_with_every_destination_meets_its_fate() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Sources, and whether they pass: with `loose`, with `strict`.
+/// Sources, and true if they pass: with `loose`, with `strict`.
 const REVERSE: [(&str, bool, bool); 15] = [
     ("10.1.0.9", true, true),
     ("10.2.0.9", true, false),
@@ -319,7 +319,7 @@ to = "2001:db8:80::/48"
 blackhole = true
 "#;
 
-/// `CONFIG` without its default routes, with others, and with this check at `lan`.
+/// `CONFIG` with other default routes and with this check at `lan`.
 fn checking(check: &str) -> String {
     let start = CONFIG.find("[[route]]").unwrap();
     let at_lan = format!("mac = \"02:00:00:00:00:01\"\nreverse_path = \"{check}\"");
@@ -371,7 +371,7 @@ fn a_vlan_checks_as_its_port_does_unless_it_says_otherwise() {
 #[test]
 fn neighbour_discovery_passes_every_check_of_reverse_paths() {
     let mut rig = Rig::running(4096, Layout::Three, &checking("strict"));
-    // Whether its own addresses are another's it knows after a second.
+    // Duplicate address detection takes a second.
     rig.pass(units::Nanos::secs(5));
     rig.received("lan");
     for source in ["fe80::9", "::", "2001:db8:1::9"] {

@@ -1,5 +1,5 @@
-//! Before a slow link super-frames are split, whatever its port takes: other packets wait as long as they would if their senders
-//! had sent single packets.
+//! The router splits super-frames before a slow link, even if the port accepts them. Other packets then wait no longer than behind
+//! single packets.
 
 use packet::Offload;
 use packet::pool::{PartialChecksum, Segmentation};
@@ -38,7 +38,7 @@ via = "198.51.100.9"
     )
 }
 
-/// A frame of a flow with so many bytes of payload, the first of which says which it is: one packet, or a super-frame of them.
+/// A frame with `payload` bytes of payload, a single packet or a super-frame. Its first byte is `number`.
 fn frame(tcp: bool, number: u8, payload: usize) -> (Vec<u8>, Offload) {
     let mut message = [&1000u16.to_be_bytes()[..], &80u16.to_be_bytes()].concat();
     if tcp {
@@ -75,8 +75,8 @@ fn frame(tcp: bool, number: u8, payload: usize) -> (Vec<u8>, Offload) {
     (frame, offload)
 }
 
-/// What the far end of a link receives in so many milliseconds, in each of which a bulk flow sends a super-frame of so many
-/// segments and a light one a packet: whole frames, with the millisecond.
+/// Frames that the far end of a link receives, each with its millisecond. In each millisecond a bulk flow sends a super-frame
+/// of `segments` segments, and a light flow sends a packet.
 fn received(rig: &mut Rig, segments: usize, milliseconds: u8) -> Vec<(u8, Vec<u8>)> {
     let mut all = Vec::new();
     for now in 0..milliseconds {
@@ -97,7 +97,7 @@ fn received(rig: &mut Rig, segments: usize, milliseconds: u8) -> Vec<(u8, Vec<u8
     all
 }
 
-/// Each slow, in one place or another.
+/// Configurations with a slow element: a link or a scheme.
 const SLOW: &[&str] = &[
     "shape(rate=10mbit){fifo}",
     "shape(rate=10mbit){red}",
@@ -168,7 +168,7 @@ fn super_frames_that_wait_are_split_when_a_slow_scheme_takes_over() {
             rig.apply(&with(slow)).unwrap();
             rig.pass(Nanos::secs(2));
             let mut rest = rig.received_as("wan");
-            // The configuration is announced, too.
+            // Skip the router's announcements.
             rest.retain(|(frame, _)| frame[12..14] == [8, 0]);
             let long = rest.iter().filter(|(frame, offload)| offload.is_super_frame() || frame.len() > LONGEST).count();
             assert_eq!((long, rest.len()), (0, (6 - left) * 40), "{change} to {slow}: {left} had left");

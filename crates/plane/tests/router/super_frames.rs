@@ -1,5 +1,5 @@
 //! Super-frames and partial checksums through a whole router: the bytes of a stream, the order of a flow, the MTU of the
-//! next link, what schemes count, and what becomes of it all where a port takes less or a pool has no frame.
+//! next link, and the bytes that schemes count. Also with ports that lack offloads, and with an empty pool.
 
 use packet::pool::{PartialChecksum, Segmentation};
 use packet::port::Offloads;
@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const EVERYTHING: Offloads = Offloads { super_frames: true, checksums: true, gather: false };
 const LAYOUTS: [Layout; 3] = [Layout::One, Layout::Two, Layout::Three];
 
-/// Two ports; the way out is tagged for the one network and not for the other.
+/// Two ports. Packets to one of the networks leave tagged.
 fn config(more: &str) -> String {
     format!(
         r#"
@@ -92,7 +92,7 @@ impl Flow {
         14 + if self.to.is_ipv4() { 20 } else { 40 } + if self.tcp { 20 } else { 8 }
     }
 
-    /// The frame of `payload`, whose first byte has the sequence number `at`, and what is to be done to it.
+    /// The frame of `payload`, whose first byte has the sequence number `at`, and its offload.
     fn frame(&self, at: u32, payload: &[u8]) -> (Vec<u8>, Offload) {
         let mut message = [&1000u16.to_be_bytes()[..], &self.port.to_be_bytes()].concat();
         if self.tcp {
@@ -153,13 +153,13 @@ impl Flow {
     }
 }
 
-/// Bytes that say where in the stream they are.
+/// Bytes that depend on their position in the stream.
 fn stream(from: usize, length: usize) -> Vec<u8> {
     (from..from + length).map(|i| (i ^ i >> 8 ^ i >> 16) as u8).collect()
 }
 
-/// The IP packet of a frame that is sound to its checksum, with its transport payload: the place in the stream, and the
-/// bytes.
+/// Verifies the checksums of a frame. Returns the IP packet, the position of its payload in the stream, and the
+/// payload.
 fn content(frame: &[u8]) -> (&[u8], u32, &[u8]) {
     let link = Ethernet::parse(frame).unwrap();
     let l3 = &frame[link.payload..];
@@ -203,7 +203,7 @@ proptest! {
         let mut sent = 0;
         let mut arrived = Vec::new();
         for (index, (length, steps)) in pieces.into_iter().enumerate() {
-            // A queue of three packets has no room for more.
+            // Send pauses, because the queue holds only three packets.
             if narrow && index % 3 == 0 {
                 rig.settle();
             }
@@ -215,7 +215,7 @@ proptest! {
             rig.worker.audit();
             arrived.extend(rig.received("wan"));
         }
-        // The worker may have been in the middle of looking around, and have passed the port of the last piece: once more.
+        // The worker may have polled the port just before the last piece arrived, so settle once more.
         rig.settle();
         rig.settle();
         arrived.extend(rig.received("wan"));
@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_at_the_far_end_is_what_would_have_been_cut_here(
+    fn segments_cut_by_the_port_equal_those_cut_by_the_router(
         which in 0usize..3,
         tcp: bool,
         size in 100u16..1440,
@@ -271,7 +271,7 @@ proptest! {
             segments.push(frame);
         }
         prop_assert_eq!(&segments, &expected);
-        // Who schedules the link counts the same bytes, whoever cuts.
+        // The scheme counts the same bytes, no matter where the super-frame is segmented.
         let bytes = |rig: &Rig| rig.report().ports.iter().map(|port| port.link.sent_bytes).max();
         prop_assert_eq!(bytes(&cut), bytes(&whole));
         let received = |rig: &Rig| rig.report().ports.iter().map(|port| port.counters.received_bytes).max();
@@ -284,7 +284,7 @@ fn rig(more: &str) -> Rig {
     Rig::running(4096, Layout::Three, &config(more))
 }
 
-/// The only frame a host at `lan` has received: the payload of the ICMP message in it.
+/// The payload of the ICMP message in the only frame that a host at `lan` received.
 fn complaint(rig: &mut Rig) -> Vec<u8> {
     let frames = rig.received("lan");
     assert_eq!(frames.len(), 1);
@@ -292,7 +292,7 @@ fn complaint(rig: &mut Rig) -> Vec<u8> {
 }
 
 #[test]
-fn a_segment_too_long_for_the_link_is_complained_about_where_nobody_may_cut_it() {
+fn a_segment_above_the_mtu_with_df_causes_an_icmp_error() {
     let mut rig = rig("mtu = 1300");
     Flow::tcp("10.0.0.1").send(&mut rig, 0, &stream(0, 10_000));
     rig.settle();
@@ -305,7 +305,7 @@ fn a_segment_too_long_for_the_link_is_complained_about_where_nobody_may_cut_it()
     let ip = Ipv6::parse(&packet).unwrap();
     let message = Icmp6::parse(ip.header, ip.upper().unwrap().unwrap().1).unwrap();
     assert!(matches!(message, Icmp6::PacketTooBig { mtu: 1300, .. }), "{message:?}");
-    // What fits, fits, however long the whole is.
+    // Segments that fit the MTU pass, no matter how long the super-frame is.
     Flow { size: 1260, ..Flow::tcp("10.0.0.1") }.send(&mut rig, 0, &stream(0, 60_000));
     rig.settle();
     assert_eq!(rig.received("wan").len(), 60_000usize.div_ceil(1260));
@@ -383,14 +383,14 @@ fn partial_checksums_are_completed_where_the_port_does_not() {
 }
 
 #[test]
-fn what_is_for_the_router_itself_is_completed_first() {
+fn partial_checksums_of_packets_to_the_router_are_completed_first() {
     let mut rig = rig("");
     Flow::udp("192.0.2.1").send(&mut rig, 0, b"anybody there?");
     rig.settle();
     let packet = complaint(&mut rig);
     let message = Icmp4::parse(Ipv4::parse(&packet).unwrap().payload).unwrap();
     assert!(matches!(message, Icmp4::Unreachable { code: 3, .. }), "{message:?}");
-    // The whole of a super-frame is one packet to the router.
+    // The local protocols see a super-frame as one packet.
     Flow::tcp("192.0.2.1").send(&mut rig, 0, &stream(0, 20_000));
     rig.settle();
     let frames = rig.received("lan");
@@ -418,7 +418,7 @@ fn without_a_frame_the_rest_of_a_super_frame_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_is_no_super_frame_of_its_kind_is_dropped() {
+fn super_frames_that_contradict_their_offload_are_dropped() {
     let mut rig = rig("");
     let announced = rig.report().ledger.sent();
     let flow = Flow::tcp("10.0.0.1");

@@ -1,5 +1,5 @@
-//! Another scheme while packets flow: no packet is lost for it, none overtakes another of its flow, and the link is never idle for
-//! longer than it takes for a packet (spec N-22).
+//! Scheme changes while packets flow: no packet is lost, none overtakes another of its flow, and the link is never idle for
+//! longer than the transmission of a packet (spec N-22).
 
 use packet::port::{Memory, Port, Wire};
 use packet::{Batch, DropReason, Pool, Queue, Region};
@@ -8,7 +8,7 @@ use plane::rig::{OneLink, Udp};
 use std::collections::BTreeMap;
 use units::{Instant, Nanos};
 
-/// Schemes that send whenever something waits, and drop nothing of what comes here.
+/// Work-conserving schemes that drop no packet of this test.
 const SCHEMES: &[&str] = &[
     "fifo",
     "fifo(unbounded=on)",
@@ -25,10 +25,10 @@ const SCHEMES: &[&str] = &[
     "tree{branch(class=1, weight=3){fq}, branch}",
 ];
 const FLOWS: u32 = 5;
-/// Where a frame has its number.
+/// Bytes of a frame that hold its number.
 const NUMBER: std::ops::Range<usize> = 42..46;
 
-/// A link whose wire holds one packet, and what comes out at its far end.
+/// A link whose wire holds one packet, and the packets received at its far end.
 struct Line {
     link: OneLink,
     far: Memory,
@@ -63,7 +63,7 @@ impl Line {
         }
     }
 
-    /// The time of a packet passes: the one on the wire is through, and the next is asked for. Answers how many came out.
+    /// Lets one packet time pass: the packet on the wire arrives, and the link sends the next. Returns the number of arrivals.
     fn slot(&mut self) -> usize {
         self.now += Nanos::micros(12);
         let (mut batch, before) = (Batch::new(), self.came_out.len());
@@ -77,7 +77,7 @@ impl Line {
     }
 }
 
-/// From each scheme to each other and back, with packets on their way all the time; answers what came out each time.
+/// Changes from each scheme to each other and back while packets flow, and calls `look` after each pair.
 fn swapped(change: SchemeChange, look: impl Fn(&str, &Line)) {
     for one in SCHEMES {
         for other in SCHEMES {
@@ -99,7 +99,7 @@ fn swapped(change: SchemeChange, look: impl Fn(&str, &Line)) {
     }
 }
 
-fn nothing_is_lost(schemes: &str, line: &Line) {
+fn check_that_no_packet_is_lost(schemes: &str, line: &Line) {
     let mut numbers = line.came_out.clone();
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..line.offered), "{schemes}: {:?}", line.came_out);
@@ -108,17 +108,17 @@ fn nothing_is_lost(schemes: &str, line: &Line) {
 
 #[test]
 fn swap_zero_loss_drain() {
-    swapped(SchemeChange::Drain, nothing_is_lost);
+    swapped(SchemeChange::Drain, check_that_no_packet_is_lost);
 }
 
 #[test]
 fn swap_zero_loss_migrate() {
-    swapped(SchemeChange::Migrate, nothing_is_lost);
+    swapped(SchemeChange::Migrate, check_that_no_packet_is_lost);
 }
 
 #[test]
 fn swap_no_flow_reorder() {
-    // Of what is flushed nothing could overtake anything.
+    // A flush is not tested: flushed packets cannot overtake others.
     for change in [SchemeChange::Drain, SchemeChange::Migrate] {
         swapped(change, |schemes, line| {
             let mut last = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Workers in threads of their own, as in the daemon: no flow is reordered and every packet accounted for, with a queue for
-//! each worker, with one queue for all, and with something of both, also while next hops are lost and found under way.
+//! Workers in threads of their own, as in the daemon: no flow is reordered and every packet is accounted for. Each worker has
+//! its own queue, all share one, or some share one. Meanwhile next hops are lost and found.
 
 use cpu::meter::Flat;
 use fib::Tables;
@@ -18,7 +18,7 @@ use units::{Instant, InterfaceId, Mac, Nanos};
 const FRAMES: usize = 16384;
 const FLOWS: u32 = 64;
 const PACKETS: u32 = 120_000;
-/// Packets under way at most: far less than any ring holds.
+/// The most packets in flight: far below the size of any ring.
 const UNDER_WAY: u64 = 256;
 
 const CONFIG: &str = r#"
@@ -62,7 +62,7 @@ fn frame(flow: u32, number: u32) -> Vec<u8> {
     frame
 }
 
-/// A time that passes by a nanosecond whenever somebody looks.
+/// A clock that advances by a nanosecond at each read.
 #[derive(Clone, Default)]
 struct Time(Arc<AtomicU64>);
 
@@ -81,7 +81,7 @@ fn drive(worker: &mut Worker, time: &Time, stop: &AtomicBool) {
     }
 }
 
-/// Loses the gateway and finds it again, in the middle of whatever workers do.
+/// Removes and restores the gateway at any point of the workers' steps.
 fn meddle(tables: &Tables, interface: InterfaceId, stop: &AtomicBool) {
     let mut moves = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -94,7 +94,7 @@ fn meddle(tables: &Tables, interface: InterfaceId, stop: &AtomicBool) {
     assert!(tables.resolve(interface, GATEWAY.into(), Mac([2, 0xbb, 0, 0, 0, 9])));
 }
 
-/// Sends every packet and receives what comes; answers how many came. The order in every flow is checked.
+/// Sends all packets, checks the order of every flow, and returns the number of packets received.
 fn talk(team: &mut Team, queues: u32, time: &Time, lossy: bool) -> u64 {
     let (mut sent, mut came, mut silent) = (0u32, 0u64, 0);
     let mut last = [0u32; FLOWS as usize];
@@ -103,7 +103,7 @@ fn talk(team: &mut Team, queues: u32, time: &Time, lossy: bool) -> u64 {
     while sent < PACKETS || u64::from(sent) > came && silent < 20_000 {
         silent += 1;
         for _ in 0..32 {
-            // What is lost by then will never come.
+            // After this many silent rounds, missing packets are lost.
             if sent == PACKETS || u64::from(sent) - came >= UNDER_WAY && (!lossy || silent < 200) {
                 break;
             }
@@ -133,7 +133,7 @@ fn talk(team: &mut Team, queues: u32, time: &Time, lossy: bool) -> u64 {
                 pool.give(packet);
             }
         }
-        // What comes to the hosts of `lan` is of no interest.
+        // Discard frames to the hosts of `lan`.
         (0..queues).for_each(|queue| drop(team.received(&wire("lan", queue))));
         thread::yield_now();
     }

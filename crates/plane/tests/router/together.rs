@@ -1,5 +1,5 @@
-//! To call on a port costs the same for one packet as for many: what may leave together does, however small the vectors are
-//! in which an output task works, and however many paths lead to the port.
+//! A transmit call of a port costs the same for one packet as for many. So an output task collects packets into one call,
+//! even with small vectors, and even if many paths lead to the port.
 
 use packet::event::Silent;
 use packet::port::{Memory, Port, Waiter};
@@ -19,7 +19,7 @@ fn config(cpu: &str) -> String {
     format!("{LAN_AND_WAN}{PATHS}[cpu]\n{cpu}\n")
 }
 
-/// One end of a wire that counts how often it is called on to transmit.
+/// One end of a wire that counts transmit calls.
 struct Called(Memory, Arc<AtomicU64>);
 
 impl Port for Called {
@@ -45,7 +45,7 @@ impl Port for Called {
     }
 }
 
-/// How many packets leave in what order, by their numbers, and with how many calls.
+/// Returns the numbers of the packets sent, in order, and the number of transmit calls.
 fn run(cpu: &str, port: impl Fn(u16) -> u16) -> (Vec<u16>, u64) {
     let (mut rig, calls) = (Rig::new(4096, Layout::Three, Box::new(Silent)), Arc::new(AtomicU64::new(0)));
     let counted = calls.clone();
@@ -89,8 +89,8 @@ fn whole_batches_of_several_paths_leave_with_one_call() {
 }
 
 #[test]
-fn what_is_worth_more_than_its_call_is_not_sent_one_by_one() {
-    // Where a packet costs so much that a slice does not hold a whole batch, vectors are as long as the slice.
+fn expensive_packets_are_not_sent_one_by_one() {
+    // If packets are so expensive that a slice does not hold a whole batch, vectors are as long as the slice.
     let (numbers, calls) = run("output = \"timeslice(packets=256, slice=1us)\"", |_| 1);
     assert_eq!(numbers, (0..PACKETS).collect::<Vec<_>>());
     assert!(calls <= 8, "{calls} calls");

@@ -1,5 +1,5 @@
-//! Several frames one after the other through a whole router that does everything for its links: advertises, redirects,
-//! reassembles. The corpus of the fuzz target `trains` replays here.
+//! Trains of frames through a whole router with all local protocols: router advertisements, redirects,
+//! reassembly. The corpus of the fuzz target `trains` replays here.
 
 use packet::wire::{Ipv4Spec, Ipv6Spec, RouterAdvertisement, checksum, icmp6, ipv6, mld, ndp, protocol, transport};
 use plane::rig::{Rig, train};
@@ -86,10 +86,10 @@ fn another_router() -> Vec<u8> {
     framed(ALL, 0x86dd, &buffer[..length])
 }
 
-/// Frames, and before each the tenths of a second to it.
+/// Frames, each with the delay before it in tenths of a second.
 type Train = Vec<(u8, Vec<u8>)>;
 
-/// Hand-made trains: in each, frames and the tenths of a second before them.
+/// Hand-made trains with their names.
 fn made() -> Vec<(&'static str, Train)> {
     let looks =
         icmp6("::", "ff02::1:ff00:1", 255, &[&[135, 0, 0, 0, 0, 0, 0, 0][..], &v6("2001:db8:1::1").octets()].concat());
@@ -106,7 +106,7 @@ fn made() -> Vec<(&'static str, Train)> {
     ]
 }
 
-/// Sends a train; then all that waits is over.
+/// Sends a train, then lets time pass until no packet is held.
 fn run(rig: &mut Rig, bytes: &[u8]) {
     for (tenths, frame) in train::frames(bytes).take(64) {
         rig.pass(Nanos::millis(u64::from(tenths) * 100));

@@ -1,8 +1,8 @@
-//! A router of several workers through random days: workers are stepped in any order, some not for a while; neighbours
-//! are found, lost and found under other addresses while flows are under way; configurations change at any moment.
+//! A router of several workers runs through random days. Workers step in any order, and some pause. Neighbours are
+//! resolved, lost and resolved with other addresses while flows are active. Configurations change at any moment.
 //!
-//! Whatever happens: what one worker hands over another takes over, no packet overtakes another of its flow, every flow
-//! leaves by one queue, and below capacity nothing is lost. Seeded: what fails once fails again.
+//! Every handoff completes. No packet overtakes another of its flow. Every flow leaves by one queue, and below capacity no
+//! packet is lost. The days are seeded, so failures are reproducible.
 
 use packet::DropReason;
 use packet::port::Port;
@@ -38,7 +38,7 @@ impl Chance {
     }
 }
 
-/// A flow: the port it comes in by, the number of its source, its destination, and its port there.
+/// A flow: ingress port, number of the source, destination address, destination port.
 type Flow = (u8, u8, Ipv4Addr, u16);
 
 struct Day {
@@ -50,17 +50,17 @@ struct Day {
     changes: usize,
     /// The next number of each flow.
     next: BTreeMap<Flow, u32>,
-    /// The last number of each flow that arrived, and by which wire.
+    /// The last number received of each flow, and its wire.
     last: BTreeMap<Flow, (u32, String)>,
     sent: u64,
     delivered: u64,
-    /// Questions of the router that hosts have still to answer: by which wire, and the frame.
+    /// Pending answers of hosts to the router's neighbour requests: wire and frame.
     answers: Vec<(String, Vec<u8>)>,
     /// How often neighbours have changed their addresses.
     moves: u8,
-    /// Ports whose hosts take nothing.
+    /// Ports whose hosts do not receive.
     deaf: [bool; 3],
-    /// Whether hosts always answer and listen, never change their address and never send too much.
+    /// If set, hosts always answer and receive, never change their address and never overload the router.
     gentle: bool,
 }
 
@@ -105,7 +105,7 @@ impl Day {
             let n = self.changes;
             write!(text, "[port.x{n}]\ndevice = \"memory:x{n}\"\naddress = [\"172.16.{}.1/24\"]\n", n % 256).unwrap();
         }
-        // The gateways are found by asking; which one is used never changes.
+        // The router resolves the gateways; the choice of gateway never changes.
         for i in 0..3 {
             write!(text, "[[route]]\nto = \"10.{i}.0.0/16\"\nvia = \"192.0.{i}.9\"\n").unwrap();
         }
@@ -119,7 +119,7 @@ impl Day {
         text
     }
 
-    /// Publishes another configuration, where the last one has been adopted.
+    /// Publishes another configuration if the last one has been adopted.
     fn change(&mut self) {
         if self.published.is_none() {
             self.changes += 1;
@@ -147,7 +147,7 @@ impl Day {
         step
     }
 
-    /// A few steps of workers in any order; one of them may be left out.
+    /// A few steps of workers in any order; one worker may be left out.
     fn steps(&mut self) {
         let lazy = self.chance.below(2 * self.team.workers.len());
         for _ in 0..self.chance.below(60) {
@@ -161,8 +161,8 @@ impl Day {
         }
     }
 
-    /// A next hop is lost or found from one step to the next, without a word to any worker: as it looks to a worker in
-    /// the middle of a step when another one changes the tables.
+    /// Removes or restores a next hop between two steps without notifying workers. A worker sees the same if another one
+    /// changes the tables during its step.
     fn meddle(&mut self) {
         let link = self.chance.below(3);
         let Some(interface) = self.team.router.snapshot().interface_named(PORTS[link]).map(|known| known.id) else {
@@ -177,7 +177,7 @@ impl Day {
         }
     }
 
-    /// The wire by which a device with several queues gets the packets of a flow.
+    /// The wire (device queue) on which packets of the flow arrive.
     fn wire(&self, (port, source, _, dport): Flow) -> String {
         let queue = (usize::from(source) * 7 + usize::from(dport)) % self.queues;
         let name = PORTS[usize::from(port)];
@@ -206,7 +206,7 @@ impl Day {
         }
     }
 
-    /// Hosts take what has come: packets of flows are checked, questions answered, now or later.
+    /// Hosts receive frames: they check packets of flows, and answer requests now or later.
     fn take(&mut self) {
         let wires: Vec<String> = self.team.wires.far.keys().cloned().collect();
         let deaf = |wire: &String| (0..3).any(|port| self.deaf[port] && wire.starts_with(PORTS[port]));
@@ -236,14 +236,14 @@ impl Day {
             return;
         }
         let mac = Mac([2, 0xaa, 0, self.moves, 0, question.target_ip.octets()[3]]);
-        // It comes in by any queue.
+        // The answer arrives on any queue.
         let queue = self.chance.below(self.queues);
         let base = wire.split('#').next().unwrap();
         let wire = if queue == 0 { base.to_owned() } else { format!("{base}#{queue}") };
         self.answers.push((wire, reply((mac, question.target_ip), router)));
     }
 
-    /// Hosts answer, if they do.
+    /// Hosts send pending answers, if they answer at all.
     fn answer(&mut self) {
         for (wire, frame) in std::mem::take(&mut self.answers) {
             let far = self.team.wires.far.get(&wire);
@@ -271,7 +271,7 @@ impl Day {
         }
     }
 
-    /// Lets time pass; hosts answer meanwhile, for a gentle host is never asked three times.
+    /// Lets time pass in small steps with answers, because gentle hosts must answer before the third request.
     fn pass(&mut self, span: Nanos) {
         let end = self.team.now + span;
         while self.team.now < end {
@@ -291,7 +291,7 @@ impl Day {
         }
     }
 
-    /// What has been handed over was taken over, but for what is between the workers.
+    /// Checks that packets handed off equal packets received from handoff plus those still between the workers.
     fn check(&self) {
         let reports = self.team.reports();
         let handed: u64 = reports.iter().map(|report| report.ledger.handed_over()).sum();
@@ -299,7 +299,7 @@ impl Day {
         assert!((taken..=taken + 30_000).contains(&handed), "{handed} handed over, {taken} taken over");
     }
 
-    /// Time passes until nothing is left. Answers what packets were dropped for.
+    /// Lets time pass until no packet is left. Returns the drop reasons.
     fn end(mut self) -> BTreeSet<DropReason> {
         self.deaf = [false; 3];
         for _ in 0..3 {
@@ -355,7 +355,7 @@ fn frame((port, source, destination, dport): Flow, number: u32) -> Vec<u8> {
     frame
 }
 
-/// The flow and the number of a packet made by [`frame`]; nothing for any other.
+/// The flow and the number of a packet made by [`frame`]; `None` for other frames.
 fn numbered(frame: &[u8]) -> Option<(Flow, u32)> {
     let packet = frame.get(14..).filter(|packet| packet.len() == 50 && packet[0] == 0x45 && packet[9] == 17)?;
     let destination = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
@@ -395,7 +395,7 @@ fn below_capacity_nothing_is_lost_nor_overtaken_whatever_order_workers_run_in() 
 }
 
 #[test]
-fn whatever_happens_flows_keep_their_order_and_nothing_is_left() {
+fn on_random_days_flows_keep_their_order_and_no_packet_is_left() {
     let reasons = days(100..112, false, 1200);
     for reason in [DropReason::NeighbourQueue, DropReason::SchemeArrival] {
         assert!(reasons.contains(&reason), "in no day a packet was dropped for {reason}: {reasons:?}");
@@ -409,7 +409,7 @@ fn send(team: &mut Team, port: usize, numbers: std::ops::Range<u32>) {
     }
 }
 
-/// All packets go to a gateway beyond `ext`; `more` comes behind it.
+/// All packets go to a gateway behind `ext`; `more` is appended.
 fn to_gateway(more: &str) -> String {
     let mut text = String::from("version = 1\n[[route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.9\"\n");
     for (i, name) in PORTS.iter().enumerate() {
@@ -420,7 +420,7 @@ fn to_gateway(more: &str) -> String {
     text + more
 }
 
-/// A router that runs that; the interface of the gateway, and its address.
+/// A router with this configuration, the interface of the gateway, and its address.
 fn one_path(more: &str) -> (Team, InterfaceId, std::net::IpAddr) {
     let mut team = Team::new(1, 1, FRAMES, Layout::Three);
     team.in_turns = true;
@@ -430,14 +430,14 @@ fn one_path(more: &str) -> (Team, InterfaceId, std::net::IpAddr) {
     (team, interface, Ipv4Addr::new(192, 0, 2, 9).into())
 }
 
-/// Packets that wait for the gateway, and those on the paths.
+/// The numbers of packets that wait for the gateway, and of those on the paths.
 fn waiting(team: &Team) -> (usize, usize) {
     let report = team.workers[0].report();
     let held = report.neighbours.iter().map(|neighbour| neighbour.pending).sum();
     (held, report.queues.iter().map(|queue| queue.input).sum())
 }
 
-/// What comes out at `ext`, each flow in order; answers how many.
+/// Receives the frames at `ext`, checks the order of each flow, and returns their number.
 fn in_order(team: &mut Team) -> usize {
     let (mut last, mut came) = (BTreeMap::new(), 0);
     for (flow, number) in team.received("ext").iter().filter_map(|frame| numbered(frame)) {
@@ -448,10 +448,10 @@ fn in_order(team: &mut Team) -> usize {
     came
 }
 
-/// A next hop is lost while a path is full, and is back before the next batch of the same path: what was behind the
-/// packets that found it lost is not to go before them. (The sweep of what waits on the path.)
+/// A next hop is lost while a path is full, and returns before the next batch of the path. Later packets of the path must
+/// not overtake those that found the next hop lost. (The sweep of packets queued on the path.)
 #[test]
-fn what_lies_on_a_path_behind_a_packet_that_lost_its_next_hop_does_not_go_before_it() {
+fn packets_on_a_path_do_not_overtake_one_that_lost_its_next_hop() {
     for full in [3, 5, 7] {
         let (mut team, interface, gateway) = one_path("");
         // Three flows, each with more than a batch.
@@ -469,8 +469,8 @@ fn what_lies_on_a_path_behind_a_packet_that_lost_its_next_hop_does_not_go_before
     }
 }
 
-/// Packets already on a path lose their next hop after later ones, fresh from a port, have begun to wait for it: they go
-/// before those. (The list of those that are early.)
+/// Packets on a path lose their next hop after later packets, fresh from a port, have begun to wait for it. The packets of
+/// the path leave first. (The list of early packets.)
 #[test]
 fn packets_that_were_on_a_path_go_before_those_that_came_later() {
     let (mut team, interface, gateway) = one_path("");
@@ -484,7 +484,7 @@ fn packets_that_were_on_a_path_go_before_those_that_came_later() {
         team.step(0);
     }
     team.router.tables().unresolve(interface, gateway);
-    // It is the ports' turn, and these find it lost as soon as they come.
+    // The input tasks run next, and these packets find the next hop lost on arrival.
     send(&mut team, 1, 6..11);
     while waiting(&team) != (10, 0) {
         team.step(0);
@@ -494,8 +494,8 @@ fn packets_that_were_on_a_path_go_before_those_that_came_later() {
     assert_eq!(in_order(&mut team), 266);
 }
 
-/// Packets of a path lose their next hop, get it back, and lose it again when only the first of them have gone on: these go
-/// before the others again. (A path's packets come first of all.)
+/// Packets of a path lose their next hop, get it back, and lose it again after only the first of them have continued. These
+/// still leave before the others. (Packets of a path precede all others.)
 #[test]
 fn packets_that_lose_their_next_hop_twice_go_before_those_that_waited_meanwhile() {
     let path = |queue: usize| format!("[[path]]\nname = \"p\"\nmatch = \"udp\"\nqueue = {queue}\n");
@@ -511,7 +511,7 @@ fn packets_that_lose_their_next_hop_twice_go_before_those_that_waited_meanwhile(
             team.step(0);
         }
         (0..steps).for_each(|_| _ = team.step(0));
-        // From now on the path has room for four. The router knows the gateway again when it runs that.
+        // From now on the path has room for four. The router resolves the gateway again with this generation.
         let mut published = team.publish(&to_gateway(&path(4))).unwrap();
         while !published.is_adopted() {
             team.step(0);
@@ -521,14 +521,14 @@ fn packets_that_lose_their_next_hop_twice_go_before_those_that_waited_meanwhile(
         assert!(team.router.tables().resolve(interface, gateway, mac));
         team.router.complete(published);
         team.settle();
-        // One that finds the next hop lost too often goes no further.
+        // A packet that finds its next hop lost too often is dropped.
         assert!(in_order(&mut team) >= 4, "{steps} steps");
     }
 }
 
 /// Three flows to one next hop fill its path, which is lost at one moment and back at another: every pair of moments.
 #[test]
-fn a_next_hop_that_is_lost_under_full_queues_lets_nobody_overtake() {
+fn a_next_hop_lost_under_full_queues_reorders_no_flow() {
     let mut team = Team::new(1, 1, FRAMES, Layout::Three);
     team.in_turns = true;
     let mut text = String::from("version = 1\n[[route]]\nto = \"10.0.0.0/8\"\nvia = \"192.0.2.9\"\n");

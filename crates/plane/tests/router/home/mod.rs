@@ -1,11 +1,11 @@
-//! IPv4 packets of hosts on both sides of a router, with everything in them that a translator has to keep right.
+//! IPv4 packets of hosts on both sides of a router, with every field that translation must update.
 
 #![allow(dead_code)]
 
 use packet::wire::{checksum::checksum, icmp4, transport::transport_checksum};
 use std::net::Ipv4Addr;
 
-/// An address and a port; of ICMP its identifier.
+/// An address and a port; for ICMP the identifier.
 pub type Socket = (Ipv4Addr, u16);
 
 pub const TCP: u8 = 6;
@@ -26,12 +26,12 @@ pub struct Sent {
     pub dont_fragment: bool,
     pub identification: u16,
     pub options: Vec<u8>,
-    /// What follows the transport header.
+    /// The payload behind the transport header.
     pub payload: Vec<u8>,
 }
 
 impl Sent {
-    /// A packet of a protocol, from a station to the router's own address on its link.
+    /// A packet of `protocol` in a frame with this Ethernet header.
     pub fn new(link: [u8; 12], protocol: u8, from: Socket, to: Socket) -> Sent {
         Sent {
             link,
@@ -47,13 +47,13 @@ impl Sent {
         }
     }
 
-    /// What the other side answers, on its link.
+    /// The answer of the other side, on its link.
     pub fn answer(&self, link: [u8; 12], ours: Socket) -> Sent {
         let byte = if self.protocol == TCP { 0x12 } else { icmp4::ECHO_REPLY };
         Sent { byte, ..Sent::new(link, self.protocol, self.to, ours) }
     }
 
-    /// The frame, its checksums right.
+    /// The frame with correct checksums.
     pub fn frame(&self) -> Vec<u8> {
         let mut message = match self.protocol {
             ICMP => vec![self.byte, 0, 0, 0],
@@ -87,7 +87,7 @@ impl Sent {
     }
 }
 
-/// The fragments of a frame without options, each with so many bytes of payload.
+/// Fragments of a frame without IP options, each with `step` bytes of payload.
 pub fn fragments(frame: &[u8], step: usize) -> Vec<Vec<u8>> {
     let payload = &frame[34..];
     let parts = payload.chunks(step / 8 * 8).enumerate();
