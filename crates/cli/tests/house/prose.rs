@@ -7,6 +7,8 @@ use regex::Regex;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+/// Sentences and names that were not plain when the rule was made.
+pub const KNOWN: usize = 0;
 /// Words of a sentence at most.
 const LONG: usize = 35;
 
