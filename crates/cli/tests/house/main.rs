@@ -122,7 +122,10 @@ fn documents_and_comments_are_in_plain_words() {
     let found = prose::unclear(&WORKSPACE.texts);
     // The number may only fall. A new sentence has to be plain.
     let surplus = if found.len() > prose::KNOWN { found } else { Vec::new() };
-    hold("say who does what, with the noun of the field: see `Words` in CONTRIBUTING.md, and prose.rs beside this", surplus);
+    hold(
+        "say who does what, with the noun of the field: see `Words` in CONTRIBUTING.md, and prose.rs beside this",
+        surplus,
+    );
 }
 
 #[test]
