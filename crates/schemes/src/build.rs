@@ -1,6 +1,6 @@
 //! Builds a scheme from its declared name and options.
 
-use crate::aqm::{Aqm, Blue, Choke, CoDel, Head, Manage, Pie, Red, Threshold};
+use crate::aqm::{self, Aqm, Head, Manage, managers};
 use crate::bins::{Attained, Bins, By, Deficit, Exact, Finish, Grouped, Order, Rank, Weights};
 use crate::options::{BuildError, Layer, Values};
 use crate::shape::Shape;
@@ -15,16 +15,14 @@ use alloc::vec::Vec;
 use units::declare::Declaration;
 use units::{QueueId, Rate};
 
+macro_rules! declarations {
+    ($($node:ident)*) => {
+        &[fifo::DECLARATION, $(aqm::$node::DECLARATION),*]
+    };
+}
+
 /// Every scheme that manages a single queue.
-pub const DECLARATIONS: &[Declaration] = &[
-    fifo::DECLARATION,
-    Red::DECLARATION,
-    CoDel::DECLARATION,
-    Pie::DECLARATION,
-    Blue::DECLARATION,
-    Choke::DECLARATION,
-    Threshold::DECLARATION,
-];
+pub const DECLARATIONS: &[Declaration] = managers!(declarations);
 
 /// With more bins than this the grouped form of WF2Q+ is faster.
 const FEW: usize = 1024;
@@ -56,19 +54,19 @@ fn alone<W: Wires>(name: &str, values: &Values<'_>) -> Result<Box<dyn Stage<W>>,
     fn single<W: Wires, M: Manage + 'static>(node: M) -> Box<dyn Stage<W>> {
         Box::new(Single::new(node))
     }
-    Ok(match name {
-        "fifo" => match values.choice("drop", fifo::DROPS)? {
-            fifo::Drop::Tail => single(fifo::bounds(values)?),
-            fifo::Drop::Head => single(Head(fifo::bounds(values)?)),
-        },
-        "red" => single(Red::of(values)?),
-        "codel" => single(CoDel::of(values)?),
-        "pie" => single(Pie::of(values)?),
-        "blue" => single(Blue::of(values)?),
-        "choke" => single(Choke::of(values)?),
-        "threshold" => single(Threshold::of(values)?),
-        other => return Err(BuildError::Unknown(other.to_string())),
-    })
+    macro_rules! named {
+        ($($node:ident)*) => {
+            match name {
+                "fifo" => match values.choice("drop", fifo::DROPS)? {
+                    fifo::Drop::Tail => single(fifo::bounds(values)?),
+                    fifo::Drop::Head => single(Head(fifo::bounds(values)?)),
+                },
+                $(name if name == aqm::$node::DECLARATION.name => single(aqm::$node::of(values)?),)*
+                other => return Err(BuildError::Unknown(other.to_string())),
+            }
+        };
+    }
+    Ok(managers!(named))
 }
 
 /// Builds a scheme that orders queues, each managed by `manager`.

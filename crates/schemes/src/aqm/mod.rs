@@ -21,6 +21,14 @@ pub(crate) use red::Red;
 pub(crate) use tail::{Head, Tail};
 pub(crate) use threshold::Threshold;
 
+/// The nodes that a configuration names, in the order of the reference. `$then!` gets all of them.
+macro_rules! managers {
+    ($then:ident) => {
+        $then! { Red CoDel Pie Blue Choke Threshold }
+    };
+}
+pub(crate) use managers;
+
 use crate::options::switch;
 use crate::wires::is_short;
 use crate::{Progress, Record, Size, Tell, Wires};

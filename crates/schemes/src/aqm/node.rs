@@ -1,6 +1,6 @@
 //! A node of any kind with its state of many queues. The orders do not depend on the kind.
 
-use super::{At, Blue, Choke, CoDel, Head, Manage, Pie, Red, Tail, Threshold, Turn};
+use super::{At, Head, Manage, Turn, managers};
 use crate::options::{BuildError, Values};
 use crate::{Record, Size, Tell, Wires, fifo};
 use alloc::string::ToString;
@@ -69,10 +69,10 @@ impl<M: Manage> Each<M> {
 }
 
 macro_rules! nodes {
-    ($($kind:ident),*) => {
+    ($($kind:ident)*) => {
         /// A node that manages queues. It is an enum, so that one match dispatches to inlined code and no node is boxed.
         #[derive(Clone, Debug)]
-        pub(crate) enum Aqm { $($kind(Each<$kind>)),* }
+        pub(crate) enum Aqm { $($kind(Each<super::$kind>)),* }
 
         impl Aqm {
             /// Enqueues, marks or refuses the arriving packet. Returns the new length of the queue.
@@ -160,15 +160,21 @@ macro_rules! nodes {
             }
         }
 
-        $(impl From<Each<$kind>> for Aqm {
-            fn from(each: Each<$kind>) -> Aqm {
+        $(impl From<Each<super::$kind>> for Aqm {
+            fn from(each: Each<super::$kind>) -> Aqm {
                 Aqm::$kind(each)
             }
         })*
     };
 }
 
-nodes!(Blue, Choke, CoDel, Head, Pie, Red, Tail, Threshold);
+// The two ends of a FIFO are one scheme, and not among the managers.
+macro_rules! with_fifo {
+    ($($kind:ident)*) => {
+        nodes!(Head Tail $($kind)*);
+    };
+}
+managers!(with_fifo);
 
 impl Aqm {
     /// Builds the node `name` for `queues` queues.
@@ -179,18 +185,18 @@ impl Aqm {
         {
             Each::new(node, queues).into()
         }
-        Ok(match name {
-            "fifo" => match options.choice("drop", fifo::DROPS)? {
-                fifo::Drop::Tail => each(fifo::bounds(options)?, queues),
-                fifo::Drop::Head => each(Head(fifo::bounds(options)?), queues),
-            },
-            "red" => each(Red::of(options)?, queues),
-            "codel" => each(CoDel::of(options)?, queues),
-            "pie" => each(Pie::of(options)?, queues),
-            "blue" => each(Blue::of(options)?, queues),
-            "choke" => each(Choke::of(options)?, queues),
-            "threshold" => each(Threshold::of(options)?, queues),
-            other => return Err(BuildError::Unknown(other.to_string())),
-        })
+        macro_rules! named {
+            ($($node:ident)*) => {
+                match name {
+                    "fifo" => match options.choice("drop", fifo::DROPS)? {
+                        fifo::Drop::Tail => each(fifo::bounds(options)?, queues),
+                        fifo::Drop::Head => each(Head(fifo::bounds(options)?), queues),
+                    },
+                    $(name if name == super::$node::DECLARATION.name => each(super::$node::of(options)?, queues),)*
+                    other => return Err(BuildError::Unknown(other.to_string())),
+                }
+            };
+        }
+        Ok(managers!(named))
     }
 }
