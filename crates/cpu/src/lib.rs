@@ -134,7 +134,11 @@ impl Schedulers {
     /// # Panics
     /// If the name is taken.
     pub fn with(&self, scheduler: Registration) -> Schedulers {
-        assert!(self.build(scheduler.name).is_none(), "there is a CPU scheduler {} already", scheduler.name);
+        assert!(
+            self.0.iter().all(|one| one.name != scheduler.name),
+            "there is a CPU scheduler {} already",
+            scheduler.name
+        );
         Schedulers(self.0.iter().copied().chain([scheduler]).collect())
     }
 

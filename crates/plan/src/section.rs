@@ -75,7 +75,7 @@ mod tests {
 
     fn table(keys: &[Key]) -> String {
         let rows: String = keys.iter().map(row).collect();
-        format!("\n| key | takes | default | example | what it does |\n|---|---|---|---|---|\n{rows}\n")
+        format!("\n| key | takes | default | example | effect |\n|---|---|---|---|---|\n{rows}\n")
     }
 
     /// The keys of the table, or of each table of a list.

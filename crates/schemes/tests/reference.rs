@@ -82,7 +82,7 @@ fn section(declaration: &Declaration) -> String {
     if declaration.options.is_empty() {
         return text + "It has no options.\n";
     }
-    text += "| option | takes | default | what it is |\n|---|---|---|---|\n";
+    text += "| option | takes | default | meaning |\n|---|---|---|---|\n";
     for option in declaration.options {
         let doc = option.doc;
         writeln!(text, "| `{}` | {} | `{}` | {doc} |", option.name, takes(option), option.default)

@@ -60,7 +60,7 @@ fn keys(declaration: &str) -> Vec<(String, bool, String)> {
 fn table() -> String {
     let mut out = String::new();
     for (declaration, _, head) in PLACES {
-        out += &format!("{head}:\n\n| key | | what it says |\n|---|---|---|\n");
+        out += &format!("{head}:\n\n| key | | meaning |\n|---|---|---|\n");
         for (name, optional, says) in keys(declaration) {
             let needed = if optional { "" } else { "required" };
             out += &format!("| `{name}` | {needed} | {says} |\n");

@@ -95,7 +95,7 @@ const INJECT: &[Parameter] = &[
 const CONFIRM: Parameter = Parameter {
     name: "confirm",
     example: "60s",
-    doc: "It is left again unless `/v1/confirm` comes within this time (1s to 86400s), whatever becomes of the caller.",
+    doc: "The router rolls back unless it receives `/v1/confirm` within this time (1s to 86400s), even if the caller is gone.",
 };
 
 const LOGIN: Parameter = Parameter {
@@ -135,12 +135,12 @@ pub const ENDPOINTS: &[Endpoint] = &[
         ],
         ..get(
             "/v1/links",
-            "What is before each port: backlog, sojourn times, drops and marks by group of queues, and what the scheme remembers.",
+            "The link of each port: backlog, sojourn times, drops and marks by group of queues, and the state of the scheme.",
             json::<Links>("Links"),
         )
     },
     get("/v1/workers", "The workers, whether they move or not.", json::<Workers>("Workers")),
-    get("/v1/tasks", "What the CPU scheduler of each worker runs.", json::<Tasks>("Tasks")),
+    get("/v1/tasks", "The tasks of the CPU scheduler of each worker.", json::<Tasks>("Tasks")),
     Endpoint {
         parameters: &[
             Parameter { name: "prefix", example: "192.0.2.0/24", doc: "Only routes to destinations within it." },
@@ -178,16 +178,20 @@ pub const ENDPOINTS: &[Endpoint] = &[
             Parameter { name: "port", example: "lan", doc: "Only those of this port; `central` is in the middle." },
             Parameter { name: "limit", example: "100", doc: "At most so many; 1000 where it is left out." },
         ],
-        ..get("/v1/state/entries", "What is in its stores.", json::<EphemeralEntries>("EphemeralEntries"))
+        ..get("/v1/state/entries", "The entries of its stores.", json::<EphemeralEntries>("EphemeralEntries"))
     },
-    get("/v1/policy", "What packets want, and which schemes it brings.", json::<Policies>("Policies")),
+    get(
+        "/v1/policy",
+        "The objectives of packets, and the schemes that follow from them.",
+        json::<Policies>("Policies"),
+    ),
     get("/v1/multicast", "The multicast groups that are forwarded.", json::<Multicast>("Multicast")),
     get("/v1/counters", "Every counter, with a sentence about it.", json::<Counters>("Counters")),
     get("/v1/neighbours", "The neighbours.", json::<Neighbours>("Neighbours")),
     get("/v1/drops", "Drops by reason.", json::<Drops>("Drops")),
     Endpoint {
         parameters: &[Parameter { name: "since", example: "17", doc: "Only events with this number or a later one." }],
-        ..get("/v1/events", "What happened lately: the last 500 events of each kind.", json::<Events>("Events"))
+        ..get("/v1/events", "The last 500 events of each kind.", json::<Events>("Events"))
     },
     get("/v1/ledger", "The packet ledgers: that every packet has met one fate.", json::<Ledgers>("Ledgers")),
     Endpoint {
