@@ -214,6 +214,13 @@ impl<S: Scheme<Model> + ?Sized> Trial<S> {
         let (welcome, before) = (self.welcome(packets), self.model.fates.len());
         self.model.arrive_all(&mut *self.scheme, packets.iter().copied());
         self.look();
+        // A queue was also non-empty if its packet was enqueued and then dropped for a packet of another queue, all in this call.
+        let first = self.model.offered() - packets.len();
+        for (place, packet) in packets.iter().enumerate() {
+            if !self.model.fates[before..].contains(&Fate::Refused(first + place)) {
+                self.busy.insert(self.queue_of(packet), self.model.now);
+            }
+        }
         let refused = |number: &usize| self.model.fates[before..].contains(&Fate::Refused(*number));
         let refused = welcome.into_iter().find(refused);
         holds(Law::Admission, refused.is_none(), || {
