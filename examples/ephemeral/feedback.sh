@@ -1,5 +1,5 @@
 #!/bin/sh
-# A hundred receivers report their number and their worst loss to their source: docs/ephemeral-examples.md. As root:
+# A hundred receivers report their number and their worst loss to their source: docs/operate/ephemeral-examples.md. As root:
 # examples/ephemeral/feedback.sh, or with lost frames on every link: examples/ephemeral/feedback.sh 0.05
 . "$(dirname "$0")/lab.sh"
 loss="${1:-0}"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Congestion control for layered multicast: docs/ephemeral-examples.md. As root: examples/ephemeral/layers.sh [SECONDS]
+# Congestion control for layered multicast: docs/operate/ephemeral-examples.md. As root: examples/ephemeral/layers.sh [SECONDS]
 . "$(dirname "$0")/lab.sh"
 seconds="${1:-25}"
 group=239.1.2.4

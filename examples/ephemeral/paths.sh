@@ -1,5 +1,5 @@
 #!/bin/sh
-# Finds the routers that execute instructions, and the branching points of paths: docs/ephemeral-examples.md. As root:
+# Finds the routers that execute instructions, and the branching points of paths: docs/operate/ephemeral-examples.md. As root:
 # examples/ephemeral/paths.sh, and with IP packets instead of datagrams: examples/ephemeral/paths.sh --carriage ip
 state="[state]"
 plain="middle"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Finds the routers on an IPv6 path that execute instructions, and where two paths branch: docs/ephemeral-examples.md. As root: examples/ephemeral/paths6.sh
+# Finds the routers on an IPv6 path that execute instructions, and where two paths branch: docs/operate/ephemeral-examples.md. As root: examples/ephemeral/paths6.sh
 #
 #     source ---- near ---- far ---- receiver1
 #                  |

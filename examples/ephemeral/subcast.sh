@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sending to a part of a multicast group: docs/ephemeral-examples.md. As root: examples/ephemeral/subcast.sh, and for comparison
+# Sending to a part of a multicast group: docs/operate/ephemeral-examples.md. As root: examples/ephemeral/subcast.sh, and for comparison
 # examples/ephemeral/subcast.sh single, with one store for all ports of a router.
 state="[state]"
 [ "${1:-}" != single ] || state="[state]

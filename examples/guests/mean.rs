@@ -17,7 +17,7 @@ instruction! {
 
 const COUNT: usize = 0;
 const SUM: usize = 1;
-/// Numbers of operators (docs/ephemeral-state.md).
+/// Numbers of operators (docs/operate/ephemeral-state.md).
 const LT: u8 = 8;
 const GT: u8 = 13;
 

@@ -12,7 +12,7 @@
  *
  * Its methods may call the functions below. They record commands, which the router validates and executes after the method has returned.
  * Packet bytes are not accessible. There is one thread and 1 MiB of memory. Memory from `new` is never freed: allocate in the
- * constructor only. docs/guests.md has more. `switchpath guest check` runs the conformance tests.
+ * constructor only. docs/operate/guests.md has more. `switchpath guest check` runs the conformance tests.
  */
 
 /** A packet's record. */

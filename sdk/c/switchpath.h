@@ -18,7 +18,7 @@
  *
  * They may call the functions below. These record commands, which the router validates and executes after your function has
  * returned. Packet bytes are not accessible. There is one thread, 1 MiB of memory, and no C library.
- * docs/guests.md has more. `switchpath guest check` runs the conformance tests.
+ * docs/operate/guests.md has more. `switchpath guest check` runs the conformance tests.
  */
 #ifndef SWITCHPATH_H
 #define SWITCHPATH_H

@@ -1,5 +1,5 @@
 //! Runs the examples of ephemeral state, `examples/ephemeral`, with the kernel's own hosts, and checks the statements of their page
-//! (docs/ephemeral-examples.md).
+//! (docs/operate/ephemeral-examples.md).
 
 use std::path::Path;
 use std::process::Command;

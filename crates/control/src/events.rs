@@ -380,11 +380,11 @@ impl Entry {
                         .into(),
                 ),
                 What::GuestFailed { .. } => Some(
-                    "mend the guest and apply it anew (docs/guests.md), or give the port a scheme that is built in"
+                    "mend the guest and apply it anew (docs/operate/guests.md), or give the port a scheme that is built in"
                         .into(),
                 ),
                 What::InstructionFailed { .. } => {
-                    Some("mend the guest and apply it anew (docs/guests.md), or take it out of [state]".into())
+                    Some("mend the guest and apply it anew (docs/operate/guests.md), or take it out of [state]".into())
                 }
                 What::PortMtu { mtu, configured, .. } if mtu < configured => Some(format!(
                     "`ip link set INTERFACE mtu {configured}` where it should carry more, or mtu = {mtu} for the port{}",

@@ -1,5 +1,5 @@
 /* Ephemeral state for end systems: instructions that packets carry and routers execute, and rounds in which a group of hosts
- * computes a value together. docs/ephemeral-state.md of Switchpath describes the instructions.
+ * computes a value together. docs/operate/ephemeral-state.md of Switchpath describes the instructions.
  *
  * The library does no input or output and reads no clock. The caller polls it, sends the parts that it returns, and passes in the
  * parts received. Times are nanoseconds of any monotonic clock. Functions may be called from any thread, but each object by one

@@ -371,7 +371,6 @@ impl Site {
         Locations::of(asked)
     }
 
-    #[inline]
     fn step<C: Carrier, const GUARDED: bool>(
         &mut self,
         (rules, location): (&Rules, Location),

@@ -43,7 +43,7 @@ pub(crate) fn compile(bytes: &[u8], runtime: &Runtime) -> Result<Module, LoadErr
         return Err(LoadError::new(format!("it has more than {} MiB", LARGEST >> 20), hint));
     }
     if !bytes.starts_with(b"\0asm") {
-        return Err(LoadError::new("it is no WebAssembly module", "build it for wasm32: see docs/guests.md"));
+        return Err(LoadError::new("it is no WebAssembly module", "build it for wasm32: see docs/operate/guests.md"));
     }
     if bytes.get(4..8) == Some(&[0x0d, 0, 1, 0]) {
         return Err(LoadError::new("it is a component", "build a core module, without component tools"));
@@ -70,7 +70,7 @@ pub(crate) fn imports(module: &Module) -> Result<(), LoadError> {
 }
 
 fn missing(name: &str) -> LoadError {
-    LoadError::new(format!("it exports no '{name}'"), "build it with the kit in sdk/, or see docs/guests.md")
+    LoadError::new(format!("it exports no '{name}'"), "build it with the kit in sdk/, or see docs/operate/guests.md")
 }
 
 /// Checks that its memory is within a guest's limits.

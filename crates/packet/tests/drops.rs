@@ -4,7 +4,7 @@ use packet::DropReason;
 
 #[test]
 fn the_reference_page_of_drop_reasons_is_that_of_the_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/drops.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/drops.md");
     let mut page = String::from(
         "# Why packets are dropped\n\n\
          Every drop has one reason, with the same name in `switchpath show drops`, in the metrics, in the\n\
@@ -17,6 +17,6 @@ fn the_reference_page_of_drop_reasons_is_that_of_the_code() {
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(path, &page).expect("the page can be written");
     }
-    let written = std::fs::read_to_string(path).expect("docs/drops.md is there");
-    assert!(written == page, "docs/drops.md is not what the code says: run the test with UPDATE_EXPECT=1");
+    let written = std::fs::read_to_string(path).expect("docs/reference/drops.md is there");
+    assert!(written == page, "docs/reference/drops.md is not what the code says: run the test with UPDATE_EXPECT=1");
 }

@@ -103,10 +103,10 @@ mod tests {
     /// Tables that the page describes without a list of keys: the file itself, and one with a single key.
     const WITHOUT_LIST: [&str; 2] = ["", "state instruction"];
 
-    /// The tables of `docs/configuration.md` between their marks are generated from the declarations; `UPDATE_EXPECT=1` writes them.
+    /// The tables of `docs/reference/configuration.md` between their marks are generated from the declarations; `UPDATE_EXPECT=1` writes them.
     #[test]
     fn reference_page_lists_every_key() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
         let mut text = std::fs::read_to_string(page).unwrap();
         for (path, keys) in all_tables().into_iter().filter(|(path, _)| !WITHOUT_LIST.contains(&path.as_str())) {
             let suffixes = path.char_indices().filter(|(at, c)| *at == 0 || *c == ' ').map(|(at, _)| path[at..].trim());

@@ -2,7 +2,7 @@
 //! the output port. The hook decides which of them end.
 //!
 //! The hook executes instructions and owns the stores. The plane finds the packets among all others at the cost of one comparison, sends those
-//! of one computation to one worker, and counts those that end. [adr/0040](../../../adr/0040-ephemeral-state-has-one-owner-a-shard.md) explains
+//! of one computation to one worker, and counts those that end. [adr/0040](../../../adr/0040-one-owner-per-shard.md) explains
 //! why.
 
 use crate::registered::InstructionTrouble;

@@ -1,7 +1,7 @@
 //! Conformance: recorded arrivals, and the expected decision for each. A recording uses only the wires, so the same recording tests a built-in
 //! scheme, a guest, or hardware (spec N-30).
 //!
-//! Arrivals and decisions are separate texts, because many schemes share the same arrivals. docs/conformance.md describes both. Their version changes
+//! Arrivals and decisions are separate texts, because many schemes share the same arrivals. docs/internals/conformance.md describes both. Their version changes
 //! whenever a text of the present version could no longer be read, or would have another meaning.
 
 use crate::model::{Fate, Model};

@@ -104,13 +104,13 @@ fn order(order: &OrderDeclaration) -> String {
 
 #[test]
 fn the_page_of_queueing_schemes_is_that_of_the_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemes.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schemes.md");
     let alone: Vec<String> = DECLARATIONS.iter().map(section).collect();
     let orders: Vec<String> = ORDERS.iter().map(order).collect();
     let page = [ABOUT, &alone.join("\n"), "\n", ORDERING, &orders.join("\n")].concat();
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(path, &page).expect("the page can be written");
     }
-    let written = std::fs::read_to_string(path).expect("docs/schemes.md is there");
-    assert!(written == page, "docs/schemes.md is not what the code says: run the test with UPDATE_EXPECT=1");
+    let written = std::fs::read_to_string(path).expect("docs/reference/schemes.md is there");
+    assert!(written == page, "docs/reference/schemes.md is not what the code says: run the test with UPDATE_EXPECT=1");
 }

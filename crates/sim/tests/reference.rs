@@ -1,4 +1,4 @@
-//! Keeps docs/simulation.md up to date. The keys of an experiment must be those of its declaration, the keys of a world those that are parsed, and
+//! Keeps docs/operate/simulation.md up to date. The keys of an experiment must be those of its declaration, the keys of a world those that are parsed, and
 //! the examples the files that run.
 //!
 //! `UPDATE_EXPECT=1` writes the table of keys and the examples anew.
@@ -90,7 +90,7 @@ fn run_example() -> sim::experiment::Report {
 
 #[test]
 fn the_document_has_the_keys_and_the_examples_that_there_are() {
-    let text = read("docs/simulation.md");
+    let text = read("docs/operate/simulation.md");
     let world = read("examples/worlds/slow-link.toml");
     let example = read("examples/worlds/queue-length.toml");
     let first = world.lines().next().unwrap();
@@ -98,7 +98,7 @@ fn the_document_has_the_keys_and_the_examples_that_there_are() {
     let first = "paper = \"examples\"";
     let document = with(&document, (&format!("```toml\n{first}\n"), "```"), &example[first.len() + 1..]);
     let document = with(&document, ("<!-- keys: experiment -->\n\n", "\n\n<!-- end -->"), &table());
-    expect_test::expect_file![root().join("docs/simulation.md")].assert_eq(&document);
+    expect_test::expect_file![root().join("docs/operate/simulation.md")].assert_eq(&document);
 }
 
 #[test]
@@ -127,12 +127,12 @@ fn every_key_of_the_table_is_read_and_no_other() {
 #[test]
 fn the_keys_of_a_world_are_in_the_document() {
     let wrong = World::parse("wrong = 1", "w.toml").unwrap_err().to_string();
-    let text = read("docs/simulation.md");
+    let text = read("docs/operate/simulation.md");
     let keys = text.split("<!-- keys: world -->").nth(1).unwrap().split("<!-- end -->").next().unwrap();
     let known: Vec<&str> = wrong.split("expected one of").nth(1).expect(&wrong).split('`').skip(1).step_by(2).collect();
     assert!(known.len() > 5, "{wrong}");
     for name in known {
-        assert!(keys.contains(&format!("\n| `{name}` |")), "docs/simulation.md says nothing of `{name}`");
+        assert!(keys.contains(&format!("\n| `{name}` |")), "docs/operate/simulation.md says nothing of `{name}`");
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The guest directory of a command.
 #[derive(Args, Debug, Clone)]
 pub struct GuestDirectory {
-    /// Load guests from this directory: `scheme = "guest:mine"` is the file mine.wasm in it (docs/guests.md) [default: no guests].
+    /// Load guests from this directory: `scheme = "guest:mine"` is the file mine.wasm in it (docs/operate/guests.md) [default: no guests].
     #[arg(long, value_name = "DIR", env = "SWITCHPATH_GUESTS", value_hint = ValueHint::DirPath)]
     pub guests: Option<PathBuf>,
 }

@@ -9,7 +9,7 @@ pub const EXAMPLE_GUESTS: [&str; 4] = ["sfb", "mean", "afd", "edd"];
 
 /// Write your own queueing schemes: create, build, check and measure guests.
 ///
-/// A guest is a queueing scheme in WebAssembly. A port loads it by name while the router runs. docs/guests.md describes what a guest may do.
+/// A guest is a queueing scheme in WebAssembly. A port loads it by name while the router runs. docs/operate/guests.md describes what a guest may do.
 #[derive(Args, Debug)]
 #[command(after_help = format!("\
 Examples:

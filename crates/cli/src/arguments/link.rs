@@ -58,7 +58,7 @@ pub struct Link {
     /// After the last line of a trace: repeat, stop, error.
     #[arg(long, value_name = "END", default_value = "repeat")]
     pub end: String,
-    /// Use this queueing scheme before each link (docs/schemes.md).
+    /// Use this queueing scheme before each link (docs/reference/schemes.md).
     #[arg(long, value_name = "SCHEME", default_value = "fifo")]
     pub scheme: String,
     /// Use another queueing scheme before the link from the command.

@@ -14,7 +14,7 @@ Examples:
   switchpath show ports --watch              rates, once a second
   switchpath show queues wan                 waiting times, drops and scheme state of one port
   switchpath show routes --prefix 192.0.2.0/24
-  switchpath show drops -j                   JSON, as documented in docs/control-api.md
+  switchpath show drops -j                   JSON, as documented in docs/reference/control-api.md
 
 {EXIT}"))]
 pub struct Show {

@@ -15,7 +15,7 @@ Examples:
   switchpath route add vrf red ::/0 via fe80::1 port wan leak
   switchpath route add 10.2.0.0/16 blackhole
   switchpath route del 10.0.0.0/8
-  switchpath route batch changes.txt         one change a line, all or none; docs/routes.md
+  switchpath route batch changes.txt         one change a line, all or none; docs/operate/routes.md
   switchpath route list
 
 {EXIT}"))]

@@ -99,7 +99,7 @@ pub struct RemoteApi {
 
 /// Privileges that the router drops when its ports are open.
 #[derive(Args, Debug, Clone)]
-#[command(next_help_heading = "Privileges dropped at start (docs/operations.md)")]
+#[command(next_help_heading = "Privileges dropped at start (docs/operate/operations.md)")]
 pub struct Confinement {
     /// Become this user if started by root [default: switchpath, if that user exists].
     #[arg(long, value_name = "USER")]

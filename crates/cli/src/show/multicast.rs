@@ -9,7 +9,7 @@ use std::io::Write;
 impl Shown for api::Multicast {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.groups.is_empty() {
-            return Ok(writeln!(out, "no group is forwarded: see [[multicast]] in docs/configuration.md")?);
+            return Ok(writeln!(out, "no group is forwarded: see [[multicast]] in docs/reference/configuration.md")?);
         }
         let mut rows =
             Rows::new(&["group", "source", "from", "to", ">packets", ">bytes", ">rate", ">copies", ">dropped"]);

@@ -9,7 +9,7 @@ use std::io::Write;
 impl Shown for api::Policies {
     fn table(&self, before: Option<&Self>, out: &mut dyn Write) -> Result<()> {
         if self.ports.is_empty() {
-            writeln!(out, "no port has a policy: see [policy.NAME] in docs/configuration.md")?;
+            writeln!(out, "no port has a policy: see [policy.NAME] in docs/reference/configuration.md")?;
         }
         for port in &self.ports {
             let held = if port.held_ns == 0 { String::new() } else { format!(", for {} at least", span(port.held_ns)) };

@@ -10,7 +10,7 @@ const VOICE: &str = "[cpu]\nswitch_cost = '1us'\n[[path]]\nname = 'voice'\nmatch
 /// In the guide each configuration is followed by the output of `check`; `UPDATE_EXPECT=1` writes it.
 #[test]
 fn the_guide_shows_what_check_says() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/promises.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/reservations.md");
     let mut text = std::fs::read_to_string(page).unwrap();
     let place = Place::new(1);
     let mut from = 0;

@@ -13,7 +13,7 @@ fn every_noun_has_a_table_and_the_documented_json() {
     let place = Place::new(60000);
     let router = place.write("run.toml", &config("2000pps", "")).start();
     until(|| (place.json(&["show", "drops"])["drops"][0]["packets"].as_u64() > Some(0)).then_some(()));
-    let page = include_str!("../../../../docs/control-api.md");
+    let page = include_str!("../../../../docs/reference/control-api.md");
     for noun in NOUNS {
         let json = place.json(&["show", noun]);
         // The page has a table of addresses with the type of each answer, and a table of fields for each type.

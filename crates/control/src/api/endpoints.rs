@@ -157,7 +157,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     post(
         "/v1/routes",
         "Adds and takes away routes and neighbours: all of a batch, or nothing. The body has one change a line, as \
-         `docs/routes.md` tells.",
+         `docs/operate/routes.md` tells.",
         NAME,
         json::<Edited>("Edited"),
     ),
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn the_reference_page_says_what_the_types_say() {
-        expect_file!["../../../../docs/control-api.md"].assert_eq(&reference());
+        expect_file!["../../../../docs/reference/control-api.md"].assert_eq(&reference());
     }
 
     #[test]

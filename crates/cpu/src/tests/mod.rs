@@ -40,10 +40,10 @@ fn a_plan_that_names_no_scheduler_means_the_first_one() {
 
 #[test]
 fn the_reference_lists_each_scheduler_as_it_is_declared() {
-    let page = include_str!("../../../../docs/configuration.md");
+    let page = include_str!("../../../../docs/reference/configuration.md");
     for Registration { name, summary, source, .. } in SCHEDULERS {
         let row = format!("\n| `{name}` | {summary} | {source} |\n");
-        assert!(page.contains(&row), "docs/configuration.md lacks the row{row}");
+        assert!(page.contains(&row), "docs/reference/configuration.md lacks the row{row}");
     }
 }
 

@@ -150,7 +150,7 @@ fn modules_that_are_no_guests_are_refused_with_a_hint() {
     let silent = whole.replace("It errs.\\n\\00", "");
     assert!(refused(&silent.replace(") 2)", ") 1)").replace("summary ", "nothing")).contains("description"));
     let endless = whole.replace("(i32.const 8))\n", "(loop (br 0)) (i32.const 8))\n");
-    assert_eq!(refused(&endless), "it cannot say what it is: it did not return in time; see docs/guests.md");
+    assert_eq!(refused(&endless), "it cannot say what it is: it did not return in time; see docs/operate/guests.md");
     let runtime = Runtime::counted().expect("it runs here");
     let none = |bytes: &[u8]| Program::load(bytes, &runtime).expect_err("it is none").reason;
     assert_eq!(none(b"[ports]\n"), "it is no WebAssembly module");

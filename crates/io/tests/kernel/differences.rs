@@ -1,4 +1,4 @@
-//! The differences from Linux and their reasons: the list of docs/differences.md.
+//! The differences from Linux and their reasons: the list of docs/reference/differences.md.
 //!
 //! A difference removes the packets that it explains from both routers' answers. All other packets are compared.
 

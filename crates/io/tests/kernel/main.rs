@@ -1,5 +1,5 @@
 //! Comparison with the kernel. The same frames go through the kernel's router and through this one, on AF_PACKET and on AF_XDP ports. The outputs
-//! must be equal byte for byte, except for the differences in docs/differences.md.
+//! must be equal byte for byte, except for the differences in docs/reference/differences.md.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Shows each difference of docs/differences.md by the packet that causes it and nothing else.
+//! Shows each difference of docs/reference/differences.md by the packet that causes it and nothing else.
 
 use crate::bench::{Bench, router_mac, station_mac};
 use crate::differences::{Difference, is_report, quiet};
@@ -290,7 +290,7 @@ fn both_report_the_same_groups_when_asked() {
 
 #[test]
 fn every_difference_is_written_down_with_the_test_that_shows_it() {
-    let page = include_str!("../../../../docs/differences.md");
+    let page = include_str!("../../../../docs/reference/differences.md");
     let rows: Vec<&str> =
         page.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()).collect();
     assert_eq!(rows.len(), Difference::ALL.len());

@@ -246,7 +246,7 @@ fn order_of_tables_matters_only_for_paths() {
 
 /// The code blocks of a language on the reference page.
 fn blocks(language: &str) -> Vec<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
     let text = std::fs::read_to_string(page).unwrap();
     let fence = format!("```{language}\n");
     text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_string()).collect()
@@ -294,7 +294,7 @@ fn configuration(scheme: &plan::Call) -> &'static str {
 #[test]
 fn guide_to_queues_and_example_policies_agree() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let (guide, example_text) = (root.join("docs/which-queue.md"), root.join("examples/policy.toml"));
+    let (guide, example_text) = (root.join("docs/operate/choosing-a-scheme.md"), root.join("examples/policy.toml"));
     let text = std::fs::read_to_string(&guide).unwrap();
     // The guide contains the policies of the example literally.
     let whole = std::fs::read_to_string(example_text).unwrap();

@@ -1,4 +1,4 @@
-//! Every scheme decides about `arrivals/` as recorded in `decisions/`. docs/conformance.md describes both formats. `UPDATE_EXPECT=1` records the
+//! Every scheme decides about `arrivals/` as recorded in `decisions/`. docs/internals/conformance.md describes both formats. `UPDATE_EXPECT=1` records the
 //! decisions anew.
 
 #[path = "../described/mod.rs"]

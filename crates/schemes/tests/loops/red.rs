@@ -1,5 +1,5 @@
 //! RED as in hardware: an average with 32 fractional bits in a multiply-accumulate unit, and a shift [register](crate::register) for randomness.
-//! Source: Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993, figure 2; `gentle` as described in `docs/schemes.md`.
+//! Source: Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993, figure 2; `gentle` as described in `docs/reference/schemes.md`.
 
 use crate::Loops;
 use crate::register::Register;
@@ -89,7 +89,7 @@ impl Red {
                 packets /= 2;
             }
             self.average = product(self.average, factor);
-            // A second without packets resets the average, as in docs/schemes.md.
+            // A second without packets resets the average, as in docs/reference/schemes.md.
             if now.since(self.busy).get() >= 1_000_000_000 {
                 self.average = 0;
             }

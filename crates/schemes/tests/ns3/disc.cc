@@ -2,7 +2,7 @@
 //
 //     disc RATE ns3::CoDelQueueDisc [NAME=VALUE...] < arrivals > fates
 //
-// The arrivals have the format of docs/conformance.md, without the times of the link: here the link accepts the next packet when the one
+// The arrivals have the format of docs/internals/conformance.md, without the times of the link: here the link accepts the next packet when the one
 // before has left. RATE is in bits per second. A NAME with `::` is a default of another class. `Quantum` of FQ-CoDel is no attribute and
 // is handled separately. A line of the output has a packet number behind a sign: `>` sent, `-` refused, `!` dropped later, `*` marked.
 

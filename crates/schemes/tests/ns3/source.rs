@@ -78,7 +78,7 @@ impl Source {
         &self.0
     }
 
-    /// In the format of docs/conformance.md.
+    /// In the format of docs/internals/conformance.md.
     pub fn text(&self) -> String {
         let (mut text, mut last) = ("switchpath arrivals 1\n".to_string(), Instant::START);
         for packet in &self.0 {

@@ -1,6 +1,6 @@
 //! The format of an experiment: one TOML file with its question, its world, its sweep and its claims.
 //!
-//! The comments of the fields are the key reference in `docs/simulation.md`.
+//! The comments of the fields are the key reference in `docs/operate/simulation.md`.
 
 use super::agreement::{MOST_TOLERANCE, Published};
 use super::parameters::{Parameters, Sweep, Variant};

@@ -10,7 +10,7 @@ use std::fmt;
 ///
 /// Times in series are in seconds, and a point stands for the interval that ends there. Values cover the measured time, from `warmup` to the end,
 /// unless the table says otherwise. With several routers, names of one of them begin with its name: `r.path.b.forwarded`. Values of worlds of hosts
-/// are listed in docs/simulation.md.
+/// are listed in docs/operate/simulation.md.
 ///
 /// | name | meaning |
 /// |---|---|
