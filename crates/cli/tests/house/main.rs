@@ -96,7 +96,7 @@ fn every_source_file_says_why_it_exists() {
 
 #[test]
 fn sources_contain_no_unfinished_work() {
-    hold("do it, or leave it out and write the absence down in ARCHITECTURE.md", files::unfinished(&WORKSPACE.sources));
+    hold("do it, or leave it out and write the absence down in docs/reference/limits.md", files::unfinished(&WORKSPACE.sources));
 }
 
 #[test]
