@@ -103,7 +103,10 @@ impl Instruction {
         let module = compile(bytes, runtime)?;
         if module.get_export(MARK).is_none() {
             let reason = "it is no instruction: it exports no 'switchpath_instruction'";
-            return Err(LoadError::new(reason, "a scheme is named by a port; see docs/operate/guests.md for instructions"));
+            return Err(LoadError::new(
+                reason,
+                "a scheme is named by a port; see docs/operate/guests.md for instructions",
+            ));
         }
         imports(&module)?;
         has_memory(&module)?;
@@ -116,7 +119,8 @@ impl Instruction {
             .map_err(|error| LoadError::new(format!("it cannot be linked: {error:#}"), "leave out what it imports"))?;
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
-        let wrong = |wrong: String| LoadError::new(wrong, "see docs/operate/guests.md for how an instruction describes itself");
+        let wrong =
+            |wrong: String| LoadError::new(wrong, "see docs/operate/guests.md for how an instruction describes itself");
         let mut at_work = AtWork::new(runtime, &ready).map_err(|fault| wrong(fault.to_string()))?;
         let text = at_work.describe().map_err(|fault| wrong(format!("it cannot say what it is: {fault}")))?;
         let text = InstructionText::read(&text).map_err(wrong)?;

@@ -40,9 +40,10 @@ impl Program {
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
         let code = Code { runtime: runtime.clone(), ready, declared: Declared::default(), digest: hasher.finish() };
-        let text = Instance::new(&code.runtime, &code.ready)
-            .and_then(|mut instance| instance.describe(LONGEST))
-            .map_err(|fault| LoadError::new(format!("it cannot say what it is: {fault}"), "see docs/operate/guests.md"))?;
+        let text =
+            Instance::new(&code.runtime, &code.ready).and_then(|mut instance| instance.describe(LONGEST)).map_err(
+                |fault| LoadError::new(format!("it cannot say what it is: {fault}"), "see docs/operate/guests.md"),
+            )?;
         let declared = Declared::read(&text)
             .map_err(|wrong| LoadError::new(wrong, "see docs/operate/guests.md for how a guest describes itself"))?;
         Ok(Program { code: Arc::new(Code { declared, ..code }) })

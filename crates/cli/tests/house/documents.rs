@@ -3,7 +3,10 @@
 use crate::lines::line_of;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns broken links of Markdown documents, and paths under `crates/` in backticks that do not exist.
+/// Directories of the repository: a text in backticks that begins with one is a path.
+const ROOMS: &[&str] = &["crates/", "docs/", "adr/", "examples/", "experiments/", "fuzz/", "packaging/", "sdk/"];
+
+/// Returns broken links of Markdown documents, and paths of the repository in backticks that do not exist.
 pub fn broken_links(texts: &BTreeMap<String, String>, paths: &BTreeSet<String>) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".md")) {
@@ -14,8 +17,9 @@ pub fn broken_links(texts: &BTreeMap<String, String>, paths: &BTreeSet<String>) 
             }
         }
         for (at, code) in inline_code(&prose) {
-            let is_path =
-                code.starts_with("crates/") && !code.contains(['*', '{', '<', ' ', '…', '$']) && !code.contains("...");
+            let is_path = ROOMS.iter().any(|room| code.starts_with(room))
+                && !code.contains(['*', '{', '<', ' ', '…', '$'])
+                && !code.contains("...");
             let file = code.trim_end_matches('/').split(':').next().unwrap_or("");
             if is_path && !paths.contains(file) {
                 complaints.push(format!("{path}:{}: `{code}` is not there", line_of(&prose, at)));
@@ -44,7 +48,7 @@ pub fn machine_paths(texts: &BTreeMap<String, String>) -> Vec<String> {
 }
 
 /// Returns the text with its fenced blocks blanked, line by line.
-fn without_fences(text: &str) -> String {
+pub fn without_fences(text: &str) -> String {
     let mut fenced = false;
     let mut prose = String::new();
     for line in text.lines() {
@@ -70,7 +74,7 @@ fn links(prose: &str) -> Vec<(usize, &str)> {
 }
 
 /// Returns the texts between backticks within a line.
-fn inline_code(prose: &str) -> Vec<(usize, &str)> {
+pub fn inline_code(prose: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut start = 0;
     for line in prose.split_inclusive('\n') {

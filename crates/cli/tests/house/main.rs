@@ -7,6 +7,7 @@
 mod arrows;
 mod calls;
 mod circles;
+mod commands;
 mod documents;
 mod files;
 mod licences;
@@ -15,6 +16,7 @@ mod prose;
 mod read;
 mod rust;
 mod sizes;
+mod subjects;
 
 use read::Workspace;
 use std::sync::LazyLock;
@@ -96,7 +98,10 @@ fn every_source_file_says_why_it_exists() {
 
 #[test]
 fn sources_contain_no_unfinished_work() {
-    hold("do it, or leave it out and write the absence down in docs/reference/limits.md", files::unfinished(&WORKSPACE.sources));
+    hold(
+        "do it, or leave it out and write the absence down in docs/reference/limits.md",
+        files::unfinished(&WORKSPACE.sources),
+    );
 }
 
 #[test]
@@ -110,6 +115,27 @@ fn every_fuzz_target_is_built() {
 #[test]
 fn texts_name_no_path_of_one_machine() {
     hold("use a relative path, an argument or an environment variable", documents::machine_paths(&WORKSPACE.texts));
+}
+
+#[test]
+fn documents_name_existing_commands_and_keys() {
+    let command = <cli::arguments::Arguments as clap::CommandFactory>::command();
+    hold(
+        "write the command, option or key as it is now; `switchpath COMMAND --help` and docs/reference/configuration.md list them",
+        [commands::unknown_commands(&WORKSPACE.texts, &command), commands::unknown_keys(&WORKSPACE.texts)].concat(),
+    );
+}
+
+#[test]
+fn commit_subjects_name_component_and_change() {
+    let Some(subjects) = subjects::of_new_commits() else {
+        println!("left out: no repository with its history");
+        return;
+    };
+    hold(
+        "write `component: imperative` in at most 72 characters: git commit --amend, or git rebase -i",
+        subjects::wrong(&subjects),
+    );
 }
 
 #[test]
