@@ -21,6 +21,7 @@ mod routes;
 mod schemas;
 mod scraped;
 mod shown;
+mod start;
 mod state;
 mod translated;
 mod trials;
