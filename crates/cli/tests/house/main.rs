@@ -128,10 +128,8 @@ fn documents_name_existing_commands_and_keys() {
 
 #[test]
 fn commit_subjects_name_component_and_change() {
-    let Some(subjects) = subjects::of_new_commits() else {
-        println!("left out: no repository with its history");
-        return;
-    };
+    // An archive of the sources has no history.
+    let Some(subjects) = subjects::of_new_commits() else { return };
     hold(
         "write `component: imperative` in at most 72 characters: git commit --amend, or git rebase -i",
         subjects::wrong(&subjects),

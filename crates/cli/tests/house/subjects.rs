@@ -47,7 +47,7 @@ pub fn wrong(subjects: &[String]) -> Vec<String> {
 
 #[test]
 fn subject_without_component_or_imperative_is_found() {
-    let long = format!("0 docs: {}", "x".repeat(66));
+    let long = format!("0 docs: {}", "x".repeat(67));
     let subjects =
         ["0 esp: free expired entries in batches", "1 Added things", "2 nat: adding ports", "3 fib: Free it", &long];
     let found = wrong(&subjects.map(str::to_owned));
