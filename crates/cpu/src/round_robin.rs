@@ -12,7 +12,7 @@ use units::{Nanos, Share};
 /// See [`Registration`].
 pub const REGISTRATION: Registration = Registration {
     name: "rr",
-    summary: "round robin: turns, whatever the shares; it keeps no reservation",
+    summary: "round robin: tasks run in turn, regardless of their shares; it keeps no reservation",
     source: "Qie, Bavier, Peterson, Karlin 2001",
     lag: Lag::Unbounded,
     make: || Box::new(RoundRobin::new()),

@@ -101,7 +101,7 @@ const CONFIRM: Parameter = Parameter {
 const LOGIN: Parameter = Parameter {
     name: "login",
     example: "192.0.2.7,192.0.2.1",
-    doc: "The login of whoever asks: where it comes from and the address it came to, a dash where not known. A port that \
+    doc: "The login of the caller: its source and destination address, a dash if one is unknown. A port that \
           would take an interface which carries it is refused. Over the remote API the connection itself counts as one.",
 };
 

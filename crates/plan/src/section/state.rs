@@ -129,7 +129,7 @@ table! {
         /// True if computations have separate entries for the same tag.
         pub by_computation: bool = (
             Kind::Boolean, "false", "true",
-            "Whether computations have separate entries for the same tag."
+            "If true, computations have separate entries for the same tag."
         );
         /// True if packets of a flow stay in order even if some of them carry instructions.
         pub flow_order: bool = (
@@ -140,7 +140,7 @@ table! {
         /// True if entries record their creator.
         pub diagnostics: bool = (
             Kind::Boolean, "false", "true",
-            "Whether entries record the computation that created them. `switchpath state show` prints it then, and \
+            "If true, entries record the computation that created them. `switchpath state show` prints it then, and \
              tags that two computations use are counted. It takes two bytes per entry and one more memory access."
         );
         /// The enabled instructions, in the order of their numbers.

@@ -80,7 +80,7 @@ table! {
         /// True if the sleep stays the same once a run is back in the range. Otherwise only the average decides.
         pub settle: bool = (
             Kind::Boolean, "true", "false",
-            "Whether the sleep stays the same once a run is back in the range, even if the average is not. With \
+            "If true, the sleep stays the same once a run is back in the range, even if the average is not. With \
              `false` only the average decides. The paper's law is `false` with `fast_attack = false` and `stay = \
              false`."
         );
