@@ -10,7 +10,7 @@ mod state;
 
 use crate::arguments::{Noun, Show};
 use crate::output::{Rows, brief, is_coloured, or_dash, print_json, short, span, time_of_day};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use control::Client;
 use control::api;
 use io::wait::{Sleeper, Waker};
@@ -58,7 +58,8 @@ pub fn show(arguments: &Show) -> Result<ExitCode> {
         Noun::Neighbours => screen.show::<api::Neighbours>(&client, "/v1/neighbours"),
         Noun::Drops => screen.show::<api::Drops>(&client, "/v1/drops"),
         Noun::Events { since } => screen.show::<api::Events>(&client, &format!("/v1/events?since={since}")),
-        Noun::Ledger => screen.show::<api::Ledgers>(&client, "/v1/ledger"),
+        Noun::Accounting => screen.show::<api::Ledgers>(&client, "/v1/accounting"),
+        Noun::Ledger => bail!("`show ledger` is called `show accounting` now"),
         Noun::Config => screen.show::<api::Config>(&client, "/v1/config"),
     }
 }

@@ -245,7 +245,7 @@ pub fn parse(method: &str, path: &str, query: &str, body: impl Into<Vec<u8>>) ->
         "/v1/neighbours" => Request::Neighbours,
         "/v1/drops" => Request::Drops,
         "/v1/events" => Request::Events { since: query.number("since", 0, u64::MAX)?.unwrap_or(0) },
-        "/v1/ledger" => Request::Ledger,
+        "/v1/accounting" => Request::Ledger,
         "/v1/config" => Request::Config(query.number("generation", 1, u64::MAX)?),
         "/v1/history" => Request::History,
         "/v1/check" => Request::Check(text()?),

@@ -248,8 +248,8 @@ impl Agenda {
             self.observe(now);
         }
         // No active task has work: run the fullest eligible one rather than leave the core idle.
-        if self.states.busy == 0 && self.states.eligible > 0 && self.limits.harvest {
-            self.harvest(now);
+        if self.states.busy == 0 && self.states.eligible > 0 && self.limits.work_conserving {
+            self.run_fullest(now);
         }
         // With no work at all, active pollers and tasks that have stepped back take turns. Otherwise the latter poll once in `LOOK` dispatches.
         let most = if self.states.busy == 0 { 1 } else { LOOK };
@@ -326,7 +326,7 @@ impl Agenda {
 
     /// Activates the eligible task with the most packets, because no other task has work (spec Q-4A).
     #[cold]
-    fn harvest(&mut self, now: Instant) {
+    fn run_fullest(&mut self, now: Instant) {
         let eligible = |entry: &&(usize, &Entry)| entry.1.live && entry.1.state == State::Eligible;
         let fullest = self
             .states

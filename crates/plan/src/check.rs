@@ -154,7 +154,7 @@ fn plan(
         name: router.name,
         workers: router.workers,
         cores: router.cores,
-        spin: router.spin,
+        busy_poll: router.busy_poll,
         cpu,
         frames: router.frames,
         super_frames: router.super_frames,

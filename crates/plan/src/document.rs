@@ -44,6 +44,15 @@ impl Path<'_> {
             Path::Key(parent, _) | Path::Index(parent, _) => parent.top(),
         }
     }
+
+    /// The last key: the name of a table, also of one in a list. Empty for the file.
+    fn table(&self) -> &str {
+        match self {
+            Path::Root(_) => "",
+            Path::Key(_, key) => key,
+            Path::Index(parent, _) => parent.table(),
+        }
+    }
 }
 
 /// A table whose keys are declared.
@@ -74,6 +83,9 @@ pub(crate) struct Text<'a> {
 
 /// The hint for an unknown key: similar keys.
 fn unknown_hint(table: &DeTable<'_>, path: &Path<'_>, keys: &[Key], name: &str) -> String {
+    if let Some(new) = crate::key::new_name(path.table(), name) {
+        return format!("it is called '{new}' now");
+    }
     let left = || keys.iter().map(|key| key.name).filter(|key| !table.contains_key(*key));
     if let Some(meant) = closest(name, left()) {
         return format!("did you mean '{meant}'?");

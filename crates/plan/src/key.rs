@@ -102,6 +102,22 @@ pub(crate) const PACKET_RATE: Form = Form::Pattern("^ *[0-9.]+ *[kmKM]?[pP][pP][
 /// Packets or bits a second.
 pub(crate) const RESERVE: Form = Form::Pattern("^ *([0-9.]+ *[kmKM]?[pP][pP][sS]|[0-9.]+ *[kmgtKMGT]?[bB][iI][tT]) *$");
 
+/// Keys with a new name: their table, the old name, and the name to write instead.
+const RENAMED: &[(&str, &str, &str)] = &[
+    ("cpu", "harvest", "work_conserving"),
+    ("nat", "anybody", "endpoint_independent_filtering"),
+    ("path", "delay", "max_delay"),
+    ("path", "limit", "cpu_limit"),
+    ("path", "packet", "packet_size"),
+    ("path", "share", "cpu_share"),
+    ("router", "spin", "busy_poll"),
+];
+
+/// The present name of a key that `table` had under the name `old`.
+pub(crate) fn new_name(table: &str, old: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(of, name, _)| (*of, *name) == (table, old)).map(|(_, _, new)| *new)
+}
+
 pub(crate) const fn key(
     name: &'static str,
     kind: Kind,

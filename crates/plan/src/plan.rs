@@ -33,7 +33,7 @@ pub struct Plan {
     pub cores: Cores,
     /// How long an idle worker polls before it sleeps.
     #[serde(serialize_with = "nanoseconds")]
-    pub spin: Nanos,
+    pub busy_poll: Nanos,
     /// How each worker divides its processor.
     pub cpu: CpuPlan,
     /// Frames in the pool.
@@ -93,7 +93,7 @@ impl Plan {
             name: self.name.clone(),
             workers: self.workers,
             cores: self.cores.clone(),
-            spin: self.spin,
+            busy_poll: self.busy_poll,
             frames: self.frames,
             super_frames: self.super_frames,
             icmp_rate: self.icmp_rate,

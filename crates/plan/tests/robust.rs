@@ -94,7 +94,7 @@ const PIECES: &[&str] = &[
     "iif lan",
     "fifo(",
     ")",
-    "limit=1",
+    "cpu_limit=1",
     "memory:",
     "pcap:",
     "router",

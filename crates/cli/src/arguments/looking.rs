@@ -93,7 +93,10 @@ pub enum Noun {
         #[arg(long, default_value = "0")]
         since: u64,
     },
-    /// Show the packet ledgers, which prove that every packet has met one fate.
+    /// Show the accounting of packets, which proves that every packet has met one fate.
+    Accounting,
+    /// The former name of `accounting`.
+    #[command(hide = true)]
     Ledger,
     /// Show the running configuration.
     Config,

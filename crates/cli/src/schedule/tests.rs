@@ -22,7 +22,7 @@ address = ["198.51.100.1/24"]
 name = "voice"
 match = "ip dscp ef"
 reserve = "10kpps"
-packet = "64b"
+packet_size = "64b"
 cost = "3us"
 [[neighbour]]
 address = "198.51.100.9"

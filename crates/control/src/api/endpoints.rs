@@ -193,7 +193,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
         parameters: &[Parameter { name: "since", example: "17", doc: "Only events with this number or a later one." }],
         ..get("/v1/events", "The last 500 events of each kind.", json::<Events>("Events"))
     },
-    get("/v1/ledger", "The packet ledgers: that every packet has met one fate.", json::<Ledgers>("Ledgers")),
+    get("/v1/accounting", "The packet ledgers: that every packet has met one fate.", json::<Ledgers>("Ledgers")),
     Endpoint {
         parameters: &[Parameter {
             name: "generation",

@@ -38,7 +38,7 @@ fn counters_report_forwarded_packets_and_drop_reasons() {
     let paths: api::Paths = rig.client.get("/v1/paths").unwrap();
     let dns = paths.paths.iter().find(|path| path.name == "dns").unwrap();
     assert_eq!((dns.matching.as_deref(), dns.counters.left), (Some("udp dport 53"), 3));
-    let ledgers: api::Ledgers = rig.client.get("/v1/ledger").unwrap();
+    let ledgers: api::Ledgers = rig.client.get("/v1/accounting").unwrap();
     assert!(ledgers.balanced, "{ledgers:?}");
     assert_eq!((ledgers.total.received_packets, ledgers.total.dropped_packets), (5, 2));
     let neighbours: api::Neighbours = rig.client.get("/v1/neighbours").unwrap();
@@ -174,7 +174,7 @@ fn the_end_accounts_for_every_packet() {
     let mut rig = Rig::start("");
     // The neighbour never answers, so the router holds the packets until the end.
     rig.send([198, 51, 100, 77], &[64; 3], 1);
-    until(|| rig.client.get::<api::Ledgers>("/v1/ledger").ok().filter(|l| l.total.held_packets >= 3));
+    until(|| rig.client.get::<api::Ledgers>("/v1/accounting").ok().filter(|l| l.total.held_packets >= 3));
     let closing = rig.daemon.stop();
     assert!(closing.ledgers.balanced, "{closing:?}");
     assert_eq!((closing.ledgers.total.received_packets, closing.ledgers.total.held_packets), (3, 0));

@@ -14,7 +14,7 @@ fn a_packet_in_words_is_explained_and_nothing_is_counted() {
     let rig = Rig::start("[[path]]\nname = 'voice'\nmatch = 'udp dport 5060'");
     // Both ports have announced their addresses.
     let ledger = until(|| {
-        let ledger: api::Ledgers = rig.client.get("/v1/ledger").unwrap();
+        let ledger: api::Ledgers = rig.client.get("/v1/accounting").unwrap();
         (ledger.total.sent_packets == 2).then_some(ledger)
     });
     let sent = asked(&rig, &[("packet", "in lan daddr 198.51.100.9 udp dport 5060")]).unwrap();
@@ -26,7 +26,7 @@ fn a_packet_in_words_is_explained_and_nothing_is_counted() {
     assert_eq!(dropped.drop.map(|drop| drop.reason).as_deref(), Some("no_route"));
     let waits = asked(&rig, &[("packet", "in lan daddr 198.51.100.77")]).unwrap();
     assert_eq!((&*waits.verdict, waits.next_hop.as_deref()), ("waits", Some("198.51.100.77")));
-    let after: api::Ledgers = rig.client.get("/v1/ledger").unwrap();
+    let after: api::Ledgers = rig.client.get("/v1/accounting").unwrap();
     // The router's own packets, such as multicast reports, continue meanwhile and are not compared.
     let counted = |ledgers: &api::Ledgers| {
         (ledgers.total.received_packets, ledgers.total.dropped_packets, ledgers.total.consumed_packets)

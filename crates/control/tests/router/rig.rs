@@ -113,7 +113,7 @@ impl Rig {
                     "{} of {packets} came, gap {gap:?}\n{}{}{}{}",
                     seen.len(),
                     asked("/v1/drops"),
-                    asked("/v1/ledger"),
+                    asked("/v1/accounting"),
                     asked("/v1/ports"),
                     asked("/v1/events")
                 );

@@ -8,7 +8,7 @@ use units::Nanos;
 pub(super) struct Limits {
     pub rules: [Rule; 3],
     pub strict: bool,
-    pub harvest: bool,
+    pub work_conserving: bool,
     /// The classification budget: the time to receive and classify a packet.
     pub budget: Option<Nanos>,
     pub max_wait: Option<Nanos>,
@@ -23,7 +23,7 @@ impl Default for Limits {
         Limits {
             rules: [Rule::of(Batching::default()); 3],
             strict: false,
-            harvest: true,
+            work_conserving: true,
             budget: None,
             max_wait: None,
             vector: None,

@@ -41,7 +41,7 @@ impl Agenda {
     pub fn rule(&mut self, plan: &CpuPlan, now: Instant) {
         self.limits.rules = [plan.input, plan.forwarding, plan.output].map(Rule::of);
         self.sleeping.hurried = false;
-        (self.limits.strict, self.limits.harvest, self.limits.max_wait) = (plan.strict, plan.harvest, plan.max_wait);
+        (self.limits.strict, self.limits.work_conserving, self.limits.max_wait) = (plan.strict, plan.work_conserving, plan.max_wait);
         (self.limits.budget, self.limits.apart) = (plan.classify_budget, plan.layout == Layout::Three);
         (self.limits.vector, self.limits.charge, self.charging.switch_cost) =
             (plan.vector.map(u32::from), plan.charge, plan.switch_cost);

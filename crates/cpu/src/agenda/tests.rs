@@ -15,7 +15,7 @@ fn throttled(percent: u32) -> CpuPlan {
     CpuPlan {
         forwarding: Batching::Throttle { overhead: Parts::percent(percent), slice: Nanos::micros(300) },
         switch_cost: Some(Nanos::micros(3)),
-        harvest: false,
+        work_conserving: false,
         vector: Some(1),
         ..CpuPlan::default()
     }
@@ -126,7 +126,7 @@ fn threshold_is_capped_by_queue_capacity_unless_strict() {
 #[test]
 fn fullest_task_runs_when_none_is_active_if_harvest_is_on() {
     let mut agenda = Agenda::new(Nanos::ZERO);
-    agenda.rule(&CpuPlan { harvest: true, ..throttled(10) }, at(0));
+    agenda.rule(&CpuPlan { work_conserving: true, ..throttled(10) }, at(0));
     let tasks = [5, 7, 7].map(|waiting| {
         let task = agenda.add(Kind::Forwarding, terms(1), at(0));
         agenda.look(task, waiting, 128, at(0));
@@ -140,7 +140,7 @@ fn fullest_task_runs_when_none_is_active_if_harvest_is_on() {
 #[test]
 fn empty_polls_do_not_prevent_harvesting() {
     let mut agenda = Agenda::new(Nanos::ZERO);
-    agenda.rule(&CpuPlan { harvest: true, ..throttled(10) }, at(0));
+    agenda.rule(&CpuPlan { work_conserving: true, ..throttled(10) }, at(0));
     let (input, task) = (agenda.add(Kind::Input, terms(1), at(0)), agenda.add(Kind::Forwarding, terms(1), at(0)));
     agenda.rouse(input, at(0));
     agenda.look(task, 3, 128, at(0));
@@ -435,10 +435,10 @@ fn told() -> impl Strategy<Value = Told> {
 }
 
 proptest! {
-    /// With capacity guard and harvest on, packets that wait are always served, and each task that is picked has packets (spec section 3.8).
+    /// With capacity guard and work_conserving on, packets that wait are always served, and each task that is picked has packets (spec section 3.8).
     #[test]
     fn no_work_is_ever_stranded(sequence in prop::collection::vec(told(), 0..200)) {
-        let plan = CpuPlan { harvest: true, ..throttled(2) };
+        let plan = CpuPlan { work_conserving: true, ..throttled(2) };
         let mut agenda = Agenda::new(Nanos::ZERO);
         agenda.rule(&plan, at(0));
         let mut tasks: Vec<(TaskId, u32)> = (0..6).map(|_| (agenda.add(Kind::Forwarding, terms(3), at(0)), 0)).collect();

@@ -236,7 +236,7 @@ pub fn text(options: &Link, level: &Level) -> String {
         format!("[{v4}, {v6}]")
     };
     let mut text = format!(
-        "version = 1\n[router]\nname = \"link\"\nworkers = 1\nframes = {}\nsuper_frames = 0\nspin = \"200us\"\n\
+        "version = 1\n[router]\nname = \"link\"\nworkers = 1\nframes = {}\nsuper_frames = 0\nbusy_poll = \"200us\"\n\
          [port.inside]\ndevice = \"packet:inside\"\naddress = {}\nscheme = {}\noffloads = false\nlink = {down}\n\
          [port.far]\ndevice = \"packet:far\"\naddress = {}\nscheme = {}\noffloads = false\nlink = {up}\n",
         2 * options.packets + 8192,

@@ -184,7 +184,7 @@ pub(super) fn check(stages: &Stages<'_>, claim: &Claim, wait: Wait) -> Result<()
     match path.cpu.reservation.and_then(|reservation| reservation.delay) {
         Some(delay) if wait.through > delay => {
             let shortage = Shortage::Delay { needed: wait.through, available: delay };
-            refused(shortage, format!("promise delay = \"{}\", or give all tasks shorter slices", above(wait.through)))
+            refused(shortage, format!("write max_delay = \"{}\", or give all tasks shorter slices", above(wait.through)))
         }
         _ => Ok(()),
     }

@@ -96,7 +96,7 @@ table! {
              forever. For comparison."
         );
         /// Under `throttle`: true if the waiting task with the fullest queue runs if no other task is ready.
-        pub harvest: bool = (
+        pub work_conserving: bool = (
             Kind::Boolean, "true", "false",
             "Under `throttle`: if no task has a full batch, the one with the most packets runs."
         );

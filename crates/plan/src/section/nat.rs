@@ -68,7 +68,7 @@ const KEYS: &[Key] = &[
         "The range of ports for translated connections.",
     ),
     key(
-        "anybody",
+        "endpoint_independent_filtering",
         Kind::Boolean,
         "false",
         "true",
@@ -116,7 +116,7 @@ pub struct NatPlan {
     /// The range of ports for translated connections, first and last.
     pub ports: (u16, u16),
     /// True if any outside host may send to a translated port, and not only those that the inside has contacted.
-    pub anybody: bool,
+    pub endpoint_independent_filtering: bool,
     /// Lifetimes after a connection's last packet: of TCP while opening, established, closing; of UDP; of ICMP.
     #[serde(serialize_with = "nanoseconds")]
     pub timeouts: [Nanos; 5],
@@ -133,7 +133,7 @@ impl fmt::Display for NatPlan {
         let names: Vec<&str> = self.outside.iter().map(|name| &**name).collect();
         let [opening, tcp, closing, udp, icmp] = self.timeouts;
         write!(f, "outside {} connections {} per_host {}", names.join(" "), self.connections, self.per_host)?;
-        write!(f, " ports {}-{} anybody {}", self.ports.0, self.ports.1, self.anybody)?;
+        write!(f, " ports {}-{} endpoint_independent_filtering {}", self.ports.0, self.ports.1, self.endpoint_independent_filtering)?;
         write!(f, " tcp_opening {opening} tcp {tcp} tcp_closing {closing} udp {udp} icmp {icmp}")?;
         self.forwards.iter().try_for_each(|forward| write!(f, " forward {forward}"))
     }
@@ -233,8 +233,8 @@ pub(crate) fn check(
     let range = port_range(report, &section);
     let per_host = per_host(report, &section, connections, range);
     let forwards = forwards(report, &section);
-    let anybody = section.boolean(report, "anybody");
-    Some(NatPlan { outside: outside?, connections, per_host, ports: range, anybody, timeouts, forwards })
+    let endpoint_independent_filtering = section.boolean(report, "endpoint_independent_filtering");
+    Some(NatPlan { outside: outside?, connections, per_host, ports: range, endpoint_independent_filtering, timeouts, forwards })
 }
 
 /// Warns of paths without `nat` that match before one with it. Their packets leave with inside addresses, or their replies from outside end at the

@@ -111,15 +111,15 @@ pub(crate) const KEYS: &[Key] = &[
         "The reserved rate, in packets or in bits a second. Without it the path is best effort.",
     ),
     key(
-        "packet",
+        "packet_size",
         Kind::Text(SIZE),
         "",
         "\"200b\"",
         "With `reserve`: the size of its packets, including the Ethernet header. Required for a rate in bits.",
     ),
-    key("delay", Kind::Text(TIME), "", "\"2ms\"", "With `reserve`: the longest delay of a packet through the router."),
+    key("max_delay", Kind::Text(TIME), "", "\"2ms\"", "With `reserve`: the longest delay of a packet through the router."),
     key(
-        "share",
+        "cpu_share",
         Kind::Text(PART),
         "",
         "\"5%\"",
@@ -142,7 +142,7 @@ pub(crate) const KEYS: &[Key] = &[
         "The cost of its functions per packet. By default the declared cost, or else the measured one.",
     ),
     key(
-        "limit",
+        "cpu_limit",
         Kind::Text(TIME),
         "",
         "\"50us\"",

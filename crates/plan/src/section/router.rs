@@ -32,11 +32,11 @@ table! {
             "The cores that workers are pinned to, in order. Without it the system chooses. A change requires a \
              restart."
         );
-        pub spin: Nanos = (
+        pub busy_poll: Nanos = (
             Kind::Text(TIME), "\"50us\"", "\"50us\"",
             "How long an idle worker polls before it sleeps, up to 1s. A longer time avoids wakeups, which take \
              microseconds, but occupies the core."
-        ) by spin;
+        ) by busy_poll;
         pub frames: u32 = (
             Kind::Integer { least: 256, most: 4_194_304 }, "16384", "16384",
             "Frames in the pool, 2 KB each. Every packet in the router occupies one. A change requires a restart."
@@ -58,9 +58,9 @@ table! {
 }
 
 /// The default polling time before a worker sleeps: about the cost of falling asleep and waking up.
-const SPIN: Nanos = Nanos::micros(50);
+const BUSY_POLL: Nanos = Nanos::micros(50);
 /// The longest polling time.
-const MOST_SPIN: Nanos = Nanos::secs(1);
+const MOST_BUSY_POLL: Nanos = Nanos::secs(1);
 
 /// Keys whose change requires a restart: threads and the frame pool are created once.
 pub(crate) const RESTART: [&str; 4] = ["workers", "cores", "frames", "super_frames"];
@@ -96,15 +96,15 @@ impl Value for Cores {
     }
 }
 
-fn spin(report: &mut Report<'_>, section: &Section<'_>) -> Nanos {
-    let Some(text) = section.text(report, "spin") else { return SPIN };
+fn busy_poll(report: &mut Report<'_>, section: &Section<'_>) -> Nanos {
+    let Some(text) = section.text(report, "busy_poll") else { return BUSY_POLL };
     let hint = "write a time up to 1s, as 50us, or 0s to sleep at once";
     match text.value.parse::<Nanos>() {
         Err(error) => text.error(report, || (error.reason, hint.into())),
-        Ok(time) if time > MOST_SPIN => text.error(report, || (format!("{time} is out of range"), hint.into())),
+        Ok(time) if time > MOST_BUSY_POLL => text.error(report, || (format!("{time} is out of range"), hint.into())),
         Ok(time) => return time,
     }
-    SPIN
+    BUSY_POLL
 }
 
 fn name(report: &mut Report<'_>, section: &Section<'_>) -> String {

@@ -70,7 +70,7 @@ fn percent(share: units::Share) -> f64 {
 
 #[test]
 fn thirteen_flows_get_the_shares_of_the_paper() {
-    let plan = thirteen("forwarding = \"throttle(overhead=10%, slice=30us)\"", "share = \"3%\"");
+    let plan = thirteen("forwarding = \"throttle(overhead=10%, slice=30us)\"", "cpu_share = \"3%\"");
     let allotment = admitted(&plan, &costs(&plan, (0, 1_000, 0), 3_000));
     let shares: Vec<f64> = allotment.paths.iter().map(|path| percent(path.task.share)).collect();
     let expected = [0.5, 1.0, 2.0, 1.5, 3.0, 6.0, 1.5, 3.0, 6.0, 5.0, 10.0, 20.0, 3.0];
@@ -117,7 +117,7 @@ fn demand_of_thirteen_flows_bounds_the_overhead() {
 #[test]
 fn batches_of_one_do_not_fit_where_batches_of_eight_do() {
     let at = |batching| {
-        let plan = thirteen(&format!("forwarding = \"{batching}\""), "share = \"3%\"");
+        let plan = thirteen(&format!("forwarding = \"{batching}\""), "cpu_share = \"3%\"");
         admit(&plan, &costs(&plan, (0, 1_000, 0), 3_000))
     };
     let refused = at("none").unwrap_err();
@@ -170,12 +170,12 @@ fn rate_in_bits_uses_the_packet_size() {
     let plan = read(
         "layout = 2",
         &[""],
-        &path(0, "iif p0", "reserve = \"16mbit\"\npacket = \"200b\"\ncost = \"1us + 10ns/b\""),
+        &path(0, "iif p0", "reserve = \"16mbit\"\npacket_size = \"200b\"\ncost = \"1us + 10ns/b\""),
     );
     let allotment = admitted(&plan, &costs(&plan, (0, 0, 0), 0));
     assert_eq!(allotment.paths[0].rate, Some(PacketRate::kpps(10)));
     assert_eq!((allotment.paths[0].cost, percent(allotment.paths[0].task.share)), (Nanos::micros(3), 3.0));
-    let said = read("layout = 2", &[""], &path(0, "iif p0", "reserve = \"10kpps\"\nshare = \"5%\"\ncost = \"3us\""));
+    let said = read("layout = 2", &[""], &path(0, "iif p0", "reserve = \"10kpps\"\ncpu_share = \"5%\"\ncost = \"3us\""));
     let allotment = admitted(&said, &costs(&said, (0, 0, 0), 0));
     assert_eq!(percent(allotment.paths[0].task.share), 5.0, "a share that is said is taken at its word");
     assert_eq!(allotment.demand, Parts::percent(5));
@@ -183,7 +183,7 @@ fn rate_in_bits_uses_the_packet_size() {
 
 #[test]
 fn links_and_lines_are_not_reserved_twice() {
-    let keys = "reserve = \"300mbit\"\npacket = \"1230b\"\nqueue = 65536";
+    let keys = "reserve = \"300mbit\"\npacket_size = \"1230b\"\nqueue = 65536";
     let to = |name| path(name, "iif p0 ip daddr 10.1.0.0/24", keys);
     let mut plan = read("", &["", ""], &(to(0) + &to(1) + &to(2)));
     let mut all = costs(&plan, (100, 100, 100), 100);
@@ -218,10 +218,10 @@ fn worst_wait_needs_queue_room_and_delay() {
     // is less than half of the time. So its share has to allow the next one, and the longest other run has to end.
     let input = 34_173;
     assert_eq!(path.through, Some(Nanos::new(33_500 + input + 2_000 + 3 * 500)));
-    assert!(with("delay = \"72us\"\nqueue = 5").is_ok());
-    let late = with("delay = \"71us\"").unwrap_err();
+    assert!(with("max_delay = \"72us\"\nqueue = 5").is_ok());
+    let late = with("max_delay = \"71us\"").unwrap_err();
     assert_eq!(late.shortage, Shortage::Delay { needed: Nanos::new(71_173), available: Nanos::micros(71) });
-    assert!(late.hint.contains("delay = \"72us\""), "{late}");
+    assert!(late.hint.contains("max_delay = \"72us\""), "{late}");
     let full = with("queue = 4").unwrap_err();
     assert_eq!(full.shortage, Shortage::Queue { needed: 5, available: 4 });
     assert_eq!(
@@ -246,7 +246,7 @@ fn time_out_is_charged_and_follows_from_the_delay_bound() {
     assert_eq!((free.tax, free.paths[0].max_wait), (Parts::default(), None));
     let waits = with("max_wait = \"500us\"");
     assert_eq!(waits.tax, Parts::millionths(6_000), "2000 time-outs a second of 3 us");
-    let promised = with("delay = \"2ms\"");
+    let promised = with("max_delay = \"2ms\"");
     assert_eq!((promised.tax, promised.paths[0].max_wait), (Parts::millionths(6_000), Some(Nanos::micros(500))));
     let often = with("max_wait = \"1us\"");
     assert_eq!(often.tax, Parts::percent(3), "no more time-outs than packets");
@@ -398,7 +398,7 @@ fn any_plan() -> impl Strategy<Value = (Vec<String>, String, (u64, u64, u64), u6
     let rate = prop::option::weighted(0.8, 1u64..60);
     let one = (entry, exit, rate, 100u64..20_000, prop::option::of(1u64..20), prop::option::of(1u64..5));
     let path = one.prop_map(|(entry, exit, rate, cost, share, wait)| {
-        let share = share.map_or(String::new(), |share| format!("share = \"{share}%\"\n"));
+        let share = share.map_or(String::new(), |share| format!("cpu_share = \"{share}%\"\n"));
         let wait = wait.map_or(String::new(), |wait| format!("max_wait = \"{wait}ms\"\n"));
         let rate = rate.map_or(String::new(), |rate| format!("reserve = \"{rate}kpps\"\n"));
         format!("{entry} {exit}|{rate}cost = \"{cost}ns\"\n{share}{wait}queue = 4096")
@@ -425,7 +425,7 @@ proptest! {
 
     #[test]
     fn admitted_demand_never_exceeds_the_processor((paths, cpu, figures, switch) in any_plan()) {
-        let said = paths.iter().filter_map(|p| p.split("share = \"").nth(1)?.split('%').next()?.parse::<u32>().ok()).sum::<u32>();
+        let said = paths.iter().filter_map(|p| p.split("cpu_share = \"").nth(1)?.split('%').next()?.parse::<u32>().ok()).sum::<u32>();
         prop_assume!(said <= 100);
         let paths: Vec<_> = paths.into_iter().enumerate().collect();
         let (plan, costs) = built(&paths, &cpu, figures, switch);
@@ -454,7 +454,7 @@ proptest! {
     #[test]
     fn fewer_and_smaller_reservations_fit_if_more_do((paths, cpu, figures, switch) in any_plan(), drop in any::<prop::sample::Index>()) {
         prop_assume!(!paths.is_empty());
-        let unsaid = |text: String| text.lines().filter(|line| !line.starts_with("share")).collect::<Vec<_>>().join("\n");
+        let unsaid = |text: String| text.lines().filter(|line| !line.starts_with("cpu_share")).collect::<Vec<_>>().join("\n");
         let paths: Vec<_> = paths.into_iter().map(unsaid).enumerate().collect();
         let (plan, costs) = built(&paths, &cpu, figures, switch);
         prop_assume!(admit(&plan, &costs).is_ok());
@@ -470,7 +470,7 @@ proptest! {
 
     #[test]
     fn order_of_paths_does_not_matter_for_admission((paths, cpu, figures, switch) in any_plan(), seed in any::<u64>()) {
-        let said = paths.iter().filter_map(|p| p.split("share = \"").nth(1)?.split('%').next()?.parse::<u32>().ok()).sum::<u32>();
+        let said = paths.iter().filter_map(|p| p.split("cpu_share = \"").nth(1)?.split('%').next()?.parse::<u32>().ok()).sum::<u32>();
         prop_assume!(said <= 100);
         let paths: Vec<_> = paths.into_iter().enumerate().collect();
         let mut turned = paths.clone();

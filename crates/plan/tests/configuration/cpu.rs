@@ -39,7 +39,7 @@ fn missing_table_means_all_defaults() {
     assert_eq!(plan.cpu, plan::CpuPlan::default());
     assert_eq!(plan, read("", "", ""));
     let defaults = "layout = 3\nscheduler = \"wf2q+\"\ninput = \"timeslice(slice=0.1ms, packets=256)\"\nmax_wait = \"none\"\n\
-                    harvest = true\nbalance = []\n";
+                    work_conserving = true\nbalance = []\n";
     assert_eq!(plan, read(defaults, "congestion = \"drop\"\n", ""));
     assert_eq!(plan.ports[0].cpu, plan::PortCpu::default());
 }
@@ -55,7 +55,7 @@ fn whole_table_is_parsed() {
         (cpu.input_limit(), cpu.output.packets(), cpu.switch_cost),
         (Some(16), Some(16), Some(Nanos::micros(3)))
     );
-    assert_eq!((cpu.tune, cpu.max_wait, cpu.harvest), (Some(TunePlan::default()), None, false));
+    assert_eq!((cpu.tune, cpu.max_wait, cpu.work_conserving), (Some(TunePlan::default()), None, false));
     let [dmz, lan, wan] = &plan.ports[..] else { panic!("three ports") };
     assert_eq!(lan.cpu.line_rate, Some(PacketRate::kpps(140)));
     let estimator = lan.cpu.estimator.unwrap();
@@ -124,11 +124,11 @@ fn all_invalid_values_are_reported_at_once() {
         port.lan.estimator.law| f:17:57: error: times '1' is no growth that works; write a factor above 1 and up to 16, as 'x1.25', or a step, as '+10us'
         port.lan.estimator| f:17:94: error: the longest sleep, 1us, is shorter than the shortest, 1ms; exchange them
         path[0].reserve| f:21:11: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
-        path[0].packet| f:22:10: error: 1b is out of range; give 20b to 65549b
+        path[0].packet_size| f:22:15: error: 1b is out of range; give 20b to 65549b
         path[0].cost| f:23:8: error: '1us + 2us' is no cost; write '6us', '1us + 2ns/b' or '2ns/b'
-        path[0].limit| f:24:9: error: 0ns is out of range; give 1ns to 1s
+        path[0].cpu_limit| f:24:13: error: 0ns is out of range; give 1ns to 1s
         path[1].match| f:27:9: warning: no packet takes this path: 'a' before it takes them all; put it before 'a', or narrow that match
-        path[1].delay| f:28:9: error: it is part of a promise, and this path has none; add the rate: reserve = "49kpps"
+        path[1].max_delay| f:28:13: error: it needs a reservation, and this path has none; add the rate: reserve = "49kpps"
     "#]].assert_eq(&lines);
 }
 
@@ -224,20 +224,20 @@ fn path_that_waits_for_more_than_its_queue_holds_gets_a_warning() {
 #[test]
 fn reserved_path_has_a_class_above_best_effort_by_default() {
     let class = |keys: &str| read("admission = \"warn\"\n", "", &path(keys)).paths[0].class;
-    assert_eq!([class(""), class("reserve = \"1kpps\"\n"), class("share = \"1%\"\n")], [0, 1, 0]);
+    assert_eq!([class(""), class("reserve = \"1kpps\"\n"), class("cpu_share = \"1%\"\n")], [0, 1, 0]);
     assert_eq!([class("class = 9\n"), class("reserve = \"1kpps\"\nclass = 0\n")], [9, 0]);
 }
 
 #[test]
 fn shares_add_up_to_one_at_most_and_need_explicit_shares() {
     let two = |a, b| format!("{}{}", path(a), path(b).replace("voice", "other").replace("5060", "5061"));
-    check("", "", &two("share = \"60%\"\n", "share = \"40%\"\n"), expect![""]);
+    check("", "", &two("cpu_share = \"60%\"\n", "cpu_share = \"40%\"\n"), expect![""]);
     check(
         "",
         "",
-        &two("share = \"60%\"\n", "share = \"40.0001%\"\n"),
+        &two("cpu_share = \"60%\"\n", "cpu_share = \"40.0001%\"\n"),
         expect![[r#"
-            path[1].share| f:16:9: error: with this share 100.0001% of the processor is given away; give less
+            path[1].share| f:13:1: error: with this share 100.0001% of the processor is given away; give less
         "#]],
     );
     check(
@@ -264,11 +264,11 @@ fn invalid_reservations_have_a_reason() {
         (
             "reserve = \"10mbit\"\n",
             expect![[r#"
-            path[0].reserve| f:12:11: error: what bits cost the processor depends on the size of a packet; add packet = "200b", or write the rate in packets: '49kpps'
-        "#]],
+                path[0].reserve| f:12:11: error: the processor cost of a rate in bits depends on the packet size; add packet_size = "200b", or write the rate in packets: '49kpps'
+            "#]],
         ),
         (
-            "reserve = \"10mbps\"\npacket = \"64b\"\n",
+            "reserve = \"10mbps\"\npacket_size = \"64b\"\n",
             expect![[r#"
                 path[0].reserve| f:12:11: error: 'mbps' is no unit of rate; in tc 'bps' means bytes per second; say bits: '10mbit'
             "#]],
@@ -276,8 +276,8 @@ fn invalid_reservations_have_a_reason() {
         (
             "reserve = \"0pps\"\n",
             expect![[r#"
-            path[0].reserve| f:12:11: error: a promise of nothing is none; write packets a second, as '49kpps', or bits with the size of a packet, as '10mbit'
-        "#]],
+                path[0].reserve| f:12:11: error: the reserved rate is zero; write packets a second, as '49kpps', or bits with the size of a packet, as '10mbit'
+            "#]],
         ),
         (
             "reserve = \"49k\"\n",
@@ -288,21 +288,21 @@ fn invalid_reservations_have_a_reason() {
         (
             "reserve = \"2000mpps\"\n",
             expect![[r#"
-            path[0].reserve| f:12:11: error: 2000mpps is more than any link brings; write packets a second, as '49kpps', or bits with the size of a packet, as '10mbit'
-        "#]],
+                path[0].reserve| f:12:11: error: 2000mpps is more than any link carries; write packets a second, as '49kpps', or bits with the size of a packet, as '10mbit'
+            "#]],
         ),
         (
-            "packet = \"64b\"\ndelay = \"1ms\"\n",
+            "packet_size = \"64b\"\nmax_delay = \"1ms\"\n",
             expect![[r#"
-            path[0].packet| f:12:10: error: it is part of a promise, and this path has none; add the rate: reserve = "49kpps"
-            path[0].delay| f:13:9: error: it is part of a promise, and this path has none; add the rate: reserve = "49kpps"
-        "#]],
+                path[0].packet_size| f:12:15: error: it needs a reservation, and this path has none; add the rate: reserve = "49kpps"
+                path[0].max_delay| f:13:13: error: it needs a reservation, and this path has none; add the rate: reserve = "49kpps"
+            "#]],
         ),
         (
-            "cost = \"60us\"\nlimit = \"50us\"\n",
+            "cost = \"60us\"\ncpu_limit = \"50us\"\n",
             expect![[r#"
-            path[0].limit| f:13:9: error: a packet of 64b costs 60us, and would be dropped for it; give a limit well above the cost
-        "#]],
+                path[0].cpu_limit| f:13:13: error: a packet of 64b costs 60us, and would be dropped for it; give a limit well above the cost
+            "#]],
         ),
         (
             "functions = [\"nat\", \"ip\"]\npreemptible = true\n",
@@ -344,7 +344,7 @@ fn every_changed_setting_is_reported_and_none_needs_a_restart() {
         "charge = \"outgoing\"",
         "switch_cost = \"1.5us\"",
         "strict = true",
-        "harvest = false",
+        "work_conserving = false",
         "max_wait = \"1ms\"",
         "tune = {}",
         "input_share = \"line_speed\"",
@@ -359,9 +359,9 @@ fn every_changed_setting_is_reported_and_none_needs_a_restart() {
     for lan in ["line_rate = \"140kpps\"", "congestion = \"throttle\"", "estimator = { law = \"x2\" }"] {
         compare("", &format!("{lan}\n"), "");
     }
-    let keys = ["packet = \"64b\"", "delay = \"2ms\"", "share = \"5%\"", "max_wait = \"none\"", "cost = \"6us\""];
+    let keys = ["packet_size = \"64b\"", "max_delay = \"2ms\"", "cpu_share = \"5%\"", "max_wait = \"none\"", "cost = \"6us\""];
     for keys in keys.into_iter().chain([
-        "limit = \"50us\"",
+        "cpu_limit = \"50us\"",
         "preemptible = true",
         "input_queue = 128",
         "output_queue = 128",
@@ -379,7 +379,7 @@ fn every_changed_setting_is_reported_and_none_needs_a_restart() {
         ~ cpu: charge none -> outgoing
         ~ cpu: switch_cost none -> 1500ns
         ~ cpu: strict false -> true
-        ~ cpu: harvest true -> false
+        ~ cpu: work_conserving true -> false
         ~ cpu: max_wait none -> 1ms
         ~ cpu: tune none -> period 10ms least 2% most 30% margin 10%
         ~ cpu: input_share auto -> line_speed
@@ -391,12 +391,12 @@ fn every_changed_setting_is_reported_and_none_needs_a_restart() {
         ~ port lan: line_rate none -> 140kpps
         ~ port lan: congestion drop -> throttle
         ~ port lan: estimator weight 25% low 8 high 12 sleep_min 0ns sleep_max auto law x1.25 fast_attack true stay true settle true -> weight 25% low 8 high 12 sleep_min 0ns sleep_max auto law x2 fast_attack true stay true settle true
-        ~ path voice: packet none -> 64b
-        ~ path voice: delay none -> 2ms
-        ~ path voice: share none -> 5%
+        ~ path voice: packet_size none -> 64b
+        ~ path voice: max_delay none -> 2ms
+        ~ path voice: cpu_share none -> 5%
         ~ path voice: max_wait as [cpu] -> none
         ~ path voice: cost none -> 6us
-        ~ path voice: limit none -> 50us
+        ~ path voice: cpu_limit none -> 50us
         ~ path voice: preemptible false -> true
         ~ path voice: queue 512 -> 128/512
         ~ path voice: queue 512 -> 512/128
@@ -408,9 +408,9 @@ fn every_changed_setting_is_reported_and_none_needs_a_restart() {
 fn new_path_is_reported_with_its_reservation() {
     let (old, new) = (
         read("", "estimator = false\n", ""),
-        read("", "estimator = false\n", &path("reserve = \"10mbit\"\npacket = \"200b\"\n")),
+        read("", "estimator = false\n", &path("reserve = \"10mbit\"\npacket_size = \"200b\"\n")),
     );
-    expect!["+ path voice: match iif lan udp dport 5060 functions ip queue 512 class 1 reserve 10mbit packet 200b"]
+    expect!["+ path voice: match iif lan udp dport 5060 functions ip queue 512 class 1 reserve 10mbit packet_size 200b"]
         .assert_eq(&diff(&old, &new).last().expect("the path").to_string());
     assert_eq!(diff(&old, &new)[0].to_string(), "~ port wan: scheme fifo -> priority{fifo}", "and it gets a class");
 }
@@ -418,7 +418,7 @@ fn new_path_is_reported_with_its_reservation() {
 #[test]
 fn settings_are_printed_as_written() {
     let plan = read("tune = {}\n", "", &path("reserve = \"49kpps\"\nmax_wait = \"none\"\ncost = \"1us + 0.5ns/b\"\n"));
-    expect![[r#"{"layout":3,"scheduler":"wf2q+","receive":"polling","input":"timeslice(packets=256,slice=100us)","forwarding":"timeslice(packets=256,slice=100us)","output":"timeslice(packets=256,slice=100us)","vector":null,"charge":"none","switch_cost":null,"strict":false,"harvest":true,"max_wait":null,"tune":{"period":"10ms","least":"2%","most":"30%","margin":"10%"},"input_share":"auto","balance":[0,0,0],"best_effort":"per_function","admission":"refuse","classify_budget":null,"inline":false}"#]].assert_eq(&serde_json::to_string(&plan.cpu).unwrap());
+    expect![[r#"{"layout":3,"scheduler":"wf2q+","receive":"polling","input":"timeslice(packets=256,slice=100us)","forwarding":"timeslice(packets=256,slice=100us)","output":"timeslice(packets=256,slice=100us)","vector":null,"charge":"none","switch_cost":null,"strict":false,"work_conserving":true,"max_wait":null,"tune":{"period":"10ms","least":"2%","most":"30%","margin":"10%"},"input_share":"auto","balance":[0,0,0],"best_effort":"per_function","admission":"refuse","classify_budget":null,"inline":false}"#]].assert_eq(&serde_json::to_string(&plan.cpu).unwrap());
     expect![[r#"{"share":null,"line_rate":null,"congestion":"drop","estimator":{"weight":"25%","low":8,"high":12,"sleep_min":"0ns","sleep_max":null,"law":"x1.25","fast_attack":true,"stay":true,"settle":true},"greedy":false}"#]].assert_eq(&serde_json::to_string(&plan.ports[0].cpu).unwrap());
     expect![[r#"{"reservation":{"packets":"49kpps","size":null,"rate":null,"delay":null},"share":null,"max_wait":"none","cost":"1us + 0.5ns/b","limit":null,"preemptible":false}"#]].assert_eq(&serde_json::to_string(&plan.paths[0].cpu).unwrap());
 }

@@ -325,29 +325,29 @@ vlan = [20]
 }
 
 #[test]
-fn cores_match_workers_and_spin_is_at_most_a_second() {
+fn cores_match_workers_and_busy_poll_is_at_most_a_second() {
     let with = |router: &str| {
         format!("version = 1\n[router]\n{router}\n[port.lan]\ndevice = \"memory:a\"\naddress = [\"192.0.2.1/24\"]\n")
     };
     check(
-        &with("cores = \"0-1,1\"\nspin = \"2s\""),
+        &with("cores = \"0-1,1\"\nbusy_poll = \"2s\""),
         expect![[r#"
             router.cores| f:3:14: error: core 1 is named twice; write cores and ranges of them with commas between, as in 0-3,8
-            router.spin| f:4:8: error: 2s is out of range; write a time up to 1s, as 50us, or 0s to sleep at once
+            router.busy_poll| f:4:13: error: 2s is out of range; write a time up to 1s, as 50us, or 0s to sleep at once
         "#]],
     );
     check(
-        &with("workers = 3\ncores = \"0-1\"\nspin = \"long\""),
+        &with("workers = 3\ncores = \"0-1\"\nbusy_poll = \"long\""),
         expect![[r#"
             router.cores| f:4:9: error: 2 cores for 3 workers; name a core for each worker, or leave `workers` out
-            router.spin| f:5:8: error: 'long' is no time; write a time up to 1s, as 50us, or 0s to sleep at once
+            router.busy_poll| f:5:13: error: 'long' is no time; write a time up to 1s, as 50us, or 0s to sleep at once
         "#]],
     );
     check(
-        &with("cores = 1\nspin = 50"),
+        &with("cores = 1\nbusy_poll = 50"),
         expect![[r#"
         router.cores| f:3:9: error: 'cores' is a string, not a whole number; write cores = "0-1,3"
-        router.spin| f:4:8: error: 'spin' is a string, not a whole number; write spin = "50us"
+        router.busy_poll| f:4:13: error: 'busy_poll' is a string, not a whole number; write busy_poll = "50us"
     "#]],
     );
     let plan = |router: &str| plan::check(&with(router), "f", &catalogue()).unwrap();
@@ -360,7 +360,7 @@ fn cores_match_workers_and_spin_is_at_most_a_second() {
         let plan = plan(router);
         assert_eq!((plan.workers, plan.cores.to_string().as_str()), (workers, cores), "{router}");
     }
-    assert_eq!(plan("spin = '0s'").spin.get(), 0);
+    assert_eq!(plan("busy_poll = '0s'").busy_poll.get(), 0);
 }
 
 #[test]
@@ -1154,4 +1154,20 @@ fn diagnostics_are_data() {
     .assert_eq(&serde_json::to_string_pretty(&found).unwrap());
     assert!(found.render(true).contains("\u{1b}["), "colours for a terminal");
     assert!(!found.render(false).contains('\u{1b}'), "no colours for a file");
+}
+
+#[test]
+fn former_name_of_a_key_is_answered_with_the_new_one() {
+    let text = "version = 1\n[router]\nspin = \"50us\"\n[cpu]\nharvest = true\n[port.lan]\ndevice = \"memory:a\"\naddress = [\"192.0.2.1/24\"]\n\
+                [nat]\noutside = \"lan\"\nanybody = true\n\
+                [[path]]\nname = \"a\"\nmatch = \"any\"\nlimit = \"1ms\"\ndelay = \"2ms\"\npacket = \"64b\"\nshare = \"5%\"\n";
+    check(text, expect![[r#"
+        router.spin| f:3:1: error: unknown key 'spin'; it is called 'busy_poll' now
+        cpu.harvest| f:5:1: error: unknown key 'harvest'; it is called 'work_conserving' now
+        nat.anybody| f:11:1: error: unknown key 'anybody'; it is called 'endpoint_independent_filtering' now
+        path[0].limit| f:15:1: error: unknown key 'limit'; it is called 'cpu_limit' now
+        path[0].delay| f:16:1: error: unknown key 'delay'; it is called 'max_delay' now
+        path[0].packet| f:17:1: error: unknown key 'packet'; it is called 'packet_size' now
+        path[0].share| f:18:1: error: unknown key 'share'; it is called 'cpu_share' now
+    "#]]);
 }

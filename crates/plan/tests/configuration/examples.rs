@@ -35,7 +35,7 @@ fn example_fills_in_every_default() {
           "name": "switchpath",
           "workers": 1,
           "cores": [],
-          "spin": 50000,
+          "busy_poll": 50000,
           "cpu": {
             "layout": 3,
             "scheduler": "wf2q+",
@@ -47,7 +47,7 @@ fn example_fills_in_every_default() {
             "charge": "none",
             "switch_cost": null,
             "strict": false,
-            "harvest": true,
+            "work_conserving": true,
             "max_wait": null,
             "tune": null,
             "input_share": "auto",

@@ -31,7 +31,7 @@ fn translation_is_parsed_with_its_defaults() {
     let nat = plan.nat.as_ref().unwrap();
     assert_eq!(
         nat.to_string(),
-        "outside wan connections 65536 per_host 8064 ports 1024-65535 anybody false tcp_opening 240s tcp 7440s tcp_closing 240s udp 120s \
+        "outside wan connections 65536 per_host 8064 ports 1024-65535 endpoint_independent_filtering false tcp_opening 240s tcp 7440s tcp_closing 240s udp 120s \
          icmp 60s forward udp 53 to 192.168.1.9:53"
     );
     let without =

@@ -542,7 +542,7 @@ fn translation(plan: &NatPlan, names: &Names, interfaces: &[Interface], secret: 
         outside: ids.iter().filter_map(first).collect(),
         addresses,
         ports: plan.ports,
-        filtering: if plan.anybody { nat::Filtering::Endpoint } else { nat::Filtering::Connection },
+        filtering: if plan.endpoint_independent_filtering { nat::Filtering::Endpoint } else { nat::Filtering::Connection },
         timeouts: plan.timeouts,
         forwards: plan.forwards.iter().map(forward).collect(),
         connections: plan.connections as usize,

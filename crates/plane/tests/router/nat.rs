@@ -150,7 +150,7 @@ fn a_port_is_the_same_for_every_peer_and_only_those_spoken_to_come_in() {
     }
     let stranger = (Ipv4Addr::new(198, 51, 100, 7), 53);
     assert_eq!(through(&mut rig, ("wan", "lan"), &udp(WAN, stranger, (OURS, 4000))), []);
-    let mut rig = home("anybody = true");
+    let mut rig = home("endpoint_independent_filtering = true");
     through(&mut rig, ("lan", "wan"), &udp(LAN, (INSIDE, 4000), (PEER, 53)));
     assert_eq!(through(&mut rig, ("wan", "lan"), &udp(WAN, stranger, (OURS, 4000))), [(stranger, (INSIDE, 4000))]);
 }

@@ -116,7 +116,7 @@ fn the_rate_of_a_shaper_bounds_reservations() {
     let pps = |more: &str| {
         check(&config("scheme = 'shape(rate=50mbit){priority}'", &format!("reserve = '10kpps'\n{more}"), ""))
     };
-    assert!(pps("packet = '64b'").is_ok() && pps("").is_err());
+    assert!(pps("packet_size = '64b'").is_ok() && pps("").is_err());
 }
 
 #[test]

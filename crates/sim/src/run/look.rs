@@ -147,7 +147,7 @@ impl Live<'_> {
         let cpu = &plan.plan.cpu;
         let waits = |batching: &Batching| matches!(batching, Batching::Throttle { .. });
         // A throttled task may wait for a batch while its core is idle, unless idle cores harvest such work.
-        let promised = cpu.harvest || ![&cpu.input, &cpu.forwarding, &cpu.output].into_iter().any(waits);
+        let promised = cpu.work_conserving || ![&cpu.input, &cpu.forwarding, &cpu.output].into_iter().any(waits);
         if !promised || pending.is_some() || core.wake <= now {
             return;
         }

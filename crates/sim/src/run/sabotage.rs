@@ -157,16 +157,16 @@ input_share = "explicit"
 {}[[path]]
 name = "cheap"
 match = "ip dscp ef"
-share = "30%"
+cpu_share = "30%"
 [[path]]
 name = "dear"
 match = "ip dscp af11"
-share = "30%"
+cpu_share = "30%"
 '''
 "#,
         source("a", "ef"),
         source("b", "af11"),
-        crossing::ports("share = \"20%\"", "share = \"1%\"")
+        crossing::ports("cpu_share = \"20%\"", "cpu_share = \"1%\"")
     );
     crossing::world(&text)
 }

@@ -12,7 +12,7 @@ proptest! {
     fn the_throttle_strands_no_work(
         overhead in 2u64..50,
         switch in 100u64..4000,
-        harvest in any::<bool>(),
+        work_conserving in any::<bool>(),
         wait in 100u64..3000,
         flows in prop::collection::vec((10u64..100, 300u64..15_000, 2_000u64..60_000, 1u64..200), 1..6),
         layout in 1u64..4,
@@ -25,7 +25,7 @@ proptest! {
         };
         let flows: Vec<Flow> = flows.iter().map(flow).collect();
         // At least one guard: without both there is no guarantee.
-        let guard = if harvest { "harvest = true".to_owned() } else { format!("harvest = false\nmax_wait = \"{wait}us\"") };
+        let guard = if work_conserving { "work_conserving = true".to_owned() } else { format!("work_conserving = false\nmax_wait = \"{wait}us\"") };
         let slice = switch * 100 / overhead + 1000;
         let throttle = format!("throttle(overhead={overhead}%, slice={slice}ns)");
         let cpu = format!(
@@ -131,7 +131,7 @@ fn the_throttle_on_input_and_output_tasks_makes_the_router_more_efficient() {
 /// The efficiency of a router at this load, and the 99th percentile of the latency in microseconds.
 fn efficiency(tasks: &str, estimator: &str, pps: u64) -> (f64, f64) {
     let flows = [Flow::even(200, 2000, pps / 2), Flow::even(200, 2000, pps / 2)];
-    let cpu = format!("harvest = false\nmax_wait = \"2ms\"\nswitch_cost = \"2us\"\n{tasks}");
+    let cpu = format!("work_conserving = false\nmax_wait = \"2ms\"\nswitch_cost = \"2us\"\n{tasks}");
     let port = |config: String, name: &str| {
         let device = format!("device = \"sim:{name}\"");
         config.replace(&device, &format!("{device}\nline_rate = \"140kpps\"\n{estimator}"))

@@ -75,14 +75,14 @@ impl Reservation {
 pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
     let cpu = PathCpu {
         reservation: reservation(report, section),
-        share: section.within(report, "share", Parts::millionths(1)..=Parts::ONE),
+        share: section.within(report, "cpu_share", Parts::millionths(1)..=Parts::ONE),
         max_wait: wait(report, section),
         cost: cost(report, section),
-        limit: section.within(report, "limit", Nanos::new(1)..=MOST_COST),
+        limit: section.within(report, "cpu_limit", Nanos::new(1)..=MOST_COST),
         preemptible: section.boolean(report, "preemptible"),
     };
     let size = cpu.reservation.map_or(Bytes::new(64), |reservation| reservation.packet_size());
-    if let (Some(limit), Some(cost), Some(node)) = (cpu.limit, cpu.cost, section.node("limit"))
+    if let (Some(limit), Some(cost), Some(node)) = (cpu.limit, cpu.cost, section.node("cpu_limit"))
         && cost.of(size) > limit
     {
         report.error(node.span, node.path, || {
@@ -94,12 +94,12 @@ pub(super) fn check(report: &mut Report<'_>, section: &Section<'_>) -> PathCpu {
 }
 
 fn reservation(report: &mut Report<'_>, section: &Section<'_>) -> Option<Reservation> {
-    let size = section.within(report, "packet", Bytes::new(20)..=Bytes::new(65_549));
-    let delay = section.within(report, "delay", Nanos::new(1)..=MOST_WAIT);
+    let size = section.within(report, "packet_size", Bytes::new(20)..=Bytes::new(65_549));
+    let delay = section.within(report, "max_delay", Nanos::new(1)..=MOST_WAIT);
     let Some(text) = section.text(report, "reserve") else {
-        for node in ["packet", "delay"].into_iter().filter_map(|name| section.node(name)) {
+        for node in ["packet_size", "max_delay"].into_iter().filter_map(|name| section.node(name)) {
             report.error(node.span, node.path, || {
-                let reason = "it is part of a promise, and this path has none".to_string();
+                let reason = "it needs a reservation, and this path has none".to_string();
                 (reason, "add the rate: reserve = \"49kpps\"".to_string())
             });
         }
@@ -118,8 +118,8 @@ fn reserve(report: &mut Report<'_>, text: &Text<'_>, size: Option<Bytes>) -> Opt
             (Ok(rate), Some(size)) => Ok((PacketRate::of(rate, size), Some(rate))),
             (Ok(_), None) => {
                 text.error(report, || {
-                    let reason = "what bits cost the processor depends on the size of a packet".to_string();
-                    (reason, "add packet = \"200b\", or write the rate in packets: '49kpps'".to_string())
+                    let reason = "the processor cost of a rate in bits depends on the packet size".to_string();
+                    (reason, "add packet_size = \"200b\", or write the rate in packets: '49kpps'".to_string())
                 });
                 return None;
             }
@@ -132,8 +132,8 @@ fn reserve(report: &mut Report<'_>, text: &Text<'_>, size: Option<Bytes>) -> Opt
     };
     let reason = match read {
         Err(reason) => reason,
-        Ok((PacketRate::ZERO, _)) => "a promise of nothing is none".to_string(),
-        Ok((packets, _)) if packets > MOST_PACKETS => format!("{packets} is more than any link brings"),
+        Ok((PacketRate::ZERO, _)) => "the reserved rate is zero".to_string(),
+        Ok((packets, _)) if packets > MOST_PACKETS => format!("{packets} is more than any link carries"),
         Ok(read) => return Some(read),
     };
     text.error(report, || (reason, hint()));
@@ -159,13 +159,13 @@ pub(super) fn edits(old: &PathCpu, new: &PathCpu, what: &mut Vec<Edit>) {
     edit(what, "reserve", or_none(&rate_text(old)), or_none(&rate_text(new)));
     let of = |cpu: &PathCpu, get: fn(&Reservation) -> Option<String>| or_none(&cpu.reservation.as_ref().and_then(get));
     let size = |reservation: &Reservation| reservation.size.map(|size| size.to_string());
-    edit(what, "packet", of(old, size), of(new, size));
+    edit(what, "packet_size", of(old, size), of(new, size));
     let delay = |reservation: &Reservation| reservation.delay.map(|delay| delay.to_string());
-    edit(what, "delay", of(old, delay), of(new, delay));
-    edit(what, "share", or_none(&old.share), or_none(&new.share));
+    edit(what, "max_delay", of(old, delay), of(new, delay));
+    edit(what, "cpu_share", or_none(&old.share), or_none(&new.share));
     edit(what, "max_wait", wait(old.max_wait), wait(new.max_wait));
     edit(what, "cost", or_none(&old.cost), or_none(&new.cost));
-    edit(what, "limit", or_none(&old.limit), or_none(&new.limit));
+    edit(what, "cpu_limit", or_none(&old.limit), or_none(&new.limit));
     edit(what, "preemptible", old.preemptible, new.preemptible);
 }
 

@@ -158,7 +158,7 @@ fn a_path_that_is_interrupted_keeps_its_packets_in_order_and_loses_none() {
         (Layout::One, ""),
         (Layout::Two, ""),
         (Layout::Three, ""),
-        (Layout::Three, "limit = \"1ms\""),
+        (Layout::Three, "cpu_limit = \"1ms\""),
         (Layout::Three, "input_queue = 300\noutput_queue = 3"),
     ] {
         let path = format!("functions = [\"spin(cost=30us,spread=90%)\", \"ip\"]\npreemptible = true\n{keys}");
@@ -184,7 +184,7 @@ fn under_the_throttle_a_packet_that_is_begun_does_not_wait_for_others() {
     let path = "functions = [\"spin(cost=1ms)\", \"ip\"]\npreemptible = true";
     let (mut rig, _) = running(Layout::Three, path);
     let throttled = format!(
-        "{}[cpu]\nforwarding = \"throttle(overhead=10%, slice=100us)\"\nharvest = false\nmax_wait = \"1ms\"\nswitch_cost = \"10us\"",
+        "{}[cpu]\nforwarding = \"throttle(overhead=10%, slice=100us)\"\nwork_conserving = false\nmax_wait = \"1ms\"\nswitch_cost = \"10us\"",
         config(path)
     );
     rig.apply(&throttled).unwrap();

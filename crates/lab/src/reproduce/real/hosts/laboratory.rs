@@ -235,7 +235,7 @@ impl Description {
     fn configuration(&self) -> String {
         let Description { passage, waiting, seed, files, change } = self;
         let mut text = format!(
-            "version = 1\n[router]\nname = \"laboratory\"\nworkers = 1\nframes = {}\nsuper_frames = 0\nspin = \"0ns\"\n",
+            "version = 1\n[router]\nname = \"laboratory\"\nworkers = 1\nframes = {}\nsuper_frames = 0\nbusy_poll = \"0ns\"\n",
             2 * UNDER_WAY + SPARE + waiting
         );
         let sides = [

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The configurations' name in messages.
 const CONFIGURATION: &str = "laboratory";
 /// The settings of every router: one worker that sleeps when idle, so that many routers share a core.
-pub const ROUTER: &str = "[router]\nworkers = 1\nframes = 4096\nsuper_frames = 0\nspin = \"0ns\"";
+pub const ROUTER: &str = "[router]\nworkers = 1\nframes = 4096\nsuper_frames = 0\nbusy_poll = \"0ns\"";
 /// The settings of every port: frames as a wire carries them.
 const PORT: &str = "offloads = false";
 /// The interface of a host.
