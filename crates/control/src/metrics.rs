@@ -28,20 +28,47 @@ impl<T: EncodeLabelSet + Clone + Eq + std::hash::Hash + Send + Sync + std::fmt::
 type PortLabel = [(&'static str, String); 1];
 type DropLabels = [(&'static str, String); 2];
 
+/// The name in base units, as Prometheus wants it, of a metric with the unit of the API in its name, and the factor between both. None if the unit
+/// is the same.
+fn base_unit(name: &str) -> Option<(String, f64)> {
+    let in_base = |suffix: &str, base: &str, divisor: f64| {
+        name.strip_suffix(suffix).map(|stem| (format!("{stem}{base}"), divisor))
+    };
+    in_base("_ns", "_seconds", 1e9).or_else(|| in_base("_ppm", "_ratio", 1e6)).or_else(|| in_base("_milli", "", 1e3))
+}
+
 fn counter<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: impl IntoIterator<Item = (L, u64)>) {
-    let family: Family<L, Counter> = Family::default();
-    for (labels, value) in values {
-        family.get_or_create(&labels).inc_by(value);
+    let help = help.trim_end_matches('.');
+    if let Some((name, divisor)) = base_unit(name) {
+        let family: Family<L, Counter<f64, AtomicU64>> = Family::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).inc_by(value as f64 / divisor);
+        }
+        registry.register(name, help, family);
+    } else {
+        let family: Family<L, Counter> = Family::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).inc_by(value);
+        }
+        registry.register(name, help, family);
     }
-    registry.register(name, help.trim_end_matches('.'), family);
 }
 
 fn gauge<L: Labels>(registry: &mut Registry, name: &str, help: &str, values: impl IntoIterator<Item = (L, u64)>) {
-    let family: Family<L, Gauge<u64, AtomicU64>> = Family::default();
-    for (labels, value) in values {
-        family.get_or_create(&labels).set(value);
+    let help = help.trim_end_matches('.');
+    if let Some((name, divisor)) = base_unit(name) {
+        let family: Family<L, Gauge<f64, AtomicU64>> = Family::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).set(value as f64 / divisor);
+        }
+        registry.register(name, help, family);
+    } else {
+        let family: Family<L, Gauge<u64, AtomicU64>> = Family::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).set(value);
+        }
+        registry.register(name, help, family);
     }
-    registry.register(name, help.trim_end_matches('.'), family);
 }
 
 /// Registers all counters of a set, each under `prefix` and its declared name.
@@ -153,7 +180,7 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
     counter(r, "task_packets", "Packets a task moved.", of(|t| t.packets));
     counter(r, "task_timeouts", "Runs of a task started by its time-out.", of(|t| t.timeouts));
     counter(r, "task_harvested", "Runs of a task started because the core was idle otherwise.", of(|t| t.harvested));
-    gauge(r, "task_share_ppm", "Promised share of the core, in millionths.", of(|t| t.share_ppm.into()));
+    gauge(r, "task_share_ppm", "Reserved share of the core.", of(|t| t.share_ppm.into()));
     gauge(r, "task_cost_ns", "Mean cost of a packet.", of(|t| t.cost_ns));
     gauge(r, "task_cost_deviation_ns", "Standard deviation of the cost of a packet.", of(|t| t.deviation_ns));
     let exceeds = of(|t| t.exceeds_declared_cost.into());
@@ -163,7 +190,7 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
     gauge(r, "task_most_lag_ns", "Longest time a task was runnable without running.", of(|t| t.lag_ns));
     gauge(r, "task_sleep_ns", "Sleep between runs of an input task with an estimator.", some(|t| t.sleeps_ns));
     let finds = some(|t| t.polls_find_milli);
-    gauge(r, "task_finds_milli", "Mean packets per run of an input task with an estimator, in thousandths.", finds);
+    gauge(r, "task_packets_per_run_milli", "Mean packets per run of an input task with an estimator.", finds);
     let states = |t: &Task| {
         [("idle", t.idle_ns), ("eligible", t.eligible_ns), ("active", t.active_ns), ("running", t.running_ns)]
     };
@@ -186,7 +213,7 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
     gauge(
         r,
         "cpu_efficiency_ppm",
-        "Part of the spent time that moved packets, in millionths, since the start.",
+        "Part of the spent time that moved packets, since the start.",
         useful,
     );
     let literal = worker(|c| c.efficiency_literal().map(|part| (part * 1e6).round() as u64));
@@ -198,7 +225,7 @@ fn scheduling(told: &Tasks, r: &mut Registry) {
     gauge(
         r,
         "cpu_throttle_overhead_ppm",
-        "Bound of switching overhead relative to the work (T), in millionths.",
+        "Bound of switching overhead relative to the work (T).",
         overhead,
     );
     gauge(r, "cpu_throttle_slice_ns", "Longest run of a throttled task (G).", worker(|c| c.slice_ns));
@@ -237,9 +264,7 @@ fn whole(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
         ("neighbours", "Neighbours", status.neighbours),
         ("ledger_balanced", "1 if every packet has met one fate", status.balanced.into()),
     ] {
-        let gauge: Gauge<u64, AtomicU64> = Gauge::default();
-        gauge.set(value);
-        r.register(name, help, gauge);
+        gauge::<[(String, String); 0]>(r, name, help, [([], value)]);
     }
     let total = daemon.ledger()?.total;
     let fates = [
@@ -371,11 +396,6 @@ fn multicast(daemon: &Daemon, r: &mut Registry) -> Result<(), ApiError> {
     });
     let each: Vec<_> = each.collect();
     declared(r, "multicast", &each);
-    // The names of these counters in earlier versions.
-    let of =
-        |value: fn(&GroupCounters) -> u64| each.iter().map(move |(labels, counters)| (labels.clone(), value(counters)));
-    counter(r, "multicast_copies", "Copies enqueued on a path.", of(|counters| counters.copies));
-    counter(r, "multicast_dropped", "Copies that could not be made or enqueued.", of(|counters| counters.dropped));
     Ok(())
 }
 
